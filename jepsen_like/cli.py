@@ -172,6 +172,9 @@ def execute(arguments: Sequence[str]) -> int:
         if is_full_disk(error):
             return disk_full(error)
         raise
+    except MemoryError as error:
+        complain(click.ClickException(" ".join(("this process has no memory left:", str(error))).rstrip(" :")))
+        return ExitStatus.ENVIRONMENT
     except BaseExceptionGroup as group:
         # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C, and a full disk is not a bug.
         if group.split(KeyboardInterrupt)[1] is None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
+import numpy as np
 
 from jepsen_like.checker.elements import Elements, Gathering
 from jepsen_like.checker.gather import Limits
@@ -11,10 +12,9 @@ from jepsen_like.checker.many_objects import Run
 from jepsen_like.checker.object_tasks import whole_groups
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
-from jepsen_like.checker.search import Sequential
 from jepsen_like.checker.searched import Prepared, decide
 from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
-from jepsen_like.checker.user_model import AskedClass, UserModel, call_of, decoded
+from jepsen_like.checker.user_model import AskedClass, AskedWho, UserModel, call_of, decoded
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NONE, CallOp, Op, Outcome
@@ -34,23 +34,29 @@ class CallsTask:
         rows = of_model(loaded(self.sources), self.sources[0], Model.CUSTOM)
         require_sound(rows, self.sources)
         made = Elements.of(rows)
+        try:
+            return self._searched(made, tells_process=False)
+        except AskedWho:
+            return self._searched(made, tells_process=True)
+
+    def _searched(self, made: Elements, *, tells_process: bool) -> Findings:
+        def prepared(ops: Sequence[Op]) -> Prepared:
+            calls = self._calls([op for op in ops if op.type is not Outcome.FAIL], tells_process=tells_process)
+            return AskedClass(self.of_class, tells_process=tells_process), calls
+
         report = Gathering(made)
-        which = made.objects >= 0
-        undecided = decide(report, made, which, "object", self._prepared, self.bounds)
+        which = np.ones(len(made.objects), np.bool_)
+        undecided = decide(report, made, which, "object", prepared, self.bounds)
         return attrs.evolve(report.findings(), undecided=undecided, acked=report.findings().ok)
 
-    def _prepared(self, ops: Sequence[Op]) -> Prepared:
-        model: Sequential = AskedClass(self.of_class)
-        return model, [one for one in self._calls(ops) if one.type is not Outcome.FAIL]
-
-    def _calls(self, ops: Sequence[Op]) -> list[CallOp]:
+    def _calls(self, ops: Sequence[Op], *, tells_process: bool) -> list[CallOp]:
         import pyarrow as pa
 
         numbers = sorted({number for op in ops for number in (op.seen, op.a, op.b)} - {NONE})
         with pa.memory_map(str(self.values)) as source:
             texts = pa.ipc.open_file(source).read_all().column("value").take(pa.array(numbers, pa.int64())).to_pylist()
         values = {NONE: None, **{number: decoded(text) for number, text in zip(numbers, texts, strict=True)}}
-        return [call_of(op, values) for op in ops]
+        return [call_of(op, values, tells_process=tells_process) for op in ops]
 
 
 def check_many_calls(

@@ -158,14 +158,14 @@ def check_run(
     if model is Model.LOG and rule.may_expire and (rows := history.rows()) > RETENTION_ROWS_MAX:
         reason = f"whether logs let go only what they may is judged in memory, and {rows:,} rows are too many for that"
         undecided += (Undecided(LOG_OBJECT, reason),)
-    elif model is Model.LOG and (rule.may_expire or _any_trimmed(history)):
+    elif model is Model.LOG and ((trimmed := _trimmed_logs(history)) or rule.may_expire):
         held = [read_dump_part(path).column("a").to_numpy() for path in dump] if rule.retention_bytes else []
-        for obj in kept if kept is not None else (LOG_OBJECT,):
+        for obj in sorted({*(kept if kept is not None else (LOG_OBJECT,)), *trimmed}):
             findings = findings.plus(
                 judge_retention(
                     history,
                     rule,
-                    kept[obj] if kept is not None else None,
+                    (kept or {}).get(obj),
                     verdict.findings,
                     verdict.losses,
                     is_lossless=not allowances,
@@ -265,7 +265,7 @@ def _checked_in(
                     findings, losses = forgiving(history.files(), final, allowances, expires=expires)
                 else:
                     findings = check_logs(history.files(), worker.run, share, final, expires=expires)
-            unchecked = frozenset() if dump else frozenset([Check.LOST])
+            unchecked = frozenset() if dump and not findings.unread else frozenset([Check.LOST])
         case Model.QUEUE:
             logs = final_logs_of(_table(dump), kept) if dump else {}
             findings, losses = _checked_queue(history, logs, worker, share, allowances, expectations)
@@ -369,13 +369,15 @@ def _logs_at_least(history: HistoryReader) -> int:
     return sum(len(read_part(path, ("object",)).column("object").unique()) for path in first)
 
 
-def _any_trimmed(history: HistoryReader) -> bool:
-    """Whether any read was answered that its record had left the log."""
-    return any(
-        any(_reaches(one.get("err"), ErrorCode.TRIMMED) for one in limits_of(path, ("err",)))
-        and (read_part(path, ("err",)).column("err").to_numpy() == ErrorCode.TRIMMED).any()
-        for path in history.files()
-    )
+def _trimmed_logs(history: HistoryReader) -> set[int]:
+    """The logs of which any read was answered that its record had left them."""
+    found = set[int]()
+    for path in history.files():
+        if any(_reaches(one.get("err"), ErrorCode.TRIMMED) for one in limits_of(path, ("err",))):
+            rows = read_part(path, ("object", "err"))
+            trimmed = rows.column("err").to_numpy() == ErrorCode.TRIMMED
+            found |= set(rows.column("object").to_numpy()[trimmed].tolist())
+    return found
 
 
 def _reaches(limits: tuple[int, int] | None, value: int) -> bool:

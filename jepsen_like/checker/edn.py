@@ -1,11 +1,13 @@
 """Reads the part of EDN in which histories are written: nil, booleans, numbers, strings, keywords, symbols, collections.
 
 A tag (`#jepsen.history.Op{...}`) is skipped and what it tags is read as it is; discarded forms and comments are skipped.
-Keywords and symbols become strings, vectors, lists and sets become tuples, maps become dictionaries. Nothing is evaluated.
+Keywords and symbols become strings, vectors and lists become tuples, sets tuples in an order of their own, maps become
+dictionaries. Nothing is evaluated.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any, Final
 
 import attrs
@@ -28,7 +30,7 @@ _CLOSED: Final = ("open", "close", "string")
 """Tokens that end with themselves."""
 _BLANK = re.compile(r"[\s,]*(?:;[^\n]*[\s,]*)*")
 _VALUE = r""":[A-Za-z*!_?<>=.+/-][\w*!?<>=.+/-]*|-?\d+|nil|\[[^][{}()"#;\\]*\]"""
-_FLAT = re.compile(rf"[\s,]*\{{((?::[\w*!?<>=.+/-]+ +(?:{_VALUE})(?:, *)?)+)\}}")
+_FLAT = re.compile(rf"[\s,]*\{{((?::[\w*!?<>=.+/-]+ +(?:{_VALUE})(?:, *|(?=\}})))+)\}}")
 """A map as Jepsen writes nearly all of them: read at once, a fifth of the time."""
 _PAIR = re.compile(rf":([\w*!?<>=.+/-]+) +({_VALUE})(?:, *)?")
 _INTEGER = re.compile(r"[+-]?\d+N?\Z")
@@ -37,6 +39,29 @@ _CLOSING: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _NAMED: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
 _CHARS: Final = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r"}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+class EdnSet(tuple[Any, ...]):
+    """The elements of a set, in an order that does not depend on how it was written."""
+
+    __slots__ = ()
+
+
+def written(value: Any) -> str:
+    """Returns a text that equal values share, however they were written: neither maps nor sets have an order."""
+    match value:
+        case dict():
+            return f"{{{', '.join(sorted(f'{written(key)}: {written(each)}' for key, each in value.items()))}}}"
+        case list() | tuple():
+            return f"({', '.join(map(written, value))})"
+        case float():
+            return repr(value + 0.0)  # there are two zeros
+        case _:
+            return repr(value)
+
+
+def _place(element: Any) -> tuple[bool, int, str]:
+    return (False, element, "") if type(element) is int else (True, 0, written(element))
 
 
 @attrs.define
@@ -181,6 +206,8 @@ class _Reader:
             if not found:
                 break
             items.append(value)
+        if opening == "#{":
+            return EdnSet(sorted(items, key=_place))
         if opening != "{":
             return tuple(items)
         if len(items) % 2:
@@ -197,7 +224,9 @@ def _atom(token: str) -> Any:
     if _INTEGER.match(token):
         return int(token.rstrip("N"))
     if _FLOAT.match(token):
-        return float(token.rstrip("M"))
+        value = float(token.rstrip("M"))
+        # A decimal that no float holds stays as it is written, so that it equals no other.
+        return value if token[-1] != "M" or Decimal(repr(value)) == Decimal(token[:-1]) else token
     return token.removeprefix(":")
 
 

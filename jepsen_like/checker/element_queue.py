@@ -292,13 +292,15 @@ def _check_turn(
     """Elements that were passed over; returns the queues for which that may be due to dequeues of unknown outcome."""
     open_to_search = np.zeros(len(made.objects), np.bool_)
     counts = chosen[seen.object] & (seen.possible > 0) & ((seen.acked > 0) | (seen.times_seen > 0))
+    possible = made.rows.type[seen.put] != Outcome.FAIL
+    producer = np.full(len(seen.object), NONE, np.int64)
+    producer[seen.put_element[possible]] = made.rows.process[seen.put[possible]]
     for early, late in _passed(made, seen, stay, seen.object, counts):
         number = int(seen.object[early])
         if unknown[number]:
             open_to_search[number] = True
             continue
-        first, second = (_put_of(made, seen, element) for element in (early, late))
-        check = Check.SEND_ORDER if first.process == second.process else Check.ORDER
+        check = Check.SEND_ORDER if producer[early] == producer[late] else Check.ORDER
         if report.add(check, number):
             _explain_passed(report, check, made, seen, early, late)
     return open_to_search

@@ -45,6 +45,7 @@ class Elements:
         begins = begins_operation(rows.process, rows.t_inv, rows.t_ret)
         begins[1:] |= (number[1:] != number[:-1]) | (rows.f[1:] != rows.f[:-1])
         begins |= ~np.isin(rows.f, SEVERAL)
+        _part_instant(begins, rows)
         return cls(rows, objects, number, np.cumsum(begins) - 1, np.flatnonzero(begins))
 
     def made(self, row: int) -> Op:
@@ -74,6 +75,26 @@ class Elements:
             objects=len(self.objects),
             t_first=int(self.rows.t_inv.min()) if len(self.rows) else NEVER,
         )
+
+
+def _part_instant(begins: Bools, rows: Columns) -> None:
+    """Set where operations begin that followed each other within one tick of the clock: each has as many rows as it counts.
+
+    Rows of one operation that each count one are left together.
+    """
+    first = np.flatnonzero(begins)
+    ends = np.append(first[1:], len(rows))
+    states = (rows.count > 1) | (rows.a == NONE)
+    odd = (ends - first > 1) & (rows.count[first] != ends - first)
+    odd[odd] = np.logical_or.reduceat(states, first)[odd] if odd.any() else odd[odd]
+    for at, end in zip(first[odd].tolist(), ends[odd].tolist(), strict=True):
+        while at < end:
+            begins[at] = True
+            if states[at]:
+                at += max(1, int(rows.count[at]))
+            else:
+                following = np.flatnonzero(states[at:end])
+                at = at + int(following[0]) if len(following) else end
 
 
 @attrs.frozen(eq=False)

@@ -25,7 +25,9 @@ def final_logs_of(dump: Any, kept: Mapping[int, Kept] | None = None) -> dict[int
     it was read to its end. Raises `UnreadableHistory` if it has other rows than that, or two records of a node at one offset.
     """
     columns = {name: np.asarray(dump.column(name).to_numpy()) for name in ("object", "node", "offset", "epoch", "a")}
-    objects = {*np.unique(columns["object"]).tolist(), *(kept or {})} or {LOG_OBJECT}
+    objects = {*np.unique(columns["object"]).tolist(), *(kept or {})}
+    if not objects and kept is None:
+        objects = {LOG_OBJECT}
     found = {}
     for obj in sorted(objects):
         mine = columns["object"] == obj

@@ -11,16 +11,18 @@ import json
 import pickle
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
+import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.attempts import attempted
 from jepsen_like.checker.checking import HISTORY, TEST, check_run, concluded
 from jepsen_like.checker.clocks import NEMESIS
+from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.final_logs import DUMP
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.queue_check import expectations_of
@@ -63,6 +65,8 @@ class Frames:
     """The content of the dump's `kept.json`."""
     recorded: Mapping[str, bytes] = attrs.field(factory=dict)
     """What the run wrote down of itself, as far as it is there: see `SMALL_FILES`."""
+    is_run: bool = True
+    """Whether the run was named; else its history alone, of which what it wrote down tells the model, and excuses nothing."""
 
     def began_ns(self) -> int:
         """Returns when the load began; see `HistoryReader.began_ns`. Raises what `check_frames` does."""
@@ -103,7 +107,8 @@ def read_frames(session: Any, url: str) -> Frames:
     final = _table(session, f"{run}/{DUMP}", DUMP_COLUMNS)
     kept = _bytes(session, f"{run}/{DUMP}/{KEPT}") if final is not None else None
     found = {name: _bytes(session, f"{run}/{name}") for name in SMALL_FILES}
-    return Frames(rows, url, final, kept, {name: content for name, content in found.items() if content is not None})
+    recorded = {name: content for name, content in found.items() if content is not None}
+    return Frames(rows, url, final, kept, recorded, is_run=run == url)
 
 
 def of_frame(rows: Any, name: str = "history") -> Frames:
@@ -125,9 +130,7 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
         if frames.final is not None:
             rows = rows.unionByName(_as_rows(frames.final, functions))
         together = rows.repartition(tasks, "object").sortWithinPartitions(*ORDER)
-        judging = _judging(
-            frames.recorded, frames.kept, _JudgeTask(Path(), model, allowances), has_final=frames.final is not None
-        )
+        judging = _judging(frames, model, allowances)
         found = [row.findings for row in together.mapInArrow(judging, FINDINGS).collect()]
     except Exception as error:
         raise _told(error, frames.name) from error
@@ -149,45 +152,53 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
 
 @attrs.frozen
 class _JudgeTask:
-    """Check the run directory that a task has made of its rows."""
+    """Put the rows of some objects on the disk of this executor, as a run directory, and check that."""
 
-    directory: Path
+    batches: Iterable[Any]
     model: Model
     allowances: tuple[Allowance, ...]
+    recorded: Mapping[str, bytes]
+    kept: bytes | None
+    has_final: bool
 
-    def execute(self) -> Verdict:
-        """See `Task`."""
-        return check_run(self.directory, self.model, Engine.LOCAL, worker=LocalEngine(), allowances=self.allowances)
+    def execute(self) -> Verdict | None:
+        """See `Task`; None without any rows."""
+        with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
+            run = Path(scratch)
+            objects = _spool(self.batches, run, has_final=self.has_final)
+            if not objects:
+                return None
+            for name, content in self.recorded.items():
+                (run / name).write_bytes(content)
+            if self.kept is not None:
+                known = json.loads(self.kept)
+                if "objects" in known:
+                    known["objects"] = {name: of for name, of in known["objects"].items() if int(name) in objects}
+                (run / DUMP / KEPT).write_text(json.dumps(known))
+            return check_run(run, self.model, Engine.LOCAL, worker=LocalEngine(), allowances=self.allowances)
 
 
 def _judging(
-    recorded: Mapping[str, bytes], kept: bytes | None, task: _JudgeTask, *, has_final: bool
+    frames: Frames, model: Model, allowances: tuple[Allowance, ...]
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """What a worker does with the rows of its objects."""
+    known = model, allowances, frames.recorded, frames.kept, frames.final is not None
 
     def judge(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
-            run = Path(scratch)
-            objects = _spool(batches, run, has_final=has_final)
-            if not objects:
-                return
-            for name, content in recorded.items():
-                (run / name).write_bytes(content)
-            if kept is not None:
-                known = json.loads(kept)
-                if "objects" in known:
-                    known["objects"] = {name: of for name, of in known["objects"].items() if int(name) in objects}
-                (run / DUMP / KEPT).write_text(json.dumps(known))
-            found = pickle.dumps(attempted(attrs.evolve(task, directory=run)))
-        yield pa.RecordBatch.from_pydict({"findings": pa.array([found], pa.binary())})
+        found = attempted(_JudgeTask(batches, *known))
+        if found is not None:
+            yield pa.RecordBatch.from_pydict({"findings": pa.array([pickle.dumps(found)], pa.binary())})
 
     return judge
 
 
 def _spool(batches: Iterable[Any], run: Path, *, has_final: bool) -> set[int]:
-    """Write rows into part files of a run directory as they come; returns the objects that have operations or final records."""
+    """Write rows into part files of a run directory as they come; returns the objects that have operations or final records.
+
+    The rows of one operation lie in one file. Raises `UnreadableHistory` for rows that are none of a history.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -199,29 +210,48 @@ def _spool(batches: Iterable[Any], run: Path, *, has_final: bool) -> set[int]:
     written = 0
     objects = set[int]()
 
-    def write(is_final: bool) -> None:
+    def write(is_final: bool, *, until: int | None = None) -> None:
         nonlocal written
         place, columns = places[is_final]
-        rows = pa.Table.from_batches(held[is_final]).select([name for name, _ in columns])
-        write_part(rows.cast(schema(columns)), place / f"part-0-{written:06d}.parquet")
+        rows = pa.Table.from_batches(held[is_final])
+        try:
+            part = rows.slice(0, until).select([name for name, _ in columns]).cast(schema(columns))
+        except ValueError as error:
+            raise UnreadableHistory(Path("history"), f"has rows without a value ({error})") from error
+        write_part(part, place / f"part-0-{written:06d}.parquet")
         written += 1
-        held[is_final] = []
+        held[is_final] = [] if until is None else rows.slice(until).to_batches()
 
     for batch in batches:
+        if batch.column("f").null_count:
+            raise UnreadableHistory(Path("history"), "has rows without a value in column f")
         final = pc.equal(batch.column("f"), FINAL_RECORD)
+        if not has_final and pc.any(final).as_py():
+            raise UnreadableHistory(Path("history"), f"has {FINAL_RECORD} in its column f, which stands for nothing")
         for is_final, mask in ((False, pc.invert(final)), (True, final)):
             some = batch.filter(mask)
             if some.num_rows:
                 held[is_final].append(some)
                 objects.update(pc.unique(some.column("object")).to_pylist())
                 if sum(one.num_rows for one in held[is_final]) >= PART_ROWS:
-                    write(is_final)
+                    until = None if is_final else _last_begin(held[is_final])
+                    if until != 0:
+                        write(is_final, until=until)
     for is_final in (False, True):
         if held[is_final]:
             write(is_final)
     if has_final and not list((run / DUMP).glob("*.parquet")):
         write_part(schema(DUMP_COLUMNS).empty_table(), run / DUMP / "part-0.parquet")
     return objects
+
+
+def _last_begin(batches: Sequence[Any]) -> int:
+    """Where the last operation of these rows begins: the next ones may go on with it."""
+    import pyarrow as pa
+
+    rows = pa.Table.from_batches(batches)
+    process, t_inv, t_ret = (rows.column(name).to_numpy() for name in ("process", "t_inv", "t_ret"))
+    return int(np.flatnonzero(begins_operation(process, t_inv, t_ret))[-1])
 
 
 def _as_rows(final: Any, functions: Any) -> Any:

@@ -1,7 +1,6 @@
 """What `quorumlog check` is given, as a run directory: a run, a history of ours, or a file of Jepsen's operation maps."""
 
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from jepsen_like.checker.checking import HISTORY
 from jepsen_like.checker.final_logs import DUMP
 from jepsen_like.checker.jepsen_maps import Names, operations
 from jepsen_like.checker.map_files import read_events
+from jepsen_like.checker.scratch import unreachable
 from jepsen_like.checker.user_model import VALUES, AnyModel, UserModel, Values, calls
 from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
 from jepsen_like.history.ops import NEVER, ListOp, Op
@@ -22,7 +22,9 @@ BINARY: Final = ("test.jepsen", "test.fressian")
 
 @contextlib.contextmanager
 def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> Iterator[Path]:
-    """`path` as a run directory, in a temporary place when it is something else. Raises `UnreadableHistory` if it is no history.
+    """`path` as a run directory, in a temporary place when it is something else.
+
+    Raises `UnreadableHistory` if it is no history, and `EnvironmentMissing` if that place cannot be made.
 
     That place is next to it unless all tasks run on this machine (`alone`): workers reach it where they reach the path.
 
@@ -32,8 +34,7 @@ def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> 
     if path.is_dir() and (path / HISTORY).is_dir():
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix=".check-", dir=None if alone else path.absolute().parent) as scratch:
-        run = Path(scratch)
+    with _place(None if alone else path.absolute().parent) as run:
         maps = maps_in(path) if path.is_dir() else path
         if maps is None:
             HistoryReader.open(path)
@@ -41,9 +42,9 @@ def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> 
             if path.name == HISTORY and (path.parent / DUMP).is_dir():
                 (run / DUMP).symlink_to((path.parent / DUMP).absolute(), target_is_directory=True)
         elif path.suffix == ".parquet":
-            read_part(path)
+            read_part(path, groups=())
             (run / HISTORY / "bucket=0").mkdir(parents=True)
-            shutil.copyfile(path, run / HISTORY / "bucket=0" / "part-0.parquet")
+            (run / HISTORY / "bucket=0" / "part-0.parquet").symlink_to(path.absolute())
         else:
             values = Values()
             events = read_events(maps)
@@ -53,6 +54,19 @@ def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> 
             else:
                 _record(operations(events, model, maps, names), run)
         yield run
+
+
+@contextlib.contextmanager
+def _place(near: Path | None) -> Iterator[Path]:
+    """A directory for a while. Raises `EnvironmentMissing` if it cannot be made in `near`."""
+    try:
+        place = tempfile.TemporaryDirectory(prefix=".check-", dir=near)
+    except OSError as error:
+        if near is None:
+            raise
+        raise unreachable(error, near) from error
+    with place as path:
+        yield Path(path)
 
 
 def _record(ops: Iterator[Op], run: Path) -> None:

@@ -2,7 +2,7 @@
 
 A map is one event: `{type: invoke|ok|fail|info, f, value, process, time, index}`. An invocation and the next event of the
 same process are one operation; without a second event its outcome is unknown. The order of the file is the order of the
-events. Events of processes that are not numbers (`nemesis`) are skipped. Only what is under way is kept: what has ended
+events. Events of processes that are not numbers (`nemesis`) are skipped, unless they are ends of what clients do. Only what is under way is kept: what has ended
 is handed on.
 
     register      write v -> ok    read -> ok v (null: never written)    cas [old new] -> ok
@@ -26,6 +26,7 @@ failed with an `error` proves nothing about the value.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ from typing import Any, Final
 
 import attrs
 
+from jepsen_like.checker.edn import EdnSet, written
 from jepsen_like.checker.map_files import Event
 from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Model
 from jepsen_like.history.files import UnreadableHistory
@@ -73,7 +75,7 @@ class Names:
         """Returns the number of an element, which may be None like any other."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NAMED_FROM:
             return value
-        number = self._named.setdefault(repr(value), NAMED_FROM + len(self._named))
+        number = self._named.setdefault(written(value), NAMED_FROM + len(self._named))
         if number == NAMED_FROM + len(self._values):
             self._values.append(value)
         return number
@@ -93,7 +95,8 @@ class Names:
                 return [self.in_json(each) for each in found]
             case int():
                 given = self._given(found)
-                return given if isinstance(given, str | int | float) else text_of(given)
+                is_plain = math.isfinite(given) if isinstance(given, float) else isinstance(given, str | int)
+                return given if is_plain else text_of(given)
             case _:
                 return found
 
@@ -173,6 +176,11 @@ def attempts(
                 raise UnreadableHistory(path, f"{event.place}: its index {numbered} does not follow {index}")
             index = numbered
         if not isinstance(process, int):
+            if kind in ("ok", "fail") and (_is_numeral(process) if known is None else str(event.fields["f"]) in known):
+                raise UnreadableHistory(
+                    path,
+                    f"{event.place}: {kind} of {event.fields['f']!r} by process {process!r}, which is no whole number",
+                )
             continue
         # Events in one nanosecond still happened in the order of the file.
         now = max(now + 1, time if isinstance(time, int) else 0)
@@ -200,6 +208,10 @@ def attempts(
             raise UnreadableHistory(path, f"{event.place}: {kind} of process {process}, which invoked nothing")
     for process, begun in running.items():
         yield _attempt(begun, None, process, now)
+
+
+def _is_numeral(process: Any) -> bool:
+    return isinstance(process, float) or (isinstance(process, str) and process.isdecimal())
 
 
 def _refuse_misfit(begin: Event, end: Event, path: Path) -> None:
@@ -267,7 +279,7 @@ def operations(events: Iterable[Event], model: Model, path: Path, names: Names |
 
 def is_pair(value: Any) -> bool:
     """Returns whether a value may be [key value]."""
-    return isinstance(value, list | tuple) and len(value) == 2
+    return isinstance(value, list | tuple) and len(value) == 2 and not isinstance(value, EdnSet)
 
 
 def _pair(one: MapAttempt, value: Any, what: str) -> tuple[Any, Any]:
@@ -279,16 +291,22 @@ def _pair(one: MapAttempt, value: Any, what: str) -> tuple[Any, Any]:
 def _sent(one: MapAttempt, asked: Any, answered: Any) -> Any:
     if asked is None:
         raise one.refused(f"{one.f} without a value")
-    if one.outcome is Outcome.OK and answered is not None and answered != asked:
+    if one.outcome is Outcome.OK and answered is not None and answered != asked and written(answered) != written(asked):
         raise one.refused(f"{one.f} of {asked!r}, but its ok has {answered!r}")
     return asked
 
 
 class Keyed:
-    """Of several objects every value is [key value]; whether there are several the first value that can tell decides."""
+    """Of several objects every value is [key value]; whether there are several the first value that can tell decides.
 
-    def __init__(self) -> None:
-        self.keyed: bool | None = None
+    Then every invocation names its key. Where `keyed` is stated instead, an answer may be the first to do so.
+    """
+
+    noun = "object"
+
+    def __init__(self, *, keyed: bool | None = None) -> None:
+        self.keyed = keyed
+        self.is_stated = keyed is not None
 
     def split(self, one: MapAttempt, tells: Any) -> tuple[Any, Any, Any]:
         """Returns the key (0 for a single object), what was asked and what was answered, without their key.
@@ -299,6 +317,11 @@ class Keyed:
             self.keyed = is_pair(tells)
         if not self.keyed:
             return 0, one.asked, one.answered
+        if one.asked is None and not self.is_stated:
+            # Of a single object whose values are pairs an answer would name another object.
+            raise one.refused(
+                f"[key nil] expected, not nil: the values before it are [key value], those of several {self.noun}s"
+            )
         key, asked = _pair(one, one.asked if one.asked is not None else one.answered, "[key value]")
         if one.answered is None or one.outcome is not Outcome.OK:
             return key, asked, None
@@ -310,6 +333,8 @@ class Keyed:
 
 class _Registers(Keyed):
     """Writes, reads and compare-and-sets; these wait until another operation has told whether there are several registers."""
+
+    noun = "register"
 
     def __init__(self, names: Names) -> None:
         super().__init__()
@@ -379,6 +404,8 @@ def _offset(one: MapAttempt, offset: Any) -> int:
 
 
 class _Queues(Keyed):
+    noun = "queue"
+
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names
@@ -405,6 +432,8 @@ def _reason(error: Any) -> Any:
 
 
 class _Sets(Keyed):
+    noun = "set"
+
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names
@@ -465,7 +494,8 @@ def _single(one: MapAttempt) -> MapAttempt:
         if value is None:
             parts.append(None)
             continue
-        if not isinstance(value, list | tuple) or len(value) != 1 or len(value[0]) != 3:
+        single = isinstance(value, list | tuple) and len(value) == 1
+        if not single or not isinstance(value[0], list | tuple) or len(value[0]) != 3:
             raise one.refused("a transaction of one [f key value] expected; of several it is none of a key alone")
         parts.append(value[0])
     asked, answered = parts

@@ -139,7 +139,15 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     writer[seen.put_element[possible]] = seen.put[possible]
     row = np.concatenate([writer[element], gets.row[get]])
     newest = _last_of(made, gets, rows.t_inv[gets.row])
-    lost = 0
+    began = np.append(rows.t_inv[gets.row], -NEVER)[newest]
+    is_lost = np.zeros(len(seen.object), np.bool_)
+    is_lost[element] = (place[element] == NONE) & (acked[element] < began[seen.object[element]])
+    for one in np.flatnonzero(is_lost).tolist():
+        number = int(seen.object[one])
+        if report.add(Check.LOST, number):
+            append, get_after = made.made(int(writer[one])), made.made(int(gets.row[newest[number]]))
+            said = f"the {told(append)} was acknowledged, but the {told(get_after)} that began afterwards lacks it, and no get has it"
+            report.explain(Check.LOST, number, said, [append, get_after], "key")
     for early, late in inversions(
         np.concatenate([seen.object[element], gets.object[get]]),
         position,
@@ -147,31 +155,26 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
         rows.t_inv[row],
         np.concatenate([acked[element], rows.t_ret[gets.row[get]]]),
     ):
-        first, second = made.made(int(row[early])), made.made(int(row[late]))
         number = int(made.number[row[early]])
-        if first.f is Action.APPEND and place[element[early]] == NONE:
-            # Of what is wrong with a value that no get has, a get after it tells most.
-            after = made.made(int(gets.row[newest[number]]))
-            second = after if after.t_inv > first.t_ret else second
+        reads = rows.f[row[early]] == Action.READ, rows.f[row[late]] == Action.READ
+        # What is lost is told already, and so is a value that was seen before it was appended.
+        if reads == (True, False) or (not reads[0] and is_lost[element[early]]):
+            continue
+        check = Check.STALE if reads[1] else Check.ORDER
+        if not report.add(check, number):
+            continue
+        first, second = made.made(int(row[early])), made.made(int(row[late]))
         ops = [first, second]
-        if first.f is Action.APPEND and second.f is Action.READ:
-            never = place[element[early]] == NONE
-            lost += int(never)
-            check = Check.LOST if never else Check.STALE
+        if reads == (False, True):
             said = f"the {told(first)} was acknowledged, but the {told(second)} that began afterwards lacks it"
-            said += ", and no get has it" if never else ""
-        elif first.f is Action.READ and second.f is Action.READ:
-            check, said = Check.STALE, f"the {told(first)} had ended before the shorter {told(second)} began"
-        elif first.f is Action.READ:
-            continue  # a value that was seen before it was appended: reported already
+        elif reads[0]:
+            said = f"the {told(first)} had ended before the shorter {told(second)} began"
         else:
-            check = Check.ORDER
             holder = made.made(int(gets.row[longest[number]]))
             ops.append(holder)
             said = f"the {told(first)} had ended before the {told(second)} began, but the {told(holder)} does not have them in this order"
-        if report.add(check, number):
-            report.explain(check, number, said, ops, "key")
-    return lost
+        report.explain(check, number, said, ops, "key")
+    return int(is_lost.sum())
 
 
 def prefixes(ops: Sequence[Op]) -> Prepared:

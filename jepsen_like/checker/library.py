@@ -36,14 +36,14 @@ def check(session: Any, history: Any, model: Model | str | None = None) -> Check
     of a history whose rows come as they were recorded. `model` may be left out for a run directory. Raises `UnreadableHistory`,
     and `EnvironmentMissing` for what the cluster lacks.
     """
-    chosen = Model(model) if model is not None else None
+    chosen, names = Model(model) if model is not None else None, Names()
     engine = engine_in(session)
     if isinstance(history, str | Path) and "://" not in str(history) and not str(history).startswith("file:"):
-        verdict = _of_path(Path(history), chosen, engine)
+        verdict = _of_path(Path(history), chosen, engine, names)
     else:
         frames = read_frames(session, history) if isinstance(history, str) else of_frame(history)
         verdict = check_frames_of_run(frames, chosen)
-    return Checked(verdict, session.createDataFrame(_rows(verdict), VIOLATIONS))
+    return Checked(verdict, session.createDataFrame(_rows(verdict, names), VIOLATIONS))
 
 
 def engine_in(session: Any) -> TaskRunner:
@@ -64,6 +64,8 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
         model = model or recorded(Path(scratch)).model
         if model is None:
             raise NoModel(frames.name, "no test.json tells what its objects are; a model is needed")
+        if not frames.is_run:
+            return check_frames(attrs.evolve(frames, recorded={}), model)
         try:
             allowances = allowances_of_run(Path(scratch), frames.began_ns())
         except ValueError as error:
@@ -71,9 +73,9 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
     return check_frames(frames, model, allowances)
 
 
-def _of_path(path: Path, model: Model | None, engine: TaskRunner) -> Verdict:
+def _of_path(path: Path, model: Model | None, engine: TaskRunner, names: Names) -> Verdict:
     model = model or model_of(path)
-    with as_run(path, model, Names(), alone=engine.alone) as directory:
+    with as_run(path, model, names, alone=engine.alone) as directory:
         try:
             allowances = allowances_of_run(directory)
         except ValueError as error:
@@ -81,7 +83,16 @@ def _of_path(path: Path, model: Model | None, engine: TaskRunner) -> Verdict:
         return check_run(directory, model, Engine.SPARK, worker=engine, allowances=allowances)
 
 
-def _rows(verdict: Verdict) -> list[tuple[str, int, str, list[str]]]:
+def _rows(verdict: Verdict, names: Names) -> list[tuple[str, int, str, list[str]]]:
+    """Sentences and operations have values as they were given; an object is the number that the verdict has."""
     origin = verdict.findings.t_first
     told = [one.as_json(origin) for one in verdict.violations]
-    return [(one["check"], one["object"], one["sentence"], [json.dumps(op) for op in one["ops"]]) for one in told]
+    return [
+        (
+            one["check"],
+            one["object"],
+            names.in_words(one["sentence"]),
+            [json.dumps(names.in_json(op)) for op in one["ops"]],
+        )
+        for one in told
+    ]

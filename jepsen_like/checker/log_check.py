@@ -122,7 +122,7 @@ def check_logs(
     *,
     expires: bool = False,
 ) -> Findings:
-    """Returns everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known.
+    """Returns everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known (None: of none).
 
     `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
     """
@@ -142,8 +142,14 @@ def check_logs(
     findings = Findings()
     for name in sorted(by_log):
         final, differ = finals.get(name, (None, ()))
-        findings = findings.plus(_LogCheck(sources, run, share).findings(by_log[name], final, differ))
+        found = _LogCheck(sources, run, share).findings(by_log[name], final, differ)
+        findings = findings.plus(found if final is not None or final_logs is None else without_final_log(found))
     return findings
+
+
+def without_final_log(findings: Findings) -> Findings:
+    """Returns what was found of one log, of which the final logs of the run say nothing: what it lost is not known."""
+    return attrs.evolve(findings, unread=int(findings.acked > 0))
 
 
 @attrs.frozen

@@ -50,7 +50,7 @@ class LogsTask:
         findings = Findings()
         # Each by itself: the passes over many logs would look for each of them in the rows of all.
         for obj, piece in pieces_of(rows).items():
-            known = {obj: final[obj]} if final is not None and obj in final else None
+            known = None if final is None else {obj: final[obj]} if obj in final else {}
             findings = findings.plus(check_logs([piece.rows], local.run, local.share, known, expires=self.expires))
         return findings, ()
 
@@ -86,7 +86,7 @@ def forgiving(
             losses += lost
         else:
             local = LocalEngine()
-            found = check_logs([of_log], local.run, local.share, expires=expires)
+            found = check_logs([of_log], local.run, local.share, {}, expires=expires)
         findings = findings.plus(found)
     return findings, tuple(losses)
 

@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import attrs
 
+from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
 from jepsen_like.checker.gather import LIMITS
 from jepsen_like.checker.inputs import as_run, maps_in
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.map_files import STDIN
 from jepsen_like.checker.summary import summary
 from jepsen_like.checker.user_model import AnyModel
 from jepsen_like.checker.verdict import Engine, Model
@@ -131,13 +133,11 @@ def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunne
         run = recorded(run_of(path))
         model = model or model_of(path)
         with as_run(path, model, names, alone=worker.alone) as directory:
-            allowances = allowances_of_run(directory)
+            allowances = _allowances_of(directory, path)
             verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
             found = figures_of(directory, run, worker) if measures else {}
     except UnreadableHistory as error:
         return Judged(path=str(path), unreadable=str(error))
-    except ValueError as error:
-        return Judged(path=str(path), unreadable=f"{path}: {error}")
     told = names.in_json(verdict.as_json())
     figures = {**found, "rpo": rpo_of(told, found["faults"])} if measures else {}
     differs, beyond = compared_with_results(path, run, {**told, **figures}) if measures else ((), ())
@@ -151,6 +151,13 @@ def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunne
         differs=differs,
         beyond=beyond,
     )
+
+
+def _allowances_of(directory: Path, path: Path) -> tuple[Allowance, ...]:
+    try:
+        return allowances_of_run(directory)
+    except ValueError as error:
+        raise UnreadableHistory(path, str(error)) from error
 
 
 def figures_of(directory: Path, run: Recorded, worker: TaskRunner) -> dict[str, Any]:
@@ -175,7 +182,7 @@ def run_of(path: Path) -> Path:
 
 def model_of(path: Path) -> Model:
     """What checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
-    if not path.is_file() and maps_in(path) is None:
+    if path != STDIN and not path.is_file() and maps_in(path) is None:
         HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
     model = recorded(run_of(path)).model
     if model is None:
@@ -184,7 +191,9 @@ def model_of(path: Path) -> Model:
 
 
 def rows_about(path: Path) -> int:
-    """How many rows a path has, or about how many it will have; 0 for what is no history."""
+    """How many rows a path has, or about how many it will have; 0 for what is no history, and for stdin, of which that is not known."""
+    if path == STDIN:
+        return 0
     try:
         maps = maps_in(path) if path.is_dir() else path
         if maps is None:

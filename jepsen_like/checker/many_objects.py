@@ -26,6 +26,7 @@ from jepsen_like.checker.gather import (
     rows_in,
     sized,
 )
+from jepsen_like.checker.log_check import without_final_log
 from jepsen_like.checker.log_tasks import LogsTask
 from jepsen_like.checker.long_log import check_long_log
 from jepsen_like.checker.long_log_final import DumpCensusTask, FinalParts
@@ -151,6 +152,7 @@ def check_many_logs(
         if any(one.unknown_together for one in chunks) and long.rows <= WHOLE_ROWS_MAX:
             short[number] = long.whole
         else:
+            found = without_final_log(found) if final is None and dump is not None else found
             findings = findings.plus(_excused(found, long, final, allowances))
     if not short:
         return findings, ()

@@ -164,7 +164,12 @@ def _table(lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
         if len(columns) < COLUMNS_MIN:
             raise ValueError(f"line {number}: process, type, f and value expected, with tabs between them; {CUT_OFF}")
         try:
-            cells = [next(forms(cell), None) for cell in columns]
+            cells = [next(forms(cell), None) for cell in columns[:COLUMNS_MIN]]
         except EdnError as error:
             raise ValueError(f"line {number}: {error.reason}") from error
+        for cell in columns[COLUMNS_MIN:]:
+            try:
+                cells.append(next(forms(cell), None))
+            except EdnError:  # an error that is told in words
+                cells.append(cell)
         yield number, dict(zip(("process", "type", "f", "value", "error"), cells, strict=False))

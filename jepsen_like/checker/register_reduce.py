@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from jepsen_like.checker.columns import NEEDED, Bools, Columns, Ints
 from jepsen_like.checker.register_scan import LINK, Flaw, RegisterScan, scan
-from jepsen_like.checker.segments import group_starts, lifted_maximum_before, ordering
+from jepsen_like.checker.segments import dense_pairs, group_starts, lifted_maximum_before, ordering
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Outcome
 
@@ -181,9 +181,10 @@ def _beside(
     blocks = outcome.blocks
     unwritten = np.sort(block_key[blocks.seen & (blocks.writers == 0)])
 
+    # One of each value is enough. Values that share a hash are still two.
+    _, first = np.unique(dense_pairs(number[refused], rows.a[refused])[2], return_index=True)
+    refused = refused[first]
     refused_key = keys_of(number[refused], rows.a[refused])
-    _, first = np.unique(refused_key, return_index=True)
-    refused, refused_key = refused[first], refused_key[first]
     unknown_key = keys_of(number[unknown], put[unknown])
     begun = rows.t_inv[unknown]
     unknown_stays = occurs(unknown_key, opened) | (begun <= territory.begin) | (begun >= territory.end)

@@ -193,7 +193,7 @@ def _refusals(
         op = rows.op(row)
         why = _why_not(op, asked, rule, kept, clocks, is_lossless=is_lossless)
         if why is not None:
-            sentence = f"log 0: node {op.node} said that its log began at {op.seen} when process {op.process} asked for offset {op.offset}, {why}"
+            sentence = f"log {op.object}: node {op.node} said that its log began at {op.seen} when process {op.process} asked for offset {op.offset}, {why}"
             found.append(Violation(Check.LOST, op.object, sentence, (op,)))
     return found
 

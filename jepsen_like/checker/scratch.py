@@ -4,6 +4,7 @@ Every process that reads the part files by their paths reaches it too, on one ma
 first put there, and removed with everything in it when the check ends.
 """
 
+import errno
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,6 +17,16 @@ from jepsen_like.checker.columns import Ints
 from jepsen_like.cli import EnvironmentMissing
 
 SMALL_BYTES: Final = 4096
+CANNOT_BE_WRITTEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def unreachable(error: OSError, near: Path) -> EnvironmentMissing:
+    """Returns what to raise where `near` does not take what workers have to reach there. Raises an error that is no matter of rights."""
+    if error.errno not in CANNOT_BE_WRITTEN:
+        raise error
+    return EnvironmentMissing(
+        f"what the tasks of a check exchange lies next to the history, and {near} cannot be written to"
+    )
 
 
 class Scratch:
@@ -36,11 +47,9 @@ class Scratch:
         if self._path is None:
             try:
                 self._path = Path(tempfile.mkdtemp(prefix=".check-", dir=self._near))
-            except PermissionError as error:
-                if not self._alone:
-                    raise EnvironmentMissing(
-                        f"what the tasks of a check exchange lies next to the history, and {self._near} cannot be written to"
-                    ) from error
+            except OSError as error:
+                if not self._alone or error.errno not in CANNOT_BE_WRITTEN:
+                    raise unreachable(error, self._near) from error
                 self._path = Path(tempfile.mkdtemp(prefix="quorumlog-check-"))
         return self._path
 

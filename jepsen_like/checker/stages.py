@@ -126,8 +126,8 @@ class Stages:
 
     def rows_of(self, task: Task) -> int | None:
         """How many rows a task is about; None where that is not known before they are read."""
-        if (rows := getattr(task, "rows", None)) is not None:
-            return int(rows)
+        if isinstance(rows := getattr(task, "rows", None), int):
+            return rows
         named = [getattr(task, name) for name in INPUTS if hasattr(task, name)]
         return self._count(named) if named else None
 

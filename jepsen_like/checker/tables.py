@@ -33,7 +33,7 @@ def write_tables(directory: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     for name, schema in schemas().items():
         found = [{"run": row["run"], "path": row["path"], **each} for row in rows for each in makers[name](row)]
         unfinished = directory / f".{name}.parquet.unfinished"
-        pq.write_table(pa.Table.from_pylist(found, schema=schema), unfinished, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(_in_unicode(found), schema=schema), unfinished, compression="zstd")
         os.replace(unfinished, directory / f"{name}.parquet")
 
 
@@ -104,6 +104,19 @@ def _violations(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _of_type(name: str, value: Any) -> Any:
     # Objects and values of operation maps are what their authors wrote, not only numbers.
     return str(value) if name in ("a", "b", "seen") and value is not None else value
+
+
+def _in_unicode(value: Any) -> Any:
+    """The same with halves of characters spelled out: JSON and the names of files can have them, Parquet cannot."""
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case list():
+            return [_in_unicode(each) for each in value]
+        case dict():
+            return {key: _in_unicode(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def _figures(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

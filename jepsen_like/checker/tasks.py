@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.log_scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
@@ -17,7 +18,7 @@ from jepsen_like.checker.processes import NO_SPANS, ProcessSpans, examined
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, Action, ErrorCode, Op, Outcome
 
 FETCHED_MAX: Final = 200
 """Operations that one task brings back for explanations."""
@@ -66,6 +67,10 @@ ACTIONS: Final = {
 """The operations of each model."""
 
 
+CODES: Final = {"f": Action, "type": Outcome, "err": ErrorCode}
+"""What the values of some columns stand for."""
+
+
 class Task(Protocol):
     """One piece of work."""
 
@@ -90,15 +95,25 @@ def loaded(sources: Sequence[Source]) -> Columns:
 
 
 def of_model(rows: Columns, source: Source, model: Model) -> Columns:
-    """Returns the same rows. Raises `UnreadableHistory` if they are operations of another model."""
-    foreign = sorted({int(f) for f in np.flatnonzero(np.bincount(rows.f, minlength=1))} - set(ACTIONS[model]))
+    """Returns the same rows. Raises `UnreadableHistory` if they are operations of another model, or of none."""
+    path = source if isinstance(source, Path) else Path("history")
+    there = {name: _codes_in(getattr(rows, name)) for name in CODES}
+    for name, codes in CODES.items():
+        if unknown := there[name] - {int(code) for code in codes}:
+            raise UnreadableHistory(path, f"has {min(unknown)} in its column {name}, which stands for nothing")
+    foreign = sorted(there["f"] - {int(f) for f in ACTIONS[model]})
     if foreign:
         names = " and ".join(Action(f).name.lower() for f in foreign)
-        path = source if isinstance(source, Path) else Path("history")
         raise UnreadableHistory(
             path, f"holds {names} operations, which a {model.value} does not have; another --model?"
         )
     return rows
+
+
+def _codes_in(column: npt.NDArray[Any]) -> set[int]:
+    """The different values of a column of small numbers."""
+    found = np.flatnonzero(np.bincount(column.astype(np.int16).view(np.uint16)))
+    return set(found.astype(np.uint16).view(np.int16).tolist())
 
 
 def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:

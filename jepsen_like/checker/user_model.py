@@ -51,6 +51,10 @@ class Stepping(Protocol):
         ...
 
 
+class AskedWho(BaseException):
+    """A class asks who did an operation. No error: those of unknown outcome are then told apart by their processes, too."""
+
+
 @attrs.frozen
 class UserCall:
     """An operation as `step` sees it. Lists are tuples."""
@@ -61,7 +65,15 @@ class UserCall:
     answered: Any
     """The value of its `ok`, None if its outcome is unknown."""
     is_known: bool
-    process: int
+    _process: int
+    _tells_process: bool
+
+    @property
+    def process(self) -> int:
+        """Returns who did it. Raises `AskedWho` where that is not told."""
+        if not self._tells_process:
+            raise AskedWho
+        return self._process
 
     @property
     def value(self) -> Any:
@@ -109,14 +121,17 @@ class UserModel:
         """Returns an instance. Raises `UnreadableHistory` if it cannot be made."""
         try:
             instance: Stepping = self.load()()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UnreadableHistory(self.spec, f"cannot be made: {error!r}") from error
         return instance
 
     @property
     def keyed(self) -> bool:
-        """Returns whether every value is [key value]."""
-        return bool(getattr(self.load(), "keyed", False))
+        """Returns whether every value is [key value]. Raises `UnreadableHistory` if the class is not there."""
+        try:
+            return bool(getattr(self.load(), "keyed", False))
+        except ValueError as error:
+            raise UnreadableHistory(self.spec, str(error)) from error
 
 
 @functools.cache
@@ -124,6 +139,8 @@ def _loaded(model: UserModel) -> Any:
     try:
         module = _module(model)
         return getattr(module, model.name)
+    except SystemExit as error:  # of a program that does its work when it is imported
+        raise ValueError(f"{model.spec}: the module ends the program when it is imported") from error
     except Exception as error:
         raise ValueError(f"{model.spec}: {error}") from error
 
@@ -199,8 +216,7 @@ def _untagged(value: Any) -> Any:
 
 def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
     """Returns the operations that operation maps describe, whatever they are called. Raises `UnreadableHistory`."""
-    keys = Keyed()
-    keys.keyed = of_class.keyed
+    keys = Keyed(keyed=of_class.keyed)
     for one in attempts(events, path, None, "call"):
         try:
             key, asked, answered = keys.split(one, None)
@@ -217,21 +233,30 @@ def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names
 
 
 class AskedClass:
-    """A class of the user's as the search asks it."""
+    """A class of the user's as the search asks it, which is told the processes of operations or not."""
 
-    def __init__(self, of_class: UserModel) -> None:
+    def __init__(self, of_class: UserModel, *, tells_process: bool) -> None:
+        """Raises `UnreadableHistory` for a class that is none."""
         self._model = of_class.made()
         self._spec = of_class.spec
-        self._reads: Collection[str] = getattr(self._model, "reads", ())
-        self.initial: Hashable = self._model.initial
+        self._tells_process = tells_process
+        try:
+            reads = getattr(self._model, "reads", ())
+            self._reads: Collection[str] = frozenset([reads] if isinstance(reads, str) else reads)
+            self.initial: Hashable = self._model.initial
+            hash(self.initial)
+        except Exception as error:
+            raise UnreadableHistory(self._spec, f"has no initial state, or reads, that will do: {error!r}") from error
+        if self.initial is None:
+            raise UnreadableHistory(self._spec, "its initial state is None, which stands for what cannot have happened")
 
     def step(self, state: Hashable, op: Op) -> Hashable | None:
-        """See `Sequential`. Raises `UnreadableHistory` for what the class raises."""
+        """See `Sequential`. Raises `UnreadableHistory` for what the class raises, and `AskedWho`."""
         assert isinstance(op, CallOp)
         try:
             after: Hashable | None = self._model.step(state, op.call)
             hash(after)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UnreadableHistory(self._spec, f"step({state!r}, {op.words}) raised {error!r}") from error
         return after
 
@@ -254,12 +279,13 @@ class AskedClass:
 
     def effect(self, op: Op) -> Hashable:
         """See `Sequential`."""
-        return op.seen, op.a
+        return op.seen, op.a, op.process if self._tells_process else NONE
 
 
-def call_of(op: Op, values: dict[int, Any]) -> CallOp:
+def call_of(op: Op, values: dict[int, Any], *, tells_process: bool) -> CallOp:
     """Returns an operation of a history with the values that its numbers stand for."""
-    call = UserCall(str(values[op.seen]), values[op.a], values[op.b], op.type is Outcome.OK, op.process)
+    known = op.type is Outcome.OK
+    call = UserCall(str(values[op.seen]), values[op.a], values[op.b], known, op.process, tells_process)
     words = call.f if call.asked is None else f"{call.f} of {text_of(call.asked)}"
     if call.is_known and call.answered != call.asked:
         words += f" that was answered {text_of(call.answered)}"

@@ -304,7 +304,8 @@ class Findings:
     t_first: int = NEVER
     """When the earliest operation began."""
     unread: int = 0
-    """Registers whose last acknowledged change no operation asked after; partitions with neither a final read nor final logs."""
+    """Registers whose last acknowledged change no operation asked after; partitions with neither a final read nor final logs; logs
+    without final logs, though other logs of the run have some."""
     unseen: int = 0
     """Acknowledged messages that no final read or log reaches: neither there nor lost."""
     shown: frozenset[Check] = frozenset()
@@ -374,6 +375,8 @@ class Verdict:
             lines.append("loss: nothing was acknowledged")
         elif self.model is Model.QUEUE or self.model in OF_ELEMENTS:
             pass
+        elif self.model is Model.LOG and found.unread:
+            lines.append(f"loss: {found.unread:,} of {found.objects:,} logs have no final logs")
         elif Check.LOST in self.unchecked:
             lines.append("loss: the history has no final logs")
         if found.unseen and self.model in OF_ELEMENTS:
@@ -382,7 +385,7 @@ class Verdict:
             lines.append(
                 f"loss: {found.unread:,} of {found.objects:,} partitions have neither a final read nor final logs"
             )
-        elif found.unread:
+        elif found.unread and self.model is Model.REGISTER:
             lines.append(
                 f"loss: the last acknowledged change of {found.unread:,} of {found.objects:,} registers was never read"
             )

@@ -330,7 +330,10 @@ class DumpWriter:
 
 @attrs.frozen
 class HistoryReader:
-    """A history on disk: what is complete of it. `parts[k]` are the part files of bucket k in the order written."""
+    """A history on disk: what is complete of it. `parts[k]` are the part files of bucket k in the order written.
+
+    An object lies in the bucket that `bucket_of` names for as many buckets as there are `parts`.
+    """
 
     directory: Path
     parts: tuple[tuple[Path, ...], ...]
@@ -343,8 +346,8 @@ class HistoryReader:
             raise UnreadableHistory(
                 directory, "not a history: it holds neither history.parquet nor bucket=<k> directories"
             )
-        buckets.sort(key=lambda path: int(path.name.partition("=")[2]))
-        return cls(directory, tuple(tuple(sorted(bucket.glob("part-*.parquet"))) for bucket in buckets))
+        found = {int(path.name.partition("=")[2]): tuple(sorted(path.glob("part-*.parquet"))) for path in buckets}
+        return cls(directory, tuple(found.get(number, ()) for number in range(_buckets_of(found))))
 
     def files(self) -> tuple[Path, ...]:
         """Every part file, bucket by bucket."""
@@ -372,6 +375,21 @@ class HistoryReader:
         """Every operation, part by part. For small histories and for tests: a Python object per row."""
         for path in self.files():
             yield from ops_of(read_part(path))
+
+
+def _buckets_of(found: Mapping[int, Sequence[Path]]) -> int:
+    """With how many buckets a history was written: those without rows may be missing, since many copies leave empty directories out.
+
+    Raises `UnreadableHistory` for a part that cannot be read.
+    """
+    least = max(found) + 1
+    if least == len(found) and least in (1, BUCKETS):
+        return least
+    first = {number: parts[0] for number, parts in found.items() if parts}
+    objects = {number: read_part(path, ("object",)).column("object").unique() for number, path in first.items()}
+    pairs = [(number, obj) for number, of_bucket in objects.items() for obj in of_bucket.to_pylist()]
+    counts = sorted(range(least, max(least, BUCKETS) + 1), key=lambda count: count != BUCKETS)
+    return next((count for count in counts if all(bucket_of(obj, count) == number for number, obj in pairs)), least)
 
 
 def part_rows(path: Path) -> tuple[int, ...]:
@@ -468,6 +486,9 @@ def read_part(
     wanted = tuple(pair for pair in of if columns is None or pair[0] in columns)
     if table.schema.names != [name for name, _ in wanted] or table.schema.types != schema(wanted).types:
         raise UnreadableHistory(path, f"its columns are {table.schema.names}, not those of a history")
+    missing = [name for name in table.schema.names if table.column(name).null_count]
+    if missing:
+        raise UnreadableHistory(path, f"has rows without a value in column {missing[0]}")
     return table
 
 

@@ -125,6 +125,18 @@ def test_a_missing_environment_is_one_line_and_status_4(
     assert capsys.readouterr().err == "quorumlog: no Java 17; run: something\n"
 
 
+@pytest.mark.parametrize(("said", "told"), [((), ""), (("malloc of size 64 failed",), ": malloc of size 64 failed")])
+def test_no_memory_is_one_line_and_status_4(
+    said: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body() -> None:
+        raise MemoryError(*said)
+
+    command_that(monkeypatch, body)
+    assert execute(["doctor"]) == ExitStatus.ENVIRONMENT
+    assert capsys.readouterr().err == f"quorumlog: this process has no memory left{told}\n"
+
+
 @pytest.mark.parametrize(
     "end", [KeyboardInterrupt(), BaseExceptionGroup("nursery", [KeyboardInterrupt(), KeyboardInterrupt()])]
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -35,6 +36,13 @@ def gone(part: Path) -> None:
     part.symlink_to("nowhere")
 
 
+def without_a_value(table: Any) -> Any:
+    """The same table, but for its first offset."""
+    at = table.column_names.index("offset")
+    values = pa.array([None, *table.column(at).to_pylist()[1:]], pa.int64())
+    return table.set_column(at, pa.field("offset", pa.int64()), values)
+
+
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "missing": (gone, "not a readable Parquet file"),
     "torn": (lambda part: part.write_bytes(part.read_bytes()[:-20]), "not a readable Parquet file"),
@@ -46,6 +54,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         rewritten(in_capitals),
         "its columns are",
     ),
+    "a value less": (rewritten(without_a_value), "has rows without a value in column offset"),
     "a column less": (rewritten(lambda table: table.drop_columns(["offset"])), "its columns are"),
 }
 
@@ -116,3 +125,21 @@ def test_no_room_next_to_the_history_is_named(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert "No space left on device" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "code"), [("f", 99), ("f", -1), ("type", 3), ("type", -1), ("err", 60), ("err", -3)]
+)
+def test_a_code_that_stands_for_nothing_is_no_history(
+    column: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_directory(tmp_path)
+    part = next((run / "history.parquet").rglob("*.parquet"))
+    rows = pq.read_table(part, partitioning=None)
+    at = rows.column_names.index(column)
+    codes = [code, *rows.column(column).to_pylist()[1:]]
+    pq.write_table(rows.set_column(at, rows.schema.field(at), pa.array(codes, rows.schema.field(at).type)), part)
+    for model in ("log", "register"):
+        status, lines, err = check(capsys, run, "--model", model, "--engine", "local")
+        assert (status, lines) == (ExitStatus.USAGE, [])
+        assert f"has {code} in its column {column}" in err

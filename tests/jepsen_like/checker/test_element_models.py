@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -17,7 +18,7 @@ from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history.files import HistoryWriter
-from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
 Row = tuple[Any, ...]
 QUEUE, FIFO, TOTAL = Model.UNORDERED_QUEUE, Model.FIFO_QUEUE, Model.TOTAL_QUEUE
@@ -282,3 +283,32 @@ def test_what_begins_when_something_ends_is_concurrent_with_it(begins: int, is_v
     assert found(FIFO, (put, ok, 1, 0, 5), second, (take, ok, 2, 8, 9), (take, ok, 1, 10, 11)) is is_valid
     maybe = (take, Outcome.INFO, -1, begins, begins)
     assert found(QUEUE, (put, ok, 1, 0, 1), (take, ok, -1, 2, 5), maybe) is is_valid
+
+
+def test_every_acknowledged_value_that_no_get_has_is_lost(tmp_path: Path) -> None:
+    kept = [("append", ["x", value], None) for value in range(10)]
+    verdict = verdict_on(tmp_path, maps(*kept, ("get", ["x", None], ["x", [0, 1, 2]])), Model.KEY_VALUE)
+    assert (verdict.findings.counts, verdict.findings.lost_acked) == ({Check.LOST: 7}, 7)
+
+
+@pytest.mark.parametrize("model", [Model.SET, Model.LINEARIZABLE_SET])
+def test_reads_within_one_tick_of_the_clock_are_several(model: Model, tmp_path: Path) -> None:
+    add = Op(f=Action.ADD, type=Outcome.OK, t_inv=5, t_ret=5, process=1, a=1)
+    read = attrs.evolve(add, f=Action.READ)
+    with HistoryWriter(tmp_path) as history:
+        for _ in range(2):
+            history.record(attrs.evolve(read, a=NONE))
+        history.record(add)
+        history.record(attrs.evolve(add, a=2))
+        for values in ([1, 2], [2, 1], [1, 2]):
+            history.record_batch(read, values)
+    findings = check_history(tmp_path, model, Engine.LOCAL).findings
+    assert (findings.counts, findings.ok) == ({}, 7)
+
+
+def test_values_that_count_one_each_are_of_one_read() -> None:
+    add = Op(f=Action.ADD, type=Outcome.OK, t_inv=1, t_ret=2, process=1)
+    adds = [attrs.evolve(add, a=value, process=value) for value in (1, 2)]
+    reads = [attrs.evolve(add, f=Action.READ, a=value, t_inv=3, t_ret=4) for value in (1, 2)]
+    findings = findings_of(Columns.of_ops([*adds, *reads]), Model.LINEARIZABLE_SET, SearchBounds())
+    assert (findings.counts, findings.ok) == ({}, 3)

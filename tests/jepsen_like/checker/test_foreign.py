@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
+from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms, top_level
 from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations
 from jepsen_like.checker.map_files import Event, read_events
 from jepsen_like.checker.verdict import Model
@@ -61,6 +61,13 @@ def test_what_is_not_edn_is_refused(text: str, reason: str) -> None:
         list(forms(text))
 
 
+@pytest.mark.parametrize(
+    "text", ["{:value :a:b :c:d nil}", "{:value 1, :f :a:b}", "{:value [1 :b:c], :f 2}", "{:f 1,:g 2,}"]
+)
+def test_a_map_as_jepsen_writes_it_is_read_as_any_other(text: str) -> None:
+    assert [value for _, value in top_level(text, lambda _: "")] == list(forms(text))
+
+
 def test_what_is_refused_is_named_by_its_line() -> None:
     with pytest.raises(EdnError, match=r"^line 3: a map with a key and no value$"):
         list(forms("{:a 1}\n; twice\n{:a}\n{:b 1}\n"))
@@ -102,6 +109,42 @@ def test_a_vector_of_maps_is_the_same_history(tmp_path: Path) -> None:
     one = read(tmp_path / "a.edn", REGISTER_EDN, Model.REGISTER)
     assert read(tmp_path / "b.edn", f"[{REGISTER_EDN}]", Model.REGISTER) == one
     assert read(tmp_path / "c", REGISTER_EDN, Model.REGISTER) == one
+
+
+def edn_events(*rows: tuple[int, str, str, str]) -> str:
+    return "\n".join(f"{{:process {p}, :type :{t}, :f :{f}, :value {v}}}" for p, t, f, v in rows)
+
+
+@pytest.mark.parametrize(
+    ("wrote", "saw", "is_same"),
+    [
+        pytest.param("{:a 1, :b [2 {:c 3 :d 4}]}", "{:b [2 {:d 4 :c 3}], :a 1}", True, id="keys of a map"),
+        pytest.param("#{1 :x}", "#{:x 1}", True, id="a set of two"),
+        pytest.param("{:s #{10 9 #{}}}", "{:s #{#{} 9 10}}", True, id="a set in a map"),
+        pytest.param("[1 2 3]", "[1 3 2]", False, id="a vector"),
+        pytest.param("-0.0", "0.0", True, id="zeros"),
+        pytest.param("0.5M", "0.5", True, id="a decimal"),
+        pytest.param("0.1M", "0.10000000000000000001M", False, id="decimals that are near"),
+        pytest.param("##NaN", "##NaN", True, id="no number"),
+        pytest.param("123456789012345678901234567890", "123456789012345678901234567890N", True, id="large"),
+    ],
+)
+def test_a_value_is_what_it_says_however_it_is_written(wrote: str, saw: str, is_same: bool, tmp_path: Path) -> None:
+    text = edn_events(
+        (0, "invoke", "write", wrote),
+        (0, "ok", "write", saw if is_same else wrote),
+        (0, "invoke", "read", "nil"),
+        (0, "ok", "read", saw),
+    )
+    write, seen = read(tmp_path / "history.edn", text, Model.REGISTER)
+    assert (write.object, seen.object) == (0, 0)
+    assert (write.a == seen.a) is is_same
+
+
+def test_an_error_in_words_is_none_of_edn(tmp_path: Path) -> None:
+    text = "0\t:invoke\t:write\t1\n0\t:fail\t:write\t1\t(refused: see [1\n"
+    (write,) = read(tmp_path / "history.txt", text, Model.REGISTER)
+    assert (write.type, write.err) == (Outcome.FAIL, ErrorCode.OTHER)
 
 
 def events(*rows: tuple[int, str, str, Any]) -> str:
@@ -259,6 +302,32 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
             "line 1: process 0 or time 4611686018427387904 is out of range",
             id="time",
         ),
+        *(
+            pytest.param(
+                answered([1, 2], [1, 2], put) + "\n" + answered(None, [[1, 2], [3, 4]], take),
+                model,
+                rf"line 3: \[key nil\] expected, not nil: the values before it are \[key value\], those of several {noun}s",
+                id=f"pairs in a {noun}",
+            )
+            for model, noun, put, take in (
+                (Model.REGISTER, "register", "write", "read"),
+                (Model.SET, "set", "add", "read"),
+                (Model.FIFO_QUEUE, "queue", "enqueue", "drain"),
+            )
+        ),
+        pytest.param(
+            '{"process": "1", "type": "invoke", "f": "tail"}\n{"process": "1", "type": "ok", "f": "tail", "value": 0}',
+            Model.LOG,
+            "line 2: ok of 'tail' by process '1', which is no whole number",
+            id="a client that is no number",
+        ),
+        pytest.param(events((0, "invoke", "txn", [5])), Model.KEY_VALUE, r"line 1: a transaction of one \[f", id="txn"),
+        pytest.param(
+            events((0, "invoke", "txn", [{"f": "r", "k": 1, "v": None}])),
+            Model.KEY_VALUE,
+            r"line 1: a transaction of one \[f",
+            id="a txn of maps",
+        ),
         pytest.param(
             events((0, "invoke", "append", 1), (0, "ok", "append", 1)),
             Model.LOG,
@@ -288,6 +357,8 @@ def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, text: str, 
         pytest.param(-5, "-5", -5, id="negative"),
         pytest.param(NAMED_FROM, str(NAMED_FROM), NAMED_FROM, id="large"),
         pytest.param(1.5, "1.5", 1.5, id="fraction"),
+        pytest.param(float("nan"), "NaN", "NaN", id="no number"),
+        pytest.param(float("-inf"), "-Infinity", "-Infinity", id="infinite"),
         pytest.param((1, "a"), '[1, "a"]', '[1, "a"]', id="vector"),
         pytest.param({(1, 2): 3}, "{(1, 2): 3}", "{(1, 2): 3}", id="map with a vector for a key"),
         pytest.param(7, "7", 7, id="a number stays what it is"),

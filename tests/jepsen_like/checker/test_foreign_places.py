@@ -5,6 +5,7 @@ import io
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from jepsen_like.checker.edn import PIECE_CHARS
@@ -80,6 +81,23 @@ def test_stdin_is_told_apart_by_how_it_begins(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert check("-") == ExitStatus.VALID
     assert capsys.readouterr().out.splitlines()[-1] == "-\ttrue"
+
+
+def test_values_that_are_no_text_are_written_into_tables(tmp_path: Path) -> None:
+    (path := tmp_path / "h.jsonl").write_text(
+        '{"type": "invoke", "process": 0, "f": "read", "value": null}\n'
+        '{"type": "ok", "process": 0, "f": "read", "value": "\\ud800"}\n'
+    )
+    assert execute(["check", str(path), "--model", "register", "--out", str(tmp_path)]) == ExitStatus.VIOLATION
+    (violation,) = pq.read_table(tmp_path / "violations.parquet").to_pylist()
+    assert violation["ops"][0]["a"] == "\\ud800"
+
+
+def test_stdin_needs_no_engine_but_a_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(EDN.encode())))
+    assert execute(["check", "-"]) == ExitStatus.USAGE
+    assert "--model is needed" in capsys.readouterr().err
+    assert execute(["check", "-", "--model", "register"]) == ExitStatus.VALID
 
 
 def test_stdin_is_checked_alone(tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ def test_what_a_swap_of_unknown_outcome_replaced_stays_with_it() -> None:
     assert sorted(piece(ops, key(3)).rows.a.tolist()) == [1, 1, 2]
 
 
+def test_values_that_share_a_hash_are_two() -> None:
+    values = [0x7FC84CA651BEA8C, 0x22D47603D7B8473]
+    assert key(values[0]) == key(values[1])
+    ops = [Op(f=Action.CAS, type=Outcome.FAIL, a=value, b=9, t_inv=1, t_ret=2) for value in [*values, *values]]
+    assert sorted(piece(ops, np.zeros(0, np.uint64)).rows.a.tolist()) == sorted(values)
+
+
 def test_a_value_before_a_link_is_opened_when_another_piece_replaces_it_too() -> None:
     ops = [
         Op(f=Action.CAS, type=Outcome.OK, a=at, b=at + 1, seen=at, t_inv=2 * at, t_ret=2 * at + 1)

@@ -1,5 +1,6 @@
 """A check in a session of Spark that the caller has: of a path, a URL that Spark reads, and a DataFrame."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,19 @@ def test_a_path_a_url_and_a_frame_are_judged_alike_and_the_session_goes_on(regis
     assert session.range(3).count() == 3
 
 
+def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_path: Path, session: Any) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(
+        '{:process 0 :type :invoke :f :read :value nil}\n{:process 0 :type :ok :f :read :value {:colour "red"}}\n'
+    )
+    (found,) = check(session, path, "register").violations.collect()
+    assert (
+        found.sentence
+        == 'register 0: read of {"colour": "red"} by process 0, but no client ever wrote {"colour": "red"}'
+    )
+    assert json.loads(found.operations[0])["a"] == '{"colour": "red"}'
+
+
 @pytest.mark.parametrize("missing", [None, (3, 4)])
 def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: tuple[int, int] | None) -> None:
     run = run_of(tmp_path, missing=missing)
@@ -53,6 +67,23 @@ def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: t
     found = check(session, f"file://{run}", "log").verdict
     assert (found.findings, found.unchecked) == (here.findings, here.unchecked)
     assert found.valid is (missing is None)
+
+
+def test_faults_of_a_run_excuse_nothing_where_its_history_is_named(tmp_path: Path, session: Any) -> None:
+    run = run_of(tmp_path)
+    with DumpWriter(run / "dump.parquet") as dump:
+        for log in LOGS:
+            dump.begin(1, 0, obj=log)
+            for offset in range(RECORDS - (log == LOGS[0])):
+                dump.record(1, offset, 1, [value_of(log, offset)], obj=log)
+    settings = {"flush": "none", "flush_interval_s": 0.05}
+    (run / "test.json").write_text(json.dumps({"nodes": 1, "replication": "raft", "settings": settings}))
+    cut = {"id": 1, "kind": "power", "begun_ns": 99 * 10**9, "injected_ns": 99 * 10**9 + 1}
+    (run / "nemesis.jsonl").write_text(json.dumps(cut))
+    for place, valid in (("", True), ("/history.parquet", False)):
+        for history in (f"file://{run}{place}", run / place.strip("/")):
+            verdict = check(session, history, "log").verdict
+            assert (verdict.valid, verdict.findings.lost_acked) == (valid, 1), history
 
 
 def test_final_records_of_a_log_without_operations_do_not_keep_the_others_from_being_judged(
@@ -90,7 +121,7 @@ def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
 def test_a_torn_part_file_at_a_url_is_named(registers: Path, session: Any) -> None:
     part = max((registers / "history.parquet").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(UnreadableHistory, match="^file:///.*: not a readable Parquet file"):
+    with pytest.raises(UnreadableHistory, match=r"^file:///.*: not a readable Parquet file"):
         check(session, f"file://{registers}", "register")
 
 

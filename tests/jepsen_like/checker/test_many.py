@@ -64,6 +64,15 @@ def test_json_has_a_line_for_each_path(tmp_path: Path, capsys: pytest.CaptureFix
     assert [row["lost_acked"] for row in found] == [0, 1]
 
 
+def test_a_bug_of_the_check_is_not_told_as_one_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ValueError("zero-size array")
+
+    monkeypatch.setattr("jepsen_like.checker.many.check_run", broken)
+    with pytest.raises(ValueError, match="zero-size array"):
+        execute(["check", str(run_directory(tmp_path)), "--model", "log", "--engine", "local"])
+
+
 def test_a_model_is_needed_only_where_no_run_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = a_run(tmp_path / "run")
     for path in (run, run / "history.parquet"):

@@ -1,14 +1,18 @@
 """A run of several logs: each final log is held against the history of its own object."""
 
+import shutil
 from pathlib import Path
 
+import attrs
 import pytest
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.final_logs import final_logs_of
+from jepsen_like.checker.gather import LIMITS, Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
-from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
-from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule, schema
+from jepsen_like.history.ops import DUMP_COLUMNS, Action, ErrorCode, Op, Outcome
 
 LOGS = (0, 3, 70)
 RECORDS = 10
@@ -72,6 +76,17 @@ def test_a_record_that_one_of_several_logs_lacks_is_lost_from_that_log(log: int,
 
 
 @pytest.mark.parametrize("log", LOGS)
+def test_a_record_is_lost_from_a_run_that_was_copied_without_empty_directories(log: int, tmp_path: Path) -> None:
+    run = run_of(tmp_path, missing=(log, 4))
+    for bucket in (run / "history.parquet").iterdir():
+        if not any(bucket.iterdir()):
+            bucket.rmdir()
+    assert [path.name for path in sorted((run / "history.parquet").iterdir())] == ["bucket=0", "bucket=4"]
+    in_groups = check_run(run, Model.LOG, Engine.LOCAL, limits=Limits(direct=0, task=100, chunk=200))
+    assert (in_groups.valid, in_groups.findings.lost_acked) == (False, 1)
+
+
+@pytest.mark.parametrize("log", LOGS)
 def test_a_log_without_its_newest_record_is_excused_by_a_power_cut_like_one_alone(log: int, tmp_path: Path) -> None:
     run = run_of(tmp_path)
     with DumpWriter(run / "dump.parquet") as dump:
@@ -91,3 +106,44 @@ def test_a_log_that_let_go_more_than_its_rule_allows_is_named(tmp_path: Path) ->
     verdict = checked(run_of(tmp_path / "loses", begins=3, bytes_kept=1 << 20))
     assert verdict.valid is False
     assert {violation.object for violation in verdict.violations} == {LOGS[-1]}
+
+
+@pytest.mark.parametrize(
+    ("limits", "allowances"),
+    [
+        pytest.param(LIMITS, (), id="as it lies"),
+        pytest.param(Limits(direct=0, task=100, chunk=200), (), id="in groups"),
+        pytest.param(Limits(direct=0, task=4, chunk=8), (), id="as long logs"),
+        pytest.param(LIMITS, (POWER_CUT,), id="with allowed losses"),
+    ],
+)
+def test_it_is_told_of_which_logs_losses_are_not_known(
+    limits: Limits, allowances: tuple[Allowance, ...], tmp_path: Path
+) -> None:
+    run = run_of(tmp_path)
+    with DumpWriter(run / "dump.parquet") as dump:
+        for log in LOGS[1:]:
+            dump.begin(1, 0, obj=log)
+            for offset in range(RECORDS):
+                dump.record(1, offset, 1, [value_of(log, offset)], obj=log)
+    verdict = check_run(run, Model.LOG, Engine.LOCAL, limits=limits, allowances=allowances)
+    assert verdict.valid is True
+    assert verdict.checks["lost"]["valid"] is None
+    assert verdict.not_tested == ("loss: 1 of 3 logs have no final logs",)
+
+
+def test_a_dump_that_is_about_other_logs_says_nothing() -> None:
+    assert final_logs_of(schema(DUMP_COLUMNS).empty_table(), {}) == {}
+
+
+@pytest.mark.parametrize("is_dumped", [True, False])
+def test_a_record_that_left_any_log_without_a_rule_is_lost(is_dumped: bool, tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    if not is_dumped:
+        shutil.rmtree(run / "dump.parquet")
+    with HistoryWriter(run / "history.parquet", name="1") as history:
+        refused = Op(f=Action.READ, type=Outcome.FAIL, t_inv=90 * S, t_ret=91 * S, object=70, process=9, node=1)
+        history.record(attrs.evolve(refused, err=ErrorCode.TRIMMED, offset=0, seen=3))
+    verdict = checked(run)
+    assert (verdict.valid, verdict.findings.violated) == (False, frozenset([70]))
+    assert verdict.violations[0].sentence.startswith("log 70: node 1 said that its log began at 3")

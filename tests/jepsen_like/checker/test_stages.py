@@ -8,13 +8,17 @@ import pytest
 from rich.console import Console
 
 from jepsen_like.bench.processes import until
+from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.spark_engine import SparkEngine
-from jepsen_like.checker.stages import Stages, asked, word_of
+from jepsen_like.checker.stages import WORDS, Stages, asked, word_of
 from jepsen_like.checker.tasks import RegistersTask
+from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.ops import Action, Op, Outcome
+from tests.jepsen_like.checker.test_gather import written as of_many_objects
 from tests.jepsen_like.checker.test_many import a_run
 
 
@@ -72,6 +76,23 @@ def test_rows_are_counted_before_they_are_read(tmp_path: Path) -> None:
     stages, _ = display(is_terminal=False)
     assert len(parts) > 1
     assert stages.rows_of(RegistersTask(parts, SearchBounds())) == 100
+
+
+@pytest.mark.parametrize(
+    ("model", "limits"),
+    [
+        (Model.REGISTER, Limits(direct=0, task=1, chunk=7, piece=7)),
+        (Model.LOG, Limits(direct=0, task=3, chunk=7)),
+        (Model.LOG, Limits(direct=0, task=1000, chunk=1000)),
+    ],
+)
+def test_every_stage_of_a_check_in_parts_is_shown(model: Model, limits: Limits, tmp_path: Path) -> None:
+    run = of_many_objects(tmp_path, model, 1)
+    stages, out = display(is_terminal=False)
+    with stages:
+        shown = check_run(run, model, Engine.LOCAL, worker=stages.through(LocalEngine()), limits=limits)
+    assert shown == check_run(run, model, Engine.LOCAL, limits=limits)
+    assert {line.partition(":")[0] for line in out.getvalue().splitlines()} <= set(WORDS.values())
 
 
 @pytest.mark.spark

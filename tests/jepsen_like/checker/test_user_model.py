@@ -1,5 +1,6 @@
 """A class of the user's judges histories, within bounds, and what it does wrong is told as such."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,37 @@ class Unhashable(Last):
 
 class Stepless:
     initial = 0
+
+
+class Mutable(Last):
+    initial = []
+
+
+class Nothing(Last):
+    initial = None
+
+
+class Leaving(Last):
+    def step(self, state, op):
+        raise SystemExit(0)
+
+
+class NotLeft(Last):
+    def __init__(self):
+        raise SystemExit(0)
+
+
+class OneReads(Last):
+    reads = "rewrite"
+
+
+class Lock:
+    initial = "free"
+
+    def step(self, state, op):
+        if op.f == "acquire":
+            return op.process if state == "free" else None
+        return "free" if state == op.process else None
 
 
 class Growing:
@@ -84,6 +116,10 @@ def test_every_key_is_an_object(place: Path, capsys: pytest.CaptureFixture[str])
     [
         pytest.param("Raising", "raised TypeError", id="raises"),
         pytest.param("Unhashable", "unhashable type: 'list'", id="unhashable state"),
+        pytest.param("Mutable", "has no initial state, or reads, that will do", id="unhashable initial state"),
+        pytest.param("Nothing", "its initial state is None", id="no initial state"),
+        pytest.param("Leaving", "raised SystemExit", id="ends the program"),
+        pytest.param("NotLeft", "cannot be made: SystemExit", id="ends the program at once"),
         pytest.param("Stepless", "the class has no step", id="no step"),
         pytest.param("Absent", "has no attribute 'Absent'", id="no class"),
     ],
@@ -97,6 +133,31 @@ def test_what_a_class_does_wrong_is_told(
     assert (status, out) == (ExitStatus.USAGE, "")
     assert complaint in err
     assert err.count("\n") == 1
+
+
+def test_a_module_that_ends_the_program_is_no_verdict(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place.write_text("raise SystemExit(0)")
+    Path("h.jsonl").write_text(WRONG)
+    assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:Last"]) == ExitStatus.USAGE
+    assert "the module ends the program" in capsys.readouterr().err
+
+
+def test_the_name_of_one_read_is_that_alone(place: Path) -> None:
+    Path("h.jsonl").write_text(maps(("write", ["a", 1], None), ("read", ["a", None], ["a", 1])))
+    assert (
+        execute(["check", "h.jsonl", "--model-class", f"{place.stem}:OneReads", "--engine", "local"])
+        == ExitStatus.VALID
+    )
+
+
+@pytest.mark.parametrize(("releases", "status"), [(11, ExitStatus.VALID), (12, ExitStatus.VIOLATION)])
+def test_a_class_may_ask_who_did_what_is_of_unknown_outcome(releases: int, status: ExitStatus, place: Path) -> None:
+    ends = [{"process": releases, "type": kind, "f": "release", "value": None} for kind in ("invoke", "ok")]
+    Path("h.jsonl").write_text(
+        maps(("acquire", None, None, "info"), ("acquire", None, None, "info"))
+        + "".join(json.dumps(end) + "\n" for end in ends)
+    )
+    assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:Lock", "--engine", "local"]) == status
 
 
 def test_a_search_that_grows_is_undecided(place: Path) -> None:

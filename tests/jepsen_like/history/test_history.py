@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,29 @@ def test_half_a_dump_is_no_dump(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
         interrupted()
     assert read_dump(tmp_path) is None
+
+
+@pytest.mark.parametrize("objects", [(0, 3), (3,), (5, 9, 11), range(40)])
+def test_an_object_lies_in_its_bucket_wherever_empty_directories_are_missing(
+    objects: Sequence[int], tmp_path: Path
+) -> None:
+    with HistoryWriter(tmp_path) as writer:
+        for obj in objects:
+            writer.record(Op(f=Action.READ, type=Outcome.OK, t_inv=1, t_ret=2, object=obj))
+    for bucket in tmp_path.iterdir():
+        if not any(bucket.iterdir()):
+            bucket.rmdir()
+    parts = HistoryReader.open(tmp_path).parts
+    for number, of_bucket in enumerate(parts):
+        there = {op.object for path in of_bucket for op in ops_of(read_part(path))}
+        assert there == {obj for obj in objects if bucket_of(obj, len(parts)) == number}
+
+
+def test_a_history_of_one_directory_has_one_bucket(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path, buckets=1) as writer:
+        for obj in range(10):
+            writer.record(Op(f=Action.READ, type=Outcome.OK, t_inv=1, t_ret=2, object=obj))
+    assert len(HistoryReader.open(tmp_path).parts) == 1
 
 
 def test_files_that_are_not_ours_are_refused_by_name(tmp_path: Path) -> None:
