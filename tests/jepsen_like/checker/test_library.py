@@ -77,7 +77,7 @@ def test_faults_of_a_run_excuse_nothing_where_its_history_is_named(tmp_path: Pat
                 dump.record(1, offset, 1, [value_of(log, offset)], obj=log)
     settings = {"flush": "none", "flush_interval_s": 0.05}
     (run / "test.json").write_text(json.dumps({"nodes": 1, "replication": "raft", "settings": settings}))
-    cut = {"id": 1, "kind": "power", "begun_ns": 99 * 10**9, "injected_ns": 99 * 10**9 + 1}
+    cut = {"id": 1, "kind": "power", "nodes": [1], "begun_ns": 10 * 10**9 + 10, "injected_ns": 10 * 10**9 + 20}
     (run / "nemesis.jsonl").write_text(json.dumps(cut))
     for place, valid in (("", True), ("/history.parquet", False)):
         for history in (f"file://{run}{place}", run / place.strip("/")):
