@@ -221,12 +221,12 @@ def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names
         try:
             key, asked, answered = keys.split(one, None)
             answered = answered if one.outcome is Outcome.OK else None
-            numbers = {"object": names.element(key), "a": values.number(asked), "b": values.number(answered)}
+            obj, a, b = names.element(key), values.number(asked), values.number(answered)
         except ValueError as error:
             raise UnreadableHistory(path, str(error)) from error
         except RecursionError as error:
             raise UnreadableHistory(path, TOO_DEEP) from error
-        yield Op(**one.op(Action.CALL), seen=values.number(one.f), **numbers)
+        yield Op(**one.op(Action.CALL), object=obj, seen=values.number(one.f), a=a, b=b)
 
 
 class AskedClass:
