@@ -42,6 +42,7 @@ from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, ListOp, Op, 
 
 NAMED_FROM: Final = 2**61
 PROCESS_END: Final = 2**31
+TOO_DEEP: Final = "has a value that is nested too deeply"
 _NAMED: Final = re.compile(r"\b\d{19}\b")
 OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 FOUND_EMPTY: Final = ("empty", "exhausted")
@@ -275,6 +276,8 @@ def operations(events: Iterable[Event], model: Model, path: Path, names: Names |
             yield from read.rest()
     except BadOperation as error:
         raise UnreadableHistory(path, str(error)) from error
+    except RecursionError as error:
+        raise UnreadableHistory(path, TOO_DEEP) from error
 
 
 def is_pair(value: Any) -> bool:

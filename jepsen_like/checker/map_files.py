@@ -65,7 +65,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         whole: Any = io.BufferedReader(_Rejoined(head, source), HEAD_CHARS)
         if head == GZIP:
             whole = gzip.GzipFile(fileobj=whole)
-        yield io.TextIOWrapper(whole, encoding="utf-8")
+        yield io.TextIOWrapper(whole, encoding="utf-8-sig")
 
 
 class _Rejoined(io.RawIOBase):
@@ -89,7 +89,7 @@ def _items(path: Path, stream: IO[str]) -> Iterator[tuple[int, Any]]:
     head = stream.read(HEAD_CHARS)
     names = [suffix for suffix in path.suffixes if suffix != ".gz"]
     suffix = names[-1] if names else ""
-    text = head.lstrip("\ufeff \t\r\n")
+    text = head.lstrip(" \t\r\n")
     if suffix == ".txt" and text.partition("\n")[0].count("\t") >= COLUMNS_MIN - 1:
         yield from _table(_lines(head, stream))
     elif suffix == ".edn" or (

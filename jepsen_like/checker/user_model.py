@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from jepsen_like.checker.jepsen_maps import Keyed, Names, attempts, text_of
+from jepsen_like.checker.jepsen_maps import TOO_DEEP, Keyed, Names, attempts, text_of
 from jepsen_like.checker.map_files import Event
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
@@ -220,16 +220,13 @@ def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names
     for one in attempts(events, path, None, "call"):
         try:
             key, asked, answered = keys.split(one, None)
+            answered = answered if one.outcome is Outcome.OK else None
+            obj, a, b = names.element(key), values.number(asked), values.number(answered)
         except ValueError as error:
             raise UnreadableHistory(path, str(error)) from error
-        answered = answered if one.outcome is Outcome.OK else None
-        yield Op(
-            **one.op(Action.CALL),
-            object=names.element(key),
-            seen=values.number(one.f),
-            a=values.number(asked),
-            b=values.number(answered),
-        )
+        except RecursionError as error:
+            raise UnreadableHistory(path, TOO_DEEP) from error
+        yield Op(**one.op(Action.CALL), object=obj, seen=values.number(one.f), a=a, b=b)
 
 
 class AskedClass:

@@ -215,6 +215,23 @@ def test_all_that_jepsen_writes_is_accepted(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "text", [REGISTER_EDN, f"[{REGISTER_EDN}]", events((0, "invoke", "read", None), (0, "ok", "read", 4))]
+)
+def test_a_mark_of_the_order_of_bytes_is_no_part_of_a_history(text: str, tmp_path: Path) -> None:
+    assert read(tmp_path / "marked", f"\ufeff{text}", Model.REGISTER) == read(
+        tmp_path / "history", text, Model.REGISTER
+    )
+
+
+def test_a_value_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    deep: Any = None
+    for _ in range(900):
+        deep = [deep]
+    with pytest.raises(UnreadableHistory, match="nested too deeply"):
+        read(tmp_path / "history.json", events((0, "invoke", "write", deep)), Model.REGISTER)
+
+
 def answered(invocation: Any, answer: Any, f: str = "write") -> str:
     return events((0, "invoke", f, invocation), (0, "ok", f, answer))
 
