@@ -9,11 +9,12 @@ from jepsen_like.checker.elements import Elements, Gathering
 from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.many_objects import Run
 from jepsen_like.checker.object_tasks import whole_groups
+from jepsen_like.checker.packs import Packs
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.search import Sequential
 from jepsen_like.checker.searched import Prepared, decide
-from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
+from jepsen_like.checker.tasks import Source, of_model, require_sound
 from jepsen_like.checker.user_model import AskedClass, UserModel, call_of, decoded
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import HistoryReader
@@ -28,16 +29,23 @@ class CallsTask:
     values: Path
     of_class: UserModel
     bounds: SearchBounds
+    rows_max: int
+    """See `Limits.object`."""
 
     def execute(self) -> Findings:
         """See `Task`."""
-        rows = of_model(loaded(self.sources), self.sources[0], Model.CUSTOM)
-        require_sound(rows, self.sources)
-        made = Elements.of(rows)
-        report = Gathering(made)
-        which = made.objects >= 0
-        undecided = decide(report, made, which, "object", self._prepared, self.bounds)
-        return attrs.evolve(report.findings(), undecided=undecided, acked=report.findings().ok)
+        packs = Packs.of(self.sources, self.rows_max)
+        findings = packs.left_out(self.sources, lambda obj: f"object {obj}")
+        for _, rows in packs.rows(self.sources):
+            of_model(rows, self.sources[0], Model.CUSTOM)
+            require_sound(rows, self.sources)
+            made = Elements.of(rows)
+            report = Gathering(made)
+            which = made.objects >= 0
+            undecided = decide(report, made, which, "object", self._prepared, self.bounds)
+            found = report.findings()
+            findings = findings.plus(attrs.evolve(found, undecided=undecided, acked=found.ok))
+        return findings
 
     def _prepared(self, ops: Sequence[Op]) -> Prepared:
         model: Sequential = AskedClass(self.of_class)
@@ -65,6 +73,6 @@ def check_many_calls(
     """Returns everything that is wrong with the objects of a history; `values` is its table. Raises `UnreadableHistory`."""
     findings = Findings()
     groups = whole_groups(history, Model.CUSTOM, run, scratch, limits)
-    for found in run([CallsTask(sources, values, of_class, bounds) for sources in groups]):
+    for found in run([CallsTask(sources, values, of_class, bounds, limits.object) for sources in groups]):
         findings = findings.plus(found)
     return findings
