@@ -69,8 +69,8 @@ class Packs:
                 of_object = of_object.plus(_operations(mine))
             if of_object.ok + of_object.fail + of_object.info:  # else it has final records only, which nobody asks for
                 reason = (
-                    f"{name_of(obj)} has {rows:,} rows, final records included, and was not checked: all of them have to be "
-                    f"in memory together, and a task holds {self.rows_max:,}"
+                    f"{name_of(obj)} has {rows:,} rows, which have to be in memory together, and a task holds {self.rows_max:,}: "
+                    "it was not checked"
                 )
                 undecided = (Undecided(obj, reason),)
                 findings = findings.plus(attrs.evolve(of_object, objects=1, undecided=undecided))

@@ -41,7 +41,7 @@ class QueueTask:
     def execute(self) -> tuple[Findings, tuple[AllowedLoss, ...]]:
         """See `Task`."""
         packs = Packs.of((*self.sources, *self.dump), self.rows_max)
-        findings, losses = packs.left_out(self.sources, self.expectations.partition), list[AllowedLoss]()
+        findings, losses = packs.left_out(self.sources, self._name_of), list[AllowedLoss]()
         for pack, rows in packs.rows(self.sources):
             of_model(rows, self.sources[0], Model.QUEUE)
             reason = malformed(rows)
@@ -52,6 +52,9 @@ class QueueTask:
             findings = findings.plus(found)
             losses += lost
         return findings, tuple(losses)
+
+    def _name_of(self, number: int) -> str:
+        return self.expectations.partition(number) + (" with its final records" if self.dump else "")
 
     def _final_logs(self, pack: Ints) -> Mapping[int, Sequence[FinalLog]]:
         import pyarrow as pa

@@ -135,7 +135,7 @@ def comparable(findings: Findings) -> Findings:
     return attrs.evolve(findings, violations=(), undecided=undecided, tolerated=tolerated, counts=counts)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_same_is_found_of_partitions_in_groups(seed: int, tmp_path: Path) -> None:
     run = many(tmp_path, seed)
     whole, losses = run.whole()
@@ -192,8 +192,8 @@ def test_a_partition_that_no_task_can_hold_is_undecided_and_told(tmp_path: Path)
     assert bounded.findings.undecided == (
         Undecided(
             0,
-            f"orders-0 has {size} rows, final records included, and was not checked: all of them have to be in memory together, and a "
-            "task holds 200",
+            f"orders-0 with its final records has {size} rows, which have to be in memory together, and a task holds 200: it was not "
+            "checked",
         ),
     )
     for name in ("ok", "fail", "info", "objects", "acked", "t_first"):
@@ -202,7 +202,8 @@ def test_a_partition_that_no_task_can_hold_is_undecided_and_told(tmp_path: Path)
 
 def test_the_other_partitions_are_judged_all_the_same(tmp_path: Path) -> None:
     _, bounded = too_large(tmp_path, shared.a_phantom)
-    assert (bounded.valid, bounded.findings.violated) == (False, {5})
+    assert bounded.valid is False
+    assert bounded.findings.violated == {5}
     assert [one.object for one in bounded.findings.undecided] == [0]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.inputs import as_run
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.register_check import SearchBounds
@@ -97,6 +98,17 @@ def test_what_a_class_does_wrong_is_told(
     assert (status, out) == (ExitStatus.USAGE, "")
     assert complaint in err
     assert err.count("\n") == 1
+
+
+def test_an_object_that_no_task_can_hold_is_undecided_and_told(place: Path) -> None:
+    Path("h.jsonl").write_text(WRONG + maps(*[("write", ["c", number], None) for number in range(3)]))
+    model = UserModel.of(f"{place.stem}:Last")
+    names = Names()
+    with as_run(Path("h.jsonl"), model, names) as run:
+        verdict = check_run(run, model, Engine.LOCAL, limits=Limits(task=1, chunk=2, object=2))
+    (reason,) = verdict.reasons
+    assert 'object "c" has 3 rows, which have to be in memory together, and a task holds 2' in names.in_words(reason)
+    assert (verdict.findings.ok, verdict.findings.objects, len(verdict.findings.violated)) == (7, 3, 1)
 
 
 def test_a_search_that_grows_is_undecided(place: Path) -> None:
