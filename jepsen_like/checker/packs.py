@@ -67,7 +67,7 @@ class Packs:
             of_object = Findings()
             for mine in (part.where(part.object == obj) for part in parts):
                 of_object = of_object.plus(_operations(mine))
-            if of_object.ok + of_object.fail + of_object.info:  # else it has final records only, which nobody asks for
+            if of_object.ok + of_object.fail + of_object.info:  # else it has final records only, and is not checked
                 reason = (
                     f"{name_of(obj)} has {rows:,} rows, which have to be in memory together, and a task holds {self.rows_max:,}: "
                     "it was not checked"

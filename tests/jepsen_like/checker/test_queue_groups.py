@@ -243,3 +243,5 @@ def test_a_pack_has_as_many_rows_as_a_task_holds_and_no_more() -> None:
     assert [pack.tolist() for pack in packs.packs] == [[1, 2], [3, 5]]
     assert packs.large == {4: 4}
     assert [(len(rows), set(rows.object.tolist())) for _, rows in packs.rows(sources)] == [(3, {1, 2}), (2, {3, 5})]
+    beside_a_large_one = Packs.of(sources[1:], 2)
+    assert [rows.object.tolist() for _, rows in beside_a_large_one.rows(sources[1:])] == [[5]]
