@@ -10,10 +10,11 @@ from jepsen_like.checker.elements import Elements, Gathering
 from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.many_objects import Run
 from jepsen_like.checker.object_tasks import whole_groups
+from jepsen_like.checker.packs import Packs
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.searched import Prepared, decide
-from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
+from jepsen_like.checker.tasks import Source, of_model, require_sound
 from jepsen_like.checker.user_model import AskedClass, AskedWho, UserModel, call_of, decoded
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import HistoryReader
@@ -28,16 +29,23 @@ class CallsTask:
     values: Path
     of_class: UserModel
     bounds: SearchBounds
+    rows_max: int
+    """See `Limits.object`."""
 
     def execute(self) -> Findings:
         """See `Task`."""
-        rows = of_model(loaded(self.sources), self.sources[0], Model.CUSTOM)
-        require_sound(rows, self.sources)
-        made = Elements.of(rows)
-        try:
-            return self._searched(made, tells_process=False)
-        except AskedWho:
-            return self._searched(made, tells_process=True)
+        packs = Packs.of(self.sources, self.rows_max)
+        findings = packs.left_out(self.sources, lambda obj: f"object {obj}")
+        for _, rows in packs.rows(self.sources):
+            of_model(rows, self.sources[0], Model.CUSTOM)
+            require_sound(rows, self.sources)
+            made = Elements.of(rows)
+            try:
+                found = self._searched(made, tells_process=False)
+            except AskedWho:
+                found = self._searched(made, tells_process=True)
+            findings = findings.plus(found)
+        return findings
 
     def _searched(self, made: Elements, *, tells_process: bool) -> Findings:
         def prepared(ops: Sequence[Op]) -> Prepared:
@@ -47,7 +55,8 @@ class CallsTask:
         report = Gathering(made)
         which = np.ones(len(made.objects), np.bool_)
         undecided = decide(report, made, which, "object", prepared, self.bounds)
-        return attrs.evolve(report.findings(), undecided=undecided, acked=report.findings().ok)
+        found = report.findings()
+        return attrs.evolve(found, undecided=undecided, acked=found.ok)
 
     def _calls(self, ops: Sequence[Op], *, tells_process: bool) -> list[CallOp]:
         import pyarrow as pa
@@ -71,6 +80,6 @@ def check_many_calls(
     """Returns everything that is wrong with the objects of a history; `values` is its table. Raises `UnreadableHistory`."""
     findings = Findings()
     groups = whole_groups(history, Model.CUSTOM, run, scratch, limits)
-    for found in run([CallsTask(sources, values, of_class, bounds) for sources in groups]):
+    for found in run([CallsTask(sources, values, of_class, bounds, limits.object) for sources in groups]):
         findings = findings.plus(found)
     return findings

@@ -20,19 +20,18 @@ from jepsen_like.checker.columns import Ints
 from jepsen_like.checker.final_logs import DUMP, LOG_OBJECT, ROWS_MANY, final_logs_of
 from jepsen_like.checker.gather import LIMITS, Limits, rows_in, sized
 from jepsen_like.checker.local_engine import LocalEngine
-from jepsen_like.checker.log_check import FinalLog, check_logs
+from jepsen_like.checker.log_check import check_logs
 from jepsen_like.checker.log_tasks import forgiving
 from jepsen_like.checker.many_objects import check_many_logs
 from jepsen_like.checker.many_registers import check_many_registers
 from jepsen_like.checker.object_tasks import check_many_objects
 from jepsen_like.checker.queue_check import expectations_of
-from jepsen_like.checker.queue_keys import check_keys
 from jepsen_like.checker.queue_rows import QueueExpectations
-from jepsen_like.checker.queue_tasks import QueueTask, SharedLog
+from jepsen_like.checker.queue_tasks import check_many_queues
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.scratch import Scratch
-from jepsen_like.checker.tasks import Shared, Task, loaded, of_model
+from jepsen_like.checker.tasks import Shared, Task
 from jepsen_like.checker.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
@@ -40,7 +39,6 @@ from jepsen_like.history.files import (
     KeepRule,
     Kept,
     UnreadableHistory,
-    bucket_of,
     dump_parts,
     limits_of,
     read_dump_part,
@@ -267,8 +265,9 @@ def _checked_in(
                     findings = check_logs(history.files(), worker.run, share, final, expires=expires)
             unchecked = frozenset() if dump and not findings.unread else frozenset([Check.LOST])
         case Model.QUEUE:
-            logs = final_logs_of(_table(dump), kept) if dump else {}
-            findings, losses = _checked_queue(history, logs, worker, share, allowances, expectations)
+            findings, losses = check_many_queues(
+                history, dump, kept, expectations, allowances, worker.run, scratch, limits
+            )
             unchecked = frozenset([Check.LOST]) if findings.unread else frozenset()
         case _:
             findings = check_many_objects(history, model, bounds, worker.run, scratch, limits)
@@ -284,42 +283,6 @@ def concluded(findings: Findings) -> Findings:
         reason = "no operation of the history is known to have happened, so nothing was tested"
         return attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return findings
-
-
-def _checked_queue(
-    history: HistoryReader,
-    logs: Mapping[int, Sequence[FinalLog]],
-    worker: TaskRunner,
-    share: Share,
-    allowances: Sequence[Allowance],
-    expectations: QueueExpectations,
-) -> tuple[Findings, tuple[AllowedLoss, ...]]:
-    """Every bucket by itself: all of a partition lies in one."""
-    tasks = []
-    for bucket, parts in enumerate(history.parts):
-        if not parts:
-            continue
-        mine = tuple(
-            (number, tuple(_shared(log, share) for log in of_partition))
-            for number, of_partition in logs.items()
-            if bucket_of(number, len(history.parts)) == bucket
-        )
-        tasks.append(QueueTask(parts, expectations, mine, tuple(allowances)))
-    findings, losses = Findings(), list[AllowedLoss]()
-    for found, lost in worker.run(tasks):
-        findings = findings.plus(found)
-        losses += lost
-    if expectations.keys:
-        findings = findings.plus(
-            check_keys(of_model(loaded(history.files()), history.files()[0], Model.QUEUE), expectations)
-        )
-    findings = attrs.evolve(findings, t_first=history.began_ns())
-    losses = [attrs.evolve(loss, origin_ns=findings.t_first) for loss in losses]
-    return findings, tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object)))
-
-
-def _shared(log: FinalLog, share: Share) -> SharedLog:
-    return SharedLog(log.node, log.first, share(log.values), share(log.epochs))
 
 
 def _table(dump: Sequence[Path]) -> Any:
@@ -341,9 +304,10 @@ def _expectations_of(directory: Path) -> QueueExpectations:
 
 def _require_possible(history: HistoryReader, kept: Mapping[int, Kept] | None) -> None:
     """Raises `UnreadableHistory` if a log ends far beyond all that was asked for: such a log cannot be checked in memory."""
+    most = 2 * history.rows() + ROWS_MANY if kept else 0
     for of_object in (kept or {}).values():
         for node, end in of_object.ends.items():
-            if end > ROWS_MANY and end > 2 * history.rows() + ROWS_MANY:
+            if end > most:
                 raise UnreadableHistory(
                     Path(DUMP), f"the log of node {node} is said to end at {end}, of a shorter history"
                 )

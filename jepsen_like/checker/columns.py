@@ -100,6 +100,11 @@ class Columns:
             return cls.of_ops(())
         return cls.of_table(pa.concat_tables([read_part(path, NEEDED) for path in paths]))
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Columns]") -> "Columns":
+        """Returns the rows of at least one part, one after the other."""
+        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in NEEDED))
+
     def where(self, mask: Bools | Ints) -> "Columns":
         """Returns the chosen rows (a mask, or row numbers)."""
         return Columns(*(getattr(self, name)[mask] for name in NEEDED))

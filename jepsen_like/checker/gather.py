@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import NEEDED, Columns, Ints
-from jepsen_like.checker.processes import ProcessSpans, examined
+from jepsen_like.checker.processes import NO_SPANS, ProcessSpans, examined, malformed
 from jepsen_like.checker.segments import counted
 from jepsen_like.checker.tasks import Gathered, of_model
 from jepsen_like.checker.verdict import Model
@@ -47,6 +47,9 @@ class Limits:
     """Rows of registers that are reduced, or sorted out, at once."""
     whole: int = 1 << 19
     """Rows of a register that is checked with all of its rows at once, where no smaller part of them decides it."""
+    object: int = 1 << 21
+    """Rows of an object of which all must be looked at together, with its final records: a partition, a queue of elements, a set, a
+    key, an object of a user's class. One that has more is undecided."""
     reduced_share: int = 1000
     """A register that has at least this part of the rows of a large bucket is reduced piece by piece."""
 
@@ -215,7 +218,7 @@ class SortTask:
     def execute(self) -> Sorted:
         """See `Task`."""
         rows = of_model(columns_of(self.chunk), self.chunk[0].path, self.model)
-        spans, reason = examined(rows)
+        spans, reason = (NO_SPANS, malformed(rows)) if self.model is Model.QUEUE else examined(rows)
         if reason is not None:
             raise UnreadableHistory(self.chunk[0].path, f"is malformed: {reason}")
         group = self.division.group_of(rows.object)
@@ -236,8 +239,7 @@ class MeetingTask:
         for chunk in self.chunks:
             rows = columns_of(chunk)
             found.append(rows.where(np.isin(rows.process, self.processes)))
-        both = Columns(*(np.concatenate([getattr(rows, name) for rows in found]) for name in NEEDED))
-        _, reason = examined(both)
+        _, reason = examined(Columns.joined(found))
         if reason is not None:
             raise UnreadableHistory(self.chunks[0][0].path, f"is malformed: {reason}")
 

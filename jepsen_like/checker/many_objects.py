@@ -73,7 +73,11 @@ class SortedOut:
 def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, limits: Limits) -> SortedOut:
     """Bring the rows of each group together. Raises `UnreadableHistory`."""
     sizes = [sized(parts) for parts in history.parts]
-    large = {bucket: chunks_of(of, limits.chunk) for bucket, of in enumerate(sizes) if rows_in(of) > 2 * limits.task}
+    large = {
+        bucket: chunks_of(of, limits.chunk)
+        for bucket, of in enumerate(sizes)
+        if rows_in(of) > min(2 * limits.task, limits.object)
+    }
     censuses = iter(run([CensusTask(chunk) for chunks in large.values() for chunk in chunks]))
     divisions: list[Grouping | None] = []
     for bucket, parts in enumerate(history.parts):
@@ -156,16 +160,13 @@ def check_many_logs(
             findings = findings.plus(_excused(found, long, final, allowances))
     if not short:
         return findings, ()
-    files = None if dump is None else _dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
-    group_of_kept = _groups_of(list(kept or {}), sorted_out.divisions)
-    of_groups: list[dict[int, Kept]] = [{} for _ in sorted_out.groups]
-    for obj, group in group_of_kept.items():
-        of_groups[group][obj] = (kept or {})[obj]
+    files = None if dump is None else dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
+    of_groups = kept_of_groups(kept, sorted_out)
     tasks = [
         LogsTask(
             sources,
             None if files is None else gathered(files, number),
-            None if kept is None else of_groups[number],
+            of_groups[number],
             tuple(allowances),
             expires,
             sorted_out.together[number],
@@ -206,9 +207,10 @@ def _long_final(
     return FinalParts.of(obj, parts, mine, expires=expires)
 
 
-def _dump_sorted_out(
+def dump_sorted_out(
     dump: Sequence[Path], divisions: tuple[Grouping | None, ...], run: Run, scratch: Scratch, limits: Limits
 ) -> list[Path]:
+    """Bring the final records of each group together; returns the files, of which each has a record batch for each group."""
     tasks = [
         SortDumpTask(tuple(one.path for one in chunk), divisions, scratch.path / f"dump-{number}.arrow")
         for number, chunk in enumerate(chunks_of(((path, (rows,)) for path, rows in _dump_sizes(dump)), limits.chunk))
@@ -221,13 +223,18 @@ def _dump_sizes(dump: Sequence[Path]) -> list[tuple[Path, int]]:
     return [(path, sum(rows)) for path, rows in sized(dump)]
 
 
-def _groups_of(objects: Sequence[int], divisions: Sequence[Grouping | None]) -> dict[int, int]:
-    """The group of each of these objects; those of a bucket without rows have none."""
-    buckets = bucket_numbers(np.array(objects, np.int64), len(divisions)).tolist()
+def kept_of_groups(kept: Mapping[int, Kept] | None, sorted_out: SortedOut) -> list[dict[int, Kept] | None]:
+    """Returns what is known of the logs of each group; those of a bucket without rows are left out."""
+    if kept is None:
+        return [None] * len(sorted_out.groups)
+    divisions = sorted_out.divisions
+    buckets = bucket_numbers(np.array(list(kept), np.int64), len(divisions)).tolist()
     begins = np.cumsum([0, *(one.groups if one is not None else 0 for one in divisions)]).tolist()
-    found = {}
-    for obj, bucket in zip(objects, buckets, strict=True):
+    found: list[dict[int, Kept] | None] = [{} for _ in sorted_out.groups]
+    for (obj, of_object), bucket in zip(kept.items(), buckets, strict=True):
         division = divisions[bucket]
         if division is not None:
-            found[obj] = begins[bucket] + int(division.group_of(np.array([obj], np.int64))[0])
+            group = found[begins[bucket] + int(division.group_of(np.array([obj], np.int64))[0])]
+            assert group is not None
+            group[obj] = of_object
     return found

@@ -7,11 +7,12 @@ from jepsen_like.checker.element_queue import check_element_queues
 from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.key_values import check_key_values
 from jepsen_like.checker.many_objects import Long, Run, sort_out
+from jepsen_like.checker.packs import Packs
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.sets import check_sets
-from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
-from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
+from jepsen_like.checker.tasks import Source, of_model, require_sound
+from jepsen_like.checker.verdict import NOUNS, QUEUES_OF_ELEMENTS, SETS, Findings, Model
 from jepsen_like.history.files import HistoryReader
 
 
@@ -31,18 +32,24 @@ class ObjectsTask:
     sources: tuple[Source, ...]
     model: Model
     bounds: SearchBounds
+    rows_max: int
+    """See `Limits.object`."""
 
     def execute(self) -> Findings:
         """See `Task`."""
-        rows = of_model(loaded(self.sources), self.sources[0], self.model)
-        require_sound(rows, self.sources)
-        return findings_of(rows, self.model, self.bounds)
+        packs = Packs.of(self.sources, self.rows_max)
+        findings = packs.left_out(self.sources, lambda obj: f"{NOUNS[self.model]} {obj}")
+        for _, rows in packs.rows(self.sources):
+            of_model(rows, self.sources[0], self.model)
+            require_sound(rows, self.sources)
+            findings = findings.plus(findings_of(rows, self.model, self.bounds))
+        return findings
 
 
 def whole_groups(
     history: HistoryReader, model: Model, run: Run, scratch: Scratch, limits: Limits
 ) -> list[tuple[Source, ...]]:
-    """Returns the rows of groups of whole objects. Only logs are divided further."""
+    """Returns the rows of groups of whole objects. Only logs and registers are divided further."""
     groups = sort_out(history, model, run, scratch, limits).groups
     return [one for one in groups if not isinstance(one, Long)]
 
@@ -57,8 +64,7 @@ def check_many_objects(
 ) -> Findings:
     """Returns everything that is wrong with the objects of a history. Raises `UnreadableHistory`."""
     findings = Findings()
-    for found in run(
-        [ObjectsTask(sources, model, bounds) for sources in whole_groups(history, model, run, scratch, limits)]
-    ):
+    groups = whole_groups(history, model, run, scratch, limits)
+    for found in run([ObjectsTask(sources, model, bounds, limits.object) for sources in groups]):
         findings = findings.plus(found)
     return findings

@@ -2,6 +2,7 @@
 
 Where a process has two operations under way at once, or an end lies before its beginning, the recording is wrong, and
 whatever a check would find in it is no evidence about the system. Operations of unknown outcome have no end and bind no process.
+The clients of a queue may do many things at a time; of them each row is judged by itself.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.history.ops import Outcome
+from jepsen_like.history.ops import NEVER, Action, Outcome
 
 _SPAN: Final = ("process", "first", "last")
 SHORT_MAX: Final = np.iinfo(np.int16).max
+PLACED: Final = (Action.POLL, Action.COMMIT, Action.TAIL)
+"""Operations that name an offset whenever they were answered."""
 
 
 @attrs.frozen(eq=False)
@@ -59,6 +62,25 @@ def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
         f"process {process[at]} has two operations under way at once: one from {begin[at]} to {end[at]} ns and one from "
         f"{begin[at + 1]} to {end[at + 1]} ns"
     )
+
+
+def malformed(rows: Columns) -> str | None:
+    """Returns in words what these rows of a queue cannot be; None for a sound recording."""
+    ended = (rows.t_ret < rows.t_inv) & (rows.t_ret < NEVER)
+    if ended.any():
+        row = int(np.argmax(ended))
+        return (
+            f"an operation of process {rows.process[row]} ended at {rows.t_ret[row]} ns, before it began at "
+            f"{rows.t_inv[row]} ns"
+        )
+    unnamed = (rows.f == Action.SEND) & (rows.a < 0)
+    if unnamed.any():
+        return f"a send of process {rows.process[int(np.argmax(unnamed))]} has no value"
+    nowhere = np.isin(rows.f, PLACED) & (rows.offset < 0) & (rows.type == Outcome.OK)
+    if nowhere.any():
+        row = int(np.argmax(nowhere))
+        return f"a {Action(int(rows.f[row])).name.lower()} of process {rows.process[row]} has no offset"
+    return None
 
 
 def may_overlap(spans: Sequence[ProcessSpans]) -> bool:

@@ -33,28 +33,6 @@ from jepsen_like.history.ops import NEVER, Action, Outcome
 EXPLAINED_MAX: Final = 30
 """Violations explained per partition; the others are counted."""
 
-PLACED: Final = (Action.POLL, Action.COMMIT, Action.TAIL)
-"""Operations that name an offset whenever they were answered."""
-
-
-def malformed(rows: Columns) -> str | None:
-    """Returns in words what these rows of a queue cannot be; None for a sound recording."""
-    ended = (rows.t_ret < rows.t_inv) & (rows.t_ret < NEVER)
-    if ended.any():
-        row = int(np.argmax(ended))
-        return (
-            f"an operation of process {rows.process[row]} ended at {rows.t_ret[row]} ns, before it began at "
-            f"{rows.t_inv[row]} ns"
-        )
-    unnamed = (rows.f == Action.SEND) & (rows.a < 0)
-    if unnamed.any():
-        return f"a send of process {rows.process[int(np.argmax(unnamed))]} has no value"
-    nowhere = np.isin(rows.f, PLACED) & (rows.offset < 0) & (rows.type == Outcome.OK)
-    if nowhere.any():
-        row = int(np.argmax(nowhere))
-        return f"a {Action(int(rows.f[row])).name.lower()} of process {rows.process[row]} has no offset"
-    return None
-
 
 def check_queue(
     rows: Columns,

@@ -57,7 +57,7 @@ def _of_key(rows: Columns, keyed: _Keyed, expectations: QueueExpectations) -> Fi
     binding = np.where(rows.type[send] == Outcome.OK, began, np.int64(-NEVER))
     latest = np.maximum.accumulate(np.concatenate([[-NEVER], binding]))[:-1]
     shown = frozenset([Check.KEY_ORDER]) if (latest > -NEVER).any() else frozenset[Check]()
-    violations, moved = list[Violation](), list[str]()
+    violations, moved, example = list[Violation](), 0, ""
     bad = 0
     objects = set[int]()
     for at in np.flatnonzero(latest > began).tolist():
@@ -65,7 +65,7 @@ def _of_key(rows: Columns, keyed: _Keyed, expectations: QueueExpectations) -> Fi
         ops = [rows.op(int(row)) for row in (send[before], send[at], given[at], given[before])]
         sentence = f"{told(ops[1])} was sent after {told(ops[0])} of the same key, and given before it"
         if expectations.keys_move and ops[0].object != ops[1].object:
-            moved.append(sentence)
+            moved, example = moved + 1, example or sentence
             continue
         bad += 1
         objects.add(ops[1].object)
@@ -74,9 +74,7 @@ def _of_key(rows: Columns, keyed: _Keyed, expectations: QueueExpectations) -> Fi
     tolerated: tuple[Tolerated, ...] = ()
     if moved:
         object_ = int(rows.object[send[0]])
-        tolerated = (
-            Tolerated(check=Check.KEY_ORDER, object=object_, count=len(moved), because=MOVED, example=moved[0]),
-        )
+        tolerated = (Tolerated(check=Check.KEY_ORDER, object=object_, count=moved, because=MOVED, example=example),)
     return Findings(
         violated=frozenset(objects),
         counts={Check.KEY_ORDER: bad} if bad else {},

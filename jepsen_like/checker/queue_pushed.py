@@ -17,7 +17,7 @@ listener to the end, when members joined and left, and the group's position as t
 That a message is given again is counted and no violation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -38,6 +38,8 @@ REBALANCED_WITHIN_NS: Final = 60 * 10**9
 GIVEN_UP_FOR_NS: Final = 10**9
 """An owner that begins no message for so long has given its partition up, under any load that is worth a check."""
 UNLOCKS_EARLY: Final = "its client gives a lock up while its listener has a message"
+Cause = Allowance | str | None
+"""What excuses something: a fault of the run, or what is always so. None: nothing does."""
 
 
 @attrs.frozen
@@ -165,28 +167,18 @@ def _back(
         return (), [], False
     offset, t_inv, t_ret = rows.offset[looks], rows.t_inv[looks], rows.t_ret[looks]
     name = expectations.group(group)
-    shown: list[Shown] = []
-    count = 0
-    excused: dict[int, list[str]] = {}
-
-    def judge(ops: tuple[Op, ...], sentence: str, low: int, since: int, until: int) -> None:
-        nonlocal count
-        cause = _rewound_by(one.number, allowances, offset, t_ret, low, since, until)
-        if cause is None:
-            count += 1
-            shown.append(Shown(ops, sentence))
-        else:
-            excused.setdefault(cause.fault, []).append(sentence)
-
+    tally = _Tally(Check.COMMIT_REGRESS, one.number)
     begins = _begins(rows, given)
     # Only where it falls: a position that stays low after that is the same event.
     for at in (1 + np.flatnonzero(offset[1:] < offset[:-1])).tolist():
         recent = begins[(rows.t_inv[begins] <= t_ret[at]) & (rows.t_inv[begins] >= t_inv[at - 1] - COMMITTED_WITHIN_NS)]
         if (rows.offset[recent] <= offset[at]).any():
             continue
-        pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
-        sentence = f"group {name} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}, and no member had begun there"
-        judge(pair, sentence, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
+        cause = _rewound_by(one.number, allowances, offset, t_ret, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
+        if tally.counts(cause):
+            pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
+            said = f"group {name} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}, and no member had begun there"
+            tally.tell(cause, pair, said)
     joined = _joined(rows, group)
     could = len(offset) > 1
     for begin in begins.tolist():
@@ -202,11 +194,14 @@ def _back(
         floor = int(offset[first:last].min())
         if rows.offset[begin] >= floor:
             continue
-        pair = (rows.op(int(looks[first])), rows.op(begin))
-        sentence = f"group {name} was at {floor} when {who(pair[1])} joined, and it began before that: {told(pair[1])}"
-        judge(pair, sentence, int(rows.offset[begin]), int(t_inv[first]), int(rows.t_ret[begin]))
-    tolerated = _tolerated(Check.COMMIT_REGRESS, one.number, allowances, excused)
-    return breach(Check.COMMIT_REGRESS, count, shown[:SHOWN_MAX]), tolerated, could
+        cause = _rewound_by(
+            one.number, allowances, offset, t_ret, int(rows.offset[begin]), int(t_inv[first]), int(rows.t_ret[begin])
+        )
+        if tally.counts(cause):
+            pair = (rows.op(int(looks[first])), rows.op(begin))
+            said = f"group {name} was at {floor} when {who(pair[1])} joined, and it began before that: {told(pair[1])}"
+            tally.tell(cause, pair, said)
+    return tally.breach(), tally.tolerated(), could
 
 
 def _begins(rows: Columns, given: Ints) -> Ints:
@@ -253,15 +248,9 @@ def _owners(
 ) -> tuple[tuple[Breach, ...], list[Tolerated], bool]:
     rows = one.rows
     process, begin, end = rows.process[given].astype(np.int64), rows.t_inv[given], rows.t_ret[given]
-    count, shown, early = 0, list[Shown](), list[str]()
-    excused: dict[int, list[str]] = {}
+    tally = _Tally(Check.TWO_OWNERS, one.number)
     for first, second in _overlaps(process, begin, end):
-        pair = (rows.op(int(given[first])), rows.op(int(given[second])))
-        sentence = (
-            f"group {expectations.group(group)}: {who(pair[1])} was given offset {pair[1].offset} of "
-            f"{expectations.partition(one.number)} while {who(pair[0])} had offset {pair[0].offset}"
-        )
-        cause = next(
+        cause: Cause = next(
             (
                 each
                 for each in allowances
@@ -271,38 +260,27 @@ def _owners(
             ),
             None,
         )
-        if cause is not None:
-            excused.setdefault(cause.fault, []).append(sentence)
-        elif expectations.unlocks_early and _has_given_up(process, begin, first, second):
-            early.append(sentence)
-        else:
-            count += 1
-            shown.append(Shown(pair, sentence))
-    tolerated = _tolerated(Check.TWO_OWNERS, one.number, allowances, excused)
-    if early:
-        tolerated.append(
-            Tolerated(
-                check=Check.TWO_OWNERS,
-                object=one.number,
-                count=len(early),
-                because=UNLOCKS_EARLY,
-                example=early[0],
+        if cause is None and expectations.unlocks_early and _has_given_up(process, begin, first, second):
+            cause = UNLOCKS_EARLY
+        if tally.counts(cause):
+            pair = (rows.op(int(given[first])), rows.op(int(given[second])))
+            said = (
+                f"group {expectations.group(group)}: {who(pair[1])} was given offset {pair[1].offset} of "
+                f"{expectations.partition(one.number)} while {who(pair[0])} had offset {pair[0].offset}"
             )
-        )
-    return breach(Check.TWO_OWNERS, count, shown[:SHOWN_MAX]), tolerated, len(np.unique(process)) > 1
+            tally.tell(cause, pair, said)
+    return tally.breach(), tally.tolerated(), len(np.unique(process)) > 1
 
 
-def _overlaps(process: Ints, begin: Ints, end: Ints) -> list[tuple[int, int]]:
+def _overlaps(process: Ints, begin: Ints, end: Ints) -> Iterator[tuple[int, int]]:
     """Each message that a member was given while another member had one, with that one. In the order of `begin`."""
-    found = []
     latest: dict[int, int] = {}
     for at, (who_, since) in enumerate(zip(process.tolist(), begin.tolist(), strict=True)):
         other = next((place for member, place in latest.items() if member != who_ and end[place] > since), None)
         if other is not None:
-            found.append((other, at))
+            yield other, at
         if who_ not in latest or end[at] > end[latest[who_]]:
             latest[who_] = at
-    return found
 
 
 def _has_given_up(process: Ints, begin: Ints, first: int, second: int) -> bool:
@@ -311,18 +289,39 @@ def _has_given_up(process: Ints, begin: Ints, first: int, second: int) -> bool:
     return not bool((process[after] == process[first]).any())
 
 
-def _tolerated(
-    check: Check, number: int, allowances: Sequence[Allowance], excused: dict[int, list[str]]
-) -> list[Tolerated]:
-    by_fault = {each.fault: each for each in allowances if not each.may_cost_records}
-    return [
-        Tolerated(
-            check=check,
-            object=number,
-            count=len(sentences),
-            because=f"fault {fault} ({by_fault[fault].kind}): {by_fault[fault].promise}",
-            fault=fault,
-            example=sentences[0],
-        )
-        for fault, sentences in excused.items()
-    ]
+@attrs.define
+class _Tally:
+    """What was found of one check in a partition, by cause: everything is counted, and no more put into words than is shown."""
+
+    check: Check
+    number: int
+    found: dict[Cause, int] = attrs.field(factory=dict)
+    shown: dict[Cause, list[Shown]] = attrs.field(factory=dict)
+
+    def counts(self, cause: Cause) -> bool:
+        """Count one more; returns whether it should be told."""
+        self.found[cause] = self.found.get(cause, 0) + 1
+        return len(self.shown.setdefault(cause, [])) < (SHOWN_MAX if cause is None else 1)
+
+    def tell(self, cause: Cause, ops: tuple[Op, ...], sentence: str) -> None:
+        """Keep one that was counted."""
+        self.shown[cause].append(Shown(ops, sentence))
+
+    def breach(self) -> tuple[Breach, ...]:
+        """Returns what nothing excuses."""
+        return breach(self.check, self.found.get(None, 0), self.shown.get(None, ()))
+
+    def tolerated(self) -> list[Tolerated]:
+        """Returns what something excuses."""
+        return [
+            Tolerated(
+                check=self.check,
+                object=self.number,
+                count=count,
+                because=cause if isinstance(cause, str) else f"fault {cause.fault} ({cause.kind}): {cause.promise}",
+                fault=NONE if isinstance(cause, str) else cause.fault,
+                example=self.shown[cause][0].sentence,
+            )
+            for cause, count in self.found.items()
+            if cause is not None
+        ]

@@ -26,7 +26,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like.checker.columns import NEEDED, Bools, Columns, Ints
+from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.register_scan import LINK, Flaw, RegisterScan, scan
 from jepsen_like.checker.segments import dense_pairs, group_starts, lifted_maximum_before, ordering
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
@@ -143,7 +143,7 @@ def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, 
     both[:-1] = (keys[1:] ^ np.uint64(1)) == keys[:-1]
     left = rows.where(np.sort(chosen))
     if len(links.object):
-        left = Columns(*(np.concatenate([getattr(one, name) for one in (left, links)]) for name in NEEDED))
+        left = Columns.joined([left, links])
     return Reduced(left, outcome.objects[outcome.ambiguous], keys[~both])
 
 

@@ -27,6 +27,8 @@ SECONDS_MAX: Final = 60.0
 MEMORY_MIB_MAX: Final = 1024
 CONFIGURATION_BYTES: Final = 400
 """What one configuration takes: a tuple, two integers of many bits, and its share of a set. Measured."""
+OPERATION_BYTES: Final = 1000
+"""What one operation takes, with the values that a user's class gets. Measured."""
 SMALL_STATE_BYTES: Final = 64
 """Of which a state's part is no more than this."""
 STEPS_BETWEEN_LOOKS: Final = 2048
@@ -197,7 +199,7 @@ def search(
     Returns an answer of None when it took more than `seconds_max` by `clock` or about `memory_mib_max`.
     """
     relevant = _relevant(ops, model)
-    walk = _Walk(model, clock, seconds_max, memory_mib_max)
+    walk = _Walk(model, clock, seconds_max, memory_mib_max, len(ops))
     events = sorted(
         [(op.t_inv, 0, number) for number, op in enumerate(relevant)]
         + [(op.t_ret, 1, number) for number, op in enumerate(relevant) if op.t_ret < NEVER and not _is_unknown(op)]
@@ -238,13 +240,16 @@ def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:
 class _Walk:
     """The frontier between two events."""
 
-    def __init__(self, model: Sequential, clock: Clock, seconds_max: float, memory_mib_max: float) -> None:
+    def __init__(
+        self, model: Sequential, clock: Clock, seconds_max: float, memory_mib_max: float, operations: int
+    ) -> None:
         self.exhausted = ""
         self._model = model
         self._clock, self._seconds_max = clock, seconds_max
         self._deadline_s = clock() + seconds_max
         self._memory_mib_max = memory_mib_max
-        self._configurations_max = max(1, int(memory_mib_max * 2**20 / CONFIGURATION_BYTES))
+        self._bytes_max = memory_mib_max * 2**20 - operations * OPERATION_BYTES
+        self._configurations_max = max(1, int(self._bytes_max / CONFIGURATION_BYTES))
         self._until_look = STEPS_BETWEEN_LOOKS
         self._frontier: set[_Configuration] = {(model.initial, 0, 0)}
         self._bits: dict[int, int] = {}
@@ -308,7 +313,7 @@ class _Walk:
     def _is_exhausted(self, configurations: int) -> bool:
         self._until_look -= 1
         if configurations > self._configurations_max:
-            self.exhausted = f"more than {self._memory_mib_max:g} MiB of configurations"
+            self.exhausted = f"more than {self._memory_mib_max:g} MiB of configurations and operations"
         elif self._until_look <= 0:
             self._until_look = STEPS_BETWEEN_LOOKS
             self._weigh()
@@ -319,7 +324,7 @@ class _Walk:
     def _weigh(self) -> None:
         """Let larger states count for more: of one configuration that there is."""
         weight = CONFIGURATION_BYTES + max(0, _bytes_of(next(iter(self._frontier))[0]) - SMALL_STATE_BYTES)
-        self._configurations_max = max(1, int(self._memory_mib_max * 2**20 / weight))
+        self._configurations_max = max(1, int(self._bytes_max / weight))
 
     def _following(self, state: State, done: int, used: int) -> list[_Configuration]:
         found = []

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from jepsen_like.checker.columns import Bools
 from jepsen_like.checker.elements import Elements, Gathering
-from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.register_check import SEARCHED_OPS_MAX, SearchBounds
 from jepsen_like.checker.search import Sequential, search
 from jepsen_like.checker.sentences import told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Undecided, Violation, in_order
@@ -27,10 +29,15 @@ def decide(
     """Search the objects that `which` names; adds what is violated to `report` and returns what stays undecided."""
     undecided = []
     ends_s = bounds.clock() + bounds.seconds
-    numbers = [number for number in range(len(which)) if which[number]]
-    ops_of = {number: made.of_object(number) for number in numbers}
-    for number in sorted(numbers, key=lambda number: len(ops_of[number])):
-        name, ops = int(made.objects[number]), ops_of.pop(number)
+    rows_of = np.bincount(made.number, minlength=len(which))
+    numbers = np.flatnonzero(which)
+    for number in numbers[np.argsort(rows_of[numbers], kind="stable")].tolist():
+        name = int(made.objects[number])
+        if rows_of[number] > SEARCHED_OPS_MAX:
+            reason = f"it has to be searched, and it has {rows_of[number]:,} rows, of {SEARCHED_OPS_MAX:,} at most"
+            undecided.append(Undecided(name, reason))
+            continue
+        ops = made.of_object(number)
         model, executed = prepare(ops)
         answer = search(
             executed,

@@ -31,12 +31,12 @@ class Gathered:
     file: Path
     number: int
 
-    def table(self) -> Any:
-        """Returns them as a pyarrow table."""
+    def table(self, columns: Sequence[int] = ()) -> Any:
+        """Returns them as a pyarrow table: all columns, or those of these numbers."""
         import pyarrow as pa
 
         with pa.OSFile(str(self.file)) as source:
-            options = pa.ipc.IpcReadOptions(use_threads=False)
+            options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=list(columns))
             return pa.Table.from_batches([pa.ipc.open_file(source, options=options).get_batch(self.number)])
 
 

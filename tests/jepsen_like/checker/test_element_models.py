@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
+from jepsen_like.checker import searched
 from jepsen_like.checker.checking import check_history, check_run
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.gather import Limits
@@ -15,7 +16,7 @@ from jepsen_like.checker.inputs import as_run
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.object_tasks import findings_of
 from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
+from jepsen_like.checker.verdict import NOUNS, Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
@@ -221,6 +222,41 @@ def test_a_history_of_ours_is_sorted_out_by_objects(model: Model, tmp_path: Path
     sorted_out = check_history(tmp_path, model, Engine.LOCAL, limits=Limits(task=8, chunk=16))
     assert direct.findings.violated == sorted_out.findings.violated == {0, 50, 100, 150}
     assert direct.findings.counts == sorted_out.findings.counts
+
+
+@pytest.mark.parametrize("model", [QUEUE, Model.SET, Model.KEY_VALUE])
+def test_an_object_that_no_task_can_hold_is_undecided_and_told(model: Model, tmp_path: Path) -> None:
+    first, last = (Action.ENQUEUE, Action.DEQUEUE) if model is QUEUE else (Action.ADD, Action.READ)
+    first = Action.APPEND if model is Model.KEY_VALUE else first
+    with HistoryWriter(tmp_path, part_rows_max=20) as writer:
+        for op in several(model):
+            writer.record(op)
+        for at in range(9):
+            f, value = (first, at) if at < 8 else (last, 0)
+            writer.record(
+                Op(f=f, type=Outcome.OK, object=7, a=value + 10, process=500, t_inv=10 + 2 * at, t_ret=11 + 2 * at)
+            )
+    whole = check_history(tmp_path, model, Engine.LOCAL).findings
+    bounded = check_history(tmp_path, model, Engine.LOCAL, limits=Limits(task=8, chunk=16, object=10)).findings
+    (undecided,) = bounded.undecided
+    assert undecided.object == 7
+    assert undecided.reason == (
+        f"{NOUNS[model]} 7 has 11 rows, which have to be in memory together, and a task holds 10: it was not checked"
+    )
+    assert bounded.violated == {0, 50, 100, 150}
+    for name in ("ok", "fail", "info", "objects", "acked"):
+        assert getattr(bounded, name) == getattr(whole, name), name
+
+
+def test_a_queue_with_more_rows_than_a_search_holds_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = [
+        Op(f=f, type=Outcome.OK, a=1, t_inv=at, t_ret=at + 1, process=at)
+        for at, f in enumerate([Action.ENQUEUE, Action.ENQUEUE, Action.DEQUEUE, Action.DEQUEUE])
+    ]
+    assert findings_of(Columns.of_ops(ops), QUEUE, SearchBounds()).undecided == ()
+    monkeypatch.setattr(searched, "SEARCHED_OPS_MAX", 3)
+    (undecided,) = findings_of(Columns.of_ops(ops), QUEUE, SearchBounds()).undecided
+    assert undecided.reason == "it has to be searched, and it has 4 rows, of 3 at most"
 
 
 def test_a_search_that_reaches_its_bound_leaves_a_queue_undecided() -> None:

@@ -38,7 +38,7 @@ def test_both_models_agree_with_the_definition() -> None:
 def test_too_many_configurations_are_an_unknown_with_a_reason() -> None:
     answer = search(crowd(16, value=1), Register(), memory_mib_max=0.04)
     assert answer.linearizable is None
-    assert answer.reason.startswith("more than 0.04 MiB of configurations after 17 of ")
+    assert answer.reason.startswith("more than 0.04 MiB of configurations and operations after 17 of ")
 
 
 def test_too_much_time_is_an_unknown_with_a_reason() -> None:

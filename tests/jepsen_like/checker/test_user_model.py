@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.inputs import as_run
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.register_check import SearchBounds
@@ -158,6 +159,17 @@ def test_a_class_may_ask_who_did_what_is_of_unknown_outcome(releases: int, statu
         + "".join(json.dumps(end) + "\n" for end in ends)
     )
     assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:Lock", "--engine", "local"]) == status
+
+
+def test_an_object_that_no_task_can_hold_is_undecided_and_told(place: Path) -> None:
+    Path("h.jsonl").write_text(WRONG + maps(*[("write", ["c", number], None) for number in range(3)]))
+    model = UserModel.of(f"{place.stem}:Last")
+    names = Names()
+    with as_run(Path("h.jsonl"), model, names) as run:
+        verdict = check_run(run, model, Engine.LOCAL, limits=Limits(task=1, chunk=2, object=2))
+    (reason,) = verdict.reasons
+    assert 'object "c" has 3 rows, which have to be in memory together, and a task holds 2' in names.in_words(reason)
+    assert (verdict.findings.ok, verdict.findings.objects, len(verdict.findings.violated)) == (7, 3, 1)
 
 
 def test_a_search_that_grows_is_undecided(place: Path) -> None:
