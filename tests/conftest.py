@@ -30,7 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what needs a JVM come first, so that one worker does it, and of that first what has an application of its own.
+    """Let what needs a JVM come first, since it takes longest, and of that first what has an application of its own.
 
     No process can have two at once, and the one that the others share lasts until the end.
     """

@@ -35,7 +35,7 @@ def run_directory(place: Path, records: int = 100, *, final: int = 100, nodes: i
 
 
 def check(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, list[str], str]:
-    """How it ends, and what it says. A stage that took long is not told: on a busy machine any may."""
+    """Its status, its lines and its complaints. A stage that took long is not told: on a busy machine any may."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "PLAIN_S", math.inf)
         status = execute(["check", *map(str, arguments)])
