@@ -2,7 +2,8 @@
 # Everything is installed into .venv, made by a bare python3 with venv and pip; no Java and no root are needed.
 
 PYTHON ?= python3
-WORKERS ?= auto
+# One more than there are cores: some tests wait, and others would leave a core idle meanwhile.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An installation is good for one content of pyproject.toml, whatever the file times say after a checkout.
@@ -27,12 +28,12 @@ check: $(DEV)
 	$(BIN)/python -m tests.house
 
 # The house first: it is the quickest to fail. Then what computes, side by side: the JVM, too, because it would starve real
-# processes. Those come last, two tests at a time: they mostly wait for elections and for faults to end, and a test that breaks
-# when another one has half of the machine holds a time against the wrong bound.
+# processes. Those come last, three tests at a time: they mostly wait for elections and for faults to end, and a test that breaks
+# when others have most of the machine holds a time against the wrong bound. Those of a file share the clusters that it starts.
 test: $(DEV)
 	$(BIN)/python -m tests.house
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster'
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'cluster and not house'
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m 'cluster and not house'
 
 format: $(DEV)
 	$(BIN)/python -m ruff check --fix-only .
@@ -41,13 +42,16 @@ format: $(DEV)
 campaign: $(DEV)
 	$(BIN)/quorumlog sim --level core --seeds 0:5000
 	$(BIN)/quorumlog sim --explore
+	$(BIN)/quorumlog sim --explore --scope timeouts=2,entries=0,crashes=0,trims=1,logs=//
 	$(BIN)/python -m tests.simulation.marks
 	$(BIN)/quorumlog sim --system kafka --seeds 0:5000
 	$(BIN)/quorumlog sim --system kafka --explore --minutes 10
 	$(BIN)/quorumlog sim --system rocketmq --seeds 0:5000
 	$(BIN)/quorumlog sim --system rocketmq --explore --minutes 10
+	QUORUMLOG_EXAMPLES=10 $(BIN)/python -m pytest -q -n auto --timeout 3600 -o faulthandler_timeout=0 -m 'not house and not cluster and not spark'
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.jepsen_like.checker.differential --maps --count 100000
+	$(BIN)/python -m tests.jepsen_like.checker.in_pieces --count 20000
 	$(BIN)/python -m tests.jepsen_like.checker.plants_at_scale
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1

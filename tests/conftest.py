@@ -1,4 +1,4 @@
-"""Shared by tests: how Hypothesis and Ctrl-C behave here, pytest's own tool for tests of plugins, a disk to cut the power of, and what
+"""Shared by tests: which come first, how Hypothesis and Ctrl-C behave here, pytest's own tool for tests of plugins, a disk to cut the power of, and what
 foreign clients leave behind.
 """
 
@@ -6,21 +6,35 @@ import gc
 import signal
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
+from tests.examples import examples
 
 pytest_plugins = ["pytester"]
 
+SPARK_CLUSTER = Path(__file__).parent / "jepsen_like" / "checker" / "test_cluster.py"
+
 # No deadline: two shared cores make any single example slow now and then. Fresh examples each time, so that runs add up;
 # a failure prints the blob that reproduces it.
-hypothesis.settings.register_profile("house", deadline=None, derandomize=False, print_blob=True)
+hypothesis.settings.register_profile(
+    "house", max_examples=examples(100), deadline=None, derandomize=False, print_blob=True
+)
 hypothesis.settings.load_profile("house")
 
 # A shell starts what it runs in the background with this signal ignored, and so would be whatever the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let what needs a JVM come first, since it takes longest, and of that first what has an application of its own.
+
+    No process can have two at once, and the one that the others share lasts until the end.
+    """
+    items.sort(key=lambda item: 2 - (item.get_closest_marker("spark") is not None) - (item.path == SPARK_CLUSTER))
 
 
 @pytest.fixture

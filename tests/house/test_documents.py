@@ -15,6 +15,7 @@ import click
 import pytest
 
 from jepsen_like.checker.java import find_java, spark_java_home
+from jepsen_like.checker.spark_engine import JVM_OPTIONS
 from jepsen_like.cli import COMMANDS, EXTRA_OF_PACKAGE, ExitStatus, cli, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
@@ -26,6 +27,7 @@ PAGES = [document for document in DOCUMENTS if document.startswith("docs/")]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BIN = Path(sys.executable).parent
+FEW_PARTITIONS = "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false"
 README_WORDS_MAX = 1430
 PICTURE_BYTES_MAX = 200_000
 
@@ -158,6 +160,7 @@ def test_programs_in_the_documents_run(number: int) -> None:
 def test_the_check_in_a_session_of_spark_finds_what_its_page_states(tmp_path: Path) -> None:
     (code,) = (block for block in blocks("docs/cluster.md", "python") if "SparkSession" in block)
     environment = {**os.environ, "JAVA_HOME": str(spark_java_home(find_java(), gentle=False))}
+    environment["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{JVM_OPTIONS}' {FEW_PARTITIONS} pyspark-shell"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -11,6 +11,7 @@ from log.frame import Frame, FrameKind
 from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import Flush, SegmentedLog
+from tests.examples import examples
 from tests.log.frames import memory_disk, open_log
 from tests.log.model import Model, moment_of, trim_both
 
@@ -215,4 +216,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=120, stateful_step_count=40)
+TestLogMachine.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -12,6 +12,7 @@ from log.frame import HEADER_BYTES, Frame
 from log.index import LogTail
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
+from tests.examples import examples
 from tests.log.frames import DIRECTORY, memory_disk, open_log
 from tests.log.model import Model, Moment, moment_of, trim_both
 
@@ -132,4 +133,4 @@ def found(disk: MemoryDisk) -> Moment | None:
 
 
 TestRecoveryMachine = RecoveryMachine.TestCase
-TestRecoveryMachine.settings = settings(max_examples=120, stateful_step_count=30)
+TestRecoveryMachine.settings = settings(max_examples=examples(60), stateful_step_count=30)

@@ -18,6 +18,7 @@ from raft.model import (
     Term,
     entry_bytes,
 )
+from tests.examples import examples
 
 BOUNDS = st.sampled_from([0, 150, 1_000, 100_000])
 
@@ -195,4 +196,4 @@ class LogViewMachine(RuleBasedStateMachine):
 
 
 TestLogViewMachine = LogViewMachine.TestCase
-TestLogViewMachine.settings = settings(max_examples=150, stateful_step_count=30)
+TestLogViewMachine.settings = settings(max_examples=examples(75), stateful_step_count=30)

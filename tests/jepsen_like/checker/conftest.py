@@ -9,7 +9,7 @@ from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
 
-OPERATIONS = 200_000
+OPERATIONS = 100_000
 
 
 @pytest.fixture(scope="session")

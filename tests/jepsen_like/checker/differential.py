@@ -43,6 +43,8 @@ from tests.jepsen_like.checker.witness import alone_impossible
 
 History = list[tuple[Any, ...]]
 BATCH = 5000
+SEEDS_APART = 1_000_003
+"""The seeds of the batches of one seed, from those of the next."""
 TOGETHER = (250, 25)
 """Registers checked at once, in turn: of many, all that is explained was found by the scan; of few, what was searched is explained, too."""
 SHARE_OF_LOGS = 0.4
@@ -156,7 +158,7 @@ def _in_processes(
     compare: Callable[[Model, int, int], Tally], counts: dict[Model, int], seed: int, processes: int
 ) -> dict[Model, Tally]:
     work = [
-        (model, min(BATCH, total - at), seed * 1_000_003 + at)
+        (model, min(BATCH, total - at), seed * SEEDS_APART + at)
         for model, total in counts.items()
         for at in range(0, total, BATCH)
     ]
@@ -169,7 +171,7 @@ def _in_processes(
 
 def long_logs_compared(count: int, seed: int, processes: int) -> list[str]:
     """What differs between the checks of long and of short logs, in so many histories, over several processes."""
-    work = [(seed * 1_000_003 + at, min(LONG_BATCH, count - at)) for at in range(0, count, LONG_BATCH)]
+    work = [(seed * SEEDS_APART + at, min(LONG_BATCH, count - at)) for at in range(0, count, LONG_BATCH)]
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         return [one for some in pool.map(differences, *zip(*work, strict=True)) for one in some] if work else []
 

@@ -19,6 +19,7 @@ import pytest
 import jepsen_like
 from jepsen_like.bench.processes import BenchProcess, until
 from jepsen_like.checker.java import find_java, spark_java_home
+from jepsen_like.checker.spark_engine import JVM_OPTIONS
 from jepsen_like.cluster.ports import ReservedPorts
 
 CHECKOUT: Final = Path(jepsen_like.__file__).parent.parent
@@ -58,6 +59,7 @@ class SparkCluster:
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            "JAVA_TOOL_OPTIONS": JVM_OPTIONS,
             "PYTHONPATH": "",
         }
         self._master = BenchProcess(
@@ -104,7 +106,7 @@ class SparkCluster:
             "spark.connect.grpc.binding.address=127.0.0.1",
         ]
         # Executors of one host would read each other's files, which here are in another namespace.
-        words += ["--conf", "spark.shuffle.readHostLocalDisk=false"]
+        words += ["--conf", "spark.shuffle.readHostLocalDisk=false", "--conf", "spark.sql.shuffle.partitions=4"]
         environment = {
             **self._environment,
             "SPARK_CONNECT_MODE": "0",

@@ -1,5 +1,6 @@
 """A check on a cluster: workers that share one directory with this process, and can see nothing else of it."""
 
+import contextlib
 import importlib.util
 import random
 import sys
@@ -13,8 +14,9 @@ import attrs
 import pytest
 
 from jepsen_like.bench.processes import until
-from jepsen_like.checker import context_engine, many
-from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
+from jepsen_like.checker import command, context_engine, many
+from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run, engine_of
+from jepsen_like.checker.context_engine import ContextEngine
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tasks import Task
 from jepsen_like.checker.verdict import Engine, Model, Verdict
@@ -77,7 +79,7 @@ def judged(shared: Path, model: Model, worker: TaskRunner | None = None) -> Verd
 class Held:
     """An engine whose jobs wait in their middle."""
 
-    engine: SparkEngine
+    engine: ContextEngine
     tasks: ModuleType
     directory: Path
     alone = False
@@ -86,32 +88,63 @@ class Held:
         return self.engine.run([self.tasks.Held(task, number, self.directory) for number, task in enumerate(tasks)])
 
 
-def test_a_master_without_executors_is_named(
-    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="class")
+def engine(cluster: SparkCluster) -> Iterator[SparkEngine]:
+    """One application of all that is asked of the master: it begins without executors, as long as there are no workers."""
     cluster.workers(0)
-    monkeypatch.setattr(context_engine, "EXECUTORS_SECONDS_MAX", 1.0)
-    with pytest.raises(SystemExit) as ended:
-        main(["check", str(shared / "log"), "--model", "log", "--master", cluster.url])
-    told, complained = capsys.readouterr()
-    assert (ended.value.code, told) == (ExitStatus.ENVIRONMENT, "")
-    assert f"the Spark master {cluster.url} has no executor for the check" in complained
-    assert complained.count("\n") == 1
+    with engine_of(Engine.SPARK, cluster.url) as running:
+        assert isinstance(running, SparkEngine)
+        yield running
 
 
-def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_though_one_is_killed(
-    shared: Path, cluster: SparkCluster, tasks: ModuleType
-) -> None:
-    cluster.workers(2)
-    with SparkEngine(cluster.url, modules=[Path(str(tasks.__file__))]) as engine:
-        for package, seen in engine.run([tasks.Surroundings(CHECKOUT)] * 4):
+@pytest.fixture
+def checked_there(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`quorumlog check --master` takes the application that runs already."""
+
+    def taken(*asked: object, ui: bool) -> contextlib.nullcontext[SparkEngine]:
+        assert (asked, ui) == ((Engine.SPARK, engine.context.master), False)
+        return contextlib.nullcontext(engine)
+
+    monkeypatch.setattr(command, "engine_of", taken)
+
+
+class TestByItsMaster:
+    """In this order: a master without workers, with two, and with one that is killed."""
+
+    @pytest.mark.usefixtures("checked_there")
+    def test_a_master_without_executors_is_named(
+        self, shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.workers(0)
+        monkeypatch.setattr(context_engine, "EXECUTORS_SECONDS_MAX", 1.0)
+        with pytest.raises(SystemExit) as ended:
+            main(["check", str(shared / "log"), "--model", "log", "--master", cluster.url])
+        told, complained = capsys.readouterr()
+        assert (ended.value.code, told) == (ExitStatus.ENVIRONMENT, "")
+        assert f"the Spark master {cluster.url} has no executor for the check" in complained
+        assert complained.count("\n") == 1
+
+    @pytest.mark.usefixtures("checked_there")
+    def test_check_takes_a_cluster_by_its_url(
+        self, shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        cluster.workers(2)
+        lost, whole = str(shared / "log"), str(shared / "log2")
+        assert checked(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
+
+    def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_though_one_is_killed(
+        self, shared: Path, cluster: SparkCluster, engine: SparkEngine, tasks: ModuleType
+    ) -> None:
+        cluster.workers(2)
+        there = ContextEngine(engine.context, [Path(str(tasks.__file__))])
+        for package, seen in there.run([tasks.Surroundings(CHECKOUT)] * 4):
             assert ".zip" in package
             assert "jepsen_like" not in seen
         for model in (Model.LOG, Model.REGISTER, Model.QUEUE):
             here = judged(shared, model)
             assert here.violations
-            assert judged(shared, model, engine).findings == here.findings
-        alone = many.judged(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, engine, measures=False)
+            assert judged(shared, model, there).findings == here.findings
+        alone = many.judged(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, there, measures=False)
         assert (alone.unreadable, alone.valid) == (None, False)
         assert [one for one in shared.rglob(".*") if one.is_dir()] == []
 
@@ -119,7 +152,7 @@ def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_t
         place.mkdir()
         verdicts: list[Verdict] = []
         checking = threading.Thread(
-            target=lambda: verdicts.append(judged(shared, Model.LOG, Held(engine, tasks, place)))
+            target=lambda: verdicts.append(judged(shared, Model.LOG, Held(there, tasks, place)))
         )
         checking.start()
         until(lambda: len(started(place)) == 2, "task on each of two workers")
@@ -129,29 +162,21 @@ def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_t
         until(lambda: not Path(f"/proc/{pid}").exists(), "end of the killed worker's process")
         (place / "go").touch()
         checking.join()
-    assert len(list(place.glob(f"started-{killed.name.split('-')[1]}-*"))) == 2  # it was done again
-    (found,) = verdicts
-    assert found.findings == judged(shared, Model.LOG).findings
-    assert LOST in found.violations[0].sentence
+        assert len(list(place.glob(f"started-{killed.name.split('-')[1]}-*"))) == 2  # it was done again
+        (found,) = verdicts
+        assert found.findings == judged(shared, Model.LOG).findings
+        assert LOST in found.violations[0].sentence
 
 
 def started(place: Path) -> list[Path]:
     return sorted(place.glob("started-*"))
 
 
-def test_check_takes_a_cluster_by_its_url(
-    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster.workers(2)
-    lost, whole = str(shared / "log"), str(shared / "log2")
-    assert checked(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
-
-
-@pytest.mark.timeout(300)  # a server, and two applications of Spark, one after the other
+@pytest.mark.timeout(300)  # of a server that is started, and two checks
 def test_check_takes_a_connect_server_by_its_url(
     shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.workers(2)
+    cluster.workers(1)
     server, lost = cluster.connect_server(), str(shared / "log")
     for history in (lost, f"file://{lost}"):
         assert checked(capsys, "--connect", server, history) == [f"{history}\tfalse"]

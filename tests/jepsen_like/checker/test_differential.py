@@ -3,11 +3,11 @@
 import pytest
 
 from jepsen_like.checker.verdict import Model
-from tests.jepsen_like.checker.differential import all_compared, maps_compared
+from tests.jepsen_like.checker.differential import SEEDS_APART, all_compared, compared, maps_compared
 from tests.jepsen_like.checker.element_differential import TRUTHS
 
 HISTORIES = 4_000
-OF_MAPS = 400
+OF_MAPS = 200
 
 
 @pytest.mark.timeout(600)
@@ -25,9 +25,9 @@ def test_small_histories_agree_with_the_definition() -> None:
 
 
 def test_a_seed_gives_the_same_histories_again() -> None:
-    once = all_compared(100, seed=7, processes=1)
-    assert once == all_compared(100, seed=7, processes=2)
-    assert once[Model.LOG] != all_compared(100, seed=8, processes=1)[Model.LOG]
+    together = all_compared(100, seed=7, processes=2)
+    assert together == {model: compared(model, tally.histories, 7 * SEEDS_APART) for model, tally in together.items()}
+    assert together[Model.LOG] != compared(Model.LOG, together[Model.LOG].histories, 8 * SEEDS_APART)
 
 
 def test_what_is_read_from_operation_maps_agrees_with_the_definitions() -> None:

@@ -9,7 +9,7 @@ from jepsen_like.checker.register_scan import LINK
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 from tests.jepsen_like.checker.in_pieces import all_compared
 
-HISTORIES = 120
+HISTORIES = 60
 
 
 @pytest.mark.timeout(300)

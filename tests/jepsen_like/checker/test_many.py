@@ -1,26 +1,31 @@
 """`quorumlog check` of several paths: each verdict as if it were alone, and figures that are those of the run."""
 
 import json
+import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jepsen_like.checker import figures_spark
+from jepsen_like.checker import figures_spark, many
+from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.many import COMPARED
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tables import FIGURES, NAMES, VERDICT, VIOLATIONS
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.run.attempts import Attempts
-from jepsen_like.run.figures import measured
+from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.nemesis.nemesis import HEAL
 from jepsen_like.run.recorded import recorded
 from tests.jepsen_like.checker.test_command import check, run_directory
+from tests.jepsen_like.run.test_recovery_time import S, a_fault
 
 NO_HISTORY = "not a history: it holds neither history.parquet nor bucket=<k> directories"
 SYSTEMS = ("raft", "kafka", "rocketmq")
@@ -85,18 +90,50 @@ def test_a_model_is_needed_only_where_no_run_tells_it(tmp_path: Path, capsys: py
 
 
 @pytest.mark.spark
-def test_spark_finds_the_same_of_small_and_large_ones(
-    tmp_path: Path, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from jepsen_like.checker import many
-    from jepsen_like.checker.local_engine import LocalEngine
-
+def test_spark_finds_the_same_of_several(tmp_path: Path, spark: SparkEngine) -> None:
     paths = [a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=99), tmp_path]
     here = [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, LocalEngine())]
-    for rows, first in ((10**6, 0), (10, 1)):
-        monkeypatch.setattr(many, "SMALL_ROWS_MAX", rows)
-        found = many.judge_all(paths[first:], None, Engine.SPARK, spark)
-        assert [one.as_json() for one in found] == here[first:]
+    assert [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, spark)] == here
+
+
+def with_faults(place: Path) -> Path:
+    """A log under two faults, of which the second ends the load; some of its clients tell which node they asked, some do not."""
+    chance, now = random.Random(5), 3 * S
+    faults = [a_fault(5.0, 6.5), a_fault(9.0, 11.0)]
+    with HistoryWriter(place / "history.parquet", part_rows_max=200) as history:
+        for process in range(1200):
+            now += chance.randrange(1, 12 * 10**6)
+            op = Op(
+                f=chance.choice((Action.APPEND, Action.APPEND, Action.READ)),
+                type=Outcome.OK if chance.random() < 0.9 else chance.choice((Outcome.FAIL, Outcome.INFO)),
+                process=process,
+                node=chance.choice((NONE, 1, 2, 3)),
+                a=3 * process,
+                t_inv=now,
+                t_ret=now + chance.randrange(1, 40 * 10**6),
+            )
+            if any(fault.begun_ns < now < fault.ended_ns for fault in faults):
+                op = attrs.evolve(op, type=Outcome.INFO, t_ret=NEVER)
+            history.record_batch(op, [3 * process + at for at in range(chance.choice((1, 1, 3)))])
+    ended = attrs.evolve(faults[-1], kind=HEAL, intended_ns=11 * S, begun_ns=12 * S)
+    (place / "nemesis.jsonl").write_text("".join(f"{json.dumps(fault.row())}\n" for fault in (*faults, ended)))
+    (place / "test.json").write_text(json.dumps({"system": "raft", "workload": "log", "nodes": 3}))
+    return place
+
+
+@pytest.mark.spark
+def test_spark_measures_what_is_measured_in_memory(
+    tmp_path: Path, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures_spark, "SLICE_ROWS", 200)
+    monkeypatch.setattr(many, "SMALL_ROWS_MAX", 100)  # it is a large one
+    directory = with_faults(tmp_path)
+    run = recorded(directory)
+    here = many.figures_of(directory, run, LocalEngine())
+    assert many.figures_of(directory, run, spark) == here
+    first, second = here["rto_s"]["faults"]
+    assert (first["recovered"], second["recovered"], here["rto_client_s"]["unrecovered"]) == (True, False, 1)
+    assert 0.5 < here["availability"]["share"] < 0.9
 
 
 @pytest.mark.spark
@@ -182,16 +219,3 @@ def test_results_that_were_changed_are_told(
         "valid",
     ]
     assert f"changed: its results.json differs: acked is {right['acked'] + 1}, not {right['acked']}" in told
-
-
-@pytest.mark.spark
-@pytest.mark.cluster
-def test_spark_measures_what_is_measured_in_memory(
-    runs: dict[str, Path], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures_spark, "SLICE_ROWS", 500)
-    history, run = runs["rocketmq"] / "history.parquet", recorded(runs["rocketmq"])
-    assert run.load_ended_ns is not None
-    here = measured(Attempts.read(history), run.faults, run.load_ended_ns)
-    assert figures_spark.measured(spark.context, history, run.faults, run.load_ended_ns) == here
-    assert here.of_clients is not None

@@ -13,6 +13,7 @@ from jepsen_like.checker.queue_check import check_queue
 from jepsen_like.checker.queue_rows import QueueExpectations
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
 from jepsen_like.history.ops import NONE
+from tests.examples import examples
 from tests.jepsen_like.checker.queue_oracle import Judged, judged
 from tests.jepsen_like.checker.small_queues import Small, clean, damaged
 
@@ -78,7 +79,7 @@ def sizes(found: Judged) -> Judged:
 
 
 @hypothesis.given(SEEDS)
-@hypothesis.settings(max_examples=150)
+@hypothesis.settings(max_examples=examples(150))
 def test_nothing_is_found_in_what_a_correct_log_did(seed: int) -> None:
     small = clean(random.Random(seed))
     if small.ops:
@@ -87,7 +88,7 @@ def test_nothing_is_found_in_what_a_correct_log_did(seed: int) -> None:
 
 
 @hypothesis.given(SEEDS)
-@hypothesis.settings(max_examples=300)
+@hypothesis.settings(max_examples=examples(300))
 def test_damaged_histories_are_judged_as_the_definitions_say(seed: int) -> None:
     small = damaged(random.Random(seed))
     if small.ops:

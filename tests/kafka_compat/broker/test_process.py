@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_compat.broker.broker import BrokerPlan
 from kafka_compat.process import _explain
+from kafka_compat.process import broker as broker_command
 from log.errors import CorruptLog
 from tests.kafka_compat.broker.cluster import free_ports
 
 ENDS_WITHIN_S = 30
+
+
+def base_flags(directory: Path, port: int, broker: int) -> list[str]:
+    place = ["--listen", f"127.0.0.1:{port}", "--data", str(directory)]
+    return ["--id", str(broker), "--cluster-id", "c", *place]
 
 
 class Process:
@@ -24,18 +31,8 @@ class Process:
 
     def __init__(self, directory: Path, *flags: str, port: int | None = None, broker: int = 1) -> None:
         self.port = port or free_ports(1)[0][1]
-        base = [
-            "--id",
-            str(broker),
-            "--cluster-id",
-            "c",
-            "--listen",
-            f"127.0.0.1:{self.port}",
-            "--data",
-            str(directory),
-        ]
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "kafka_compat.process", *base, *flags],
+            [sys.executable, "-m", "kafka_compat.process", *base_flags(directory, self.port, broker), *flags],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -107,16 +104,19 @@ def test_without_a_controller_a_signal_stops_it_too(start: Start, tmp_path: Path
         (("--set", "nonsense"), "--set"),
         (("--peer", "1=127.0.0.1:1"), "--peer"),
         (("--peer", "2"), "--peer"),
-        (("--unknown",), "--unknown"),
     ],
 )
-def test_wrong_usage_has_status_2_and_says_what_is_wrong(
-    start: Start, tmp_path: Path, flags: tuple[str, ...], reason: str
-) -> None:
-    broker = start(tmp_path / "data", *flags)
-    assert broker.end() == 2
-    assert reason in broker.errors()
+def test_wrong_usage_has_status_2_and_says_what_is_wrong(tmp_path: Path, flags: tuple[str, ...], reason: str) -> None:
+    ended = CliRunner().invoke(broker_command, [*base_flags(tmp_path / "data", 1, 1), *flags])
+    assert ended.exit_code == 2
+    assert reason in ended.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_the_process_ends_with_the_status_of_its_command(start: Start, tmp_path: Path) -> None:
+    broker = start(tmp_path / "data", "--unknown")
+    assert broker.end() == 2
+    assert "--unknown" in broker.errors()
 
 
 def test_a_port_that_is_taken_has_status_4_and_is_named(start: Start, tmp_path: Path) -> None:

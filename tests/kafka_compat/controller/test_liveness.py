@@ -17,6 +17,7 @@ from kafka_compat.controller.liveness import (
     ProposeCommand,
 )
 from kafka_compat.model import TopicPartition
+from tests.examples import examples
 from tests.kafka_compat.controller.conversation import SCRIPTS, Conversation, replay
 from tests.kafka_compat.controller.world import three_brokers
 
@@ -65,7 +66,7 @@ WORDS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(WORDS, max_size=40))
 def test_whatever_happened_brokers_that_go_on_are_unfenced_and_silent_ones_are_fenced(words: list[str]) -> None:
     conversation = Conversation()

@@ -14,6 +14,7 @@ from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.errors import InvalidRequest
 from raft.state_machine import SnapshotMachine
+from tests.examples import examples
 from tests.kafka_compat.controller.world import World, three_brokers, uuid
 
 STATE = PartitionState(uuid(3), (1, 2), (1,), 1, 4, 5, True)
@@ -125,7 +126,7 @@ def test_what_is_no_command_is_refused_with_a_reason(data: bytes, text: str) -> 
         MetadataMachine().check(data, read_only=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(COMMANDS), st.integers(0, 200), st.integers(0, 255), st.booleans())
 def test_damaged_bytes_are_refused_or_another_command_and_never_anything_else(
     command: c.Command, at: int, byte: int, cut: bool

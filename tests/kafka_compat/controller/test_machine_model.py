@@ -11,6 +11,7 @@ from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from tests.examples import examples
 from tests.kafka_compat.controller.world import uuid
 
 BROKERS = st.integers(1, 4)
@@ -360,4 +361,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestControllerMachine = ControllerMachine.TestCase
-TestControllerMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestControllerMachine.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

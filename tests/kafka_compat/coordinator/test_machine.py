@@ -50,6 +50,7 @@ from kafka_compat.protocol.apis.offset_delete import OffsetDeletePartition, Offs
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchGroup, OffsetFetchRequest, OffsetFetchResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from tests.examples import examples
 from tests.kafka_compat.coordinator.conversation import subscription
 
 GROUP = "g"
@@ -466,4 +467,4 @@ def last_group(records: Iterable[Record]) -> GroupMetadataValue | None:
 
 
 TestGroups = GroupMachine.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=50)
+TestGroups.settings = settings(max_examples=examples(60), stateful_step_count=50)

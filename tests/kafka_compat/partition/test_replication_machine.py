@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_compat.partition.events import LogStartDue
 from kafka_compat.partition.leader import LeaderReplica
 from kafka_compat.partition.model import FlushSetting, PartitionConfig
+from tests.examples import examples
 from tests.kafka_compat.partition.world import Broker, World
 
 BROKERS = st.integers(1, 3)
@@ -290,4 +291,4 @@ class DurableReplicationMachine(ReplicationMachine):
 
 TestReplication = ReplicationMachine.TestCase
 TestDurableReplication = DurableReplicationMachine.TestCase
-TestReplication.settings = TestDurableReplication.settings = settings(max_examples=30, stateful_step_count=60)
+TestReplication.settings = TestDurableReplication.settings = settings(max_examples=examples(30), stateful_step_count=60)

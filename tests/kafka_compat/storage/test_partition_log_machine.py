@@ -20,6 +20,7 @@ from kafka_compat.storage.partition_log import PartitionLog
 from kafka_compat.storage.producer_snapshots import ProducerStates, replay_into
 from log.errors import StorageFailed
 from log.memory_disk import MemoryDisk
+from tests.examples import examples
 from tests.kafka_compat.storage.partition_model import PARTITION, TOPIC_ID, at, batch, memory_disk, open_broker
 
 NEVER = 1 << 60
@@ -222,4 +223,4 @@ class PartitionLogMachine(RuleBasedStateMachine):
 
 
 TestPartitionLogMachine = PartitionLogMachine.TestCase
-TestPartitionLogMachine.settings = settings(max_examples=80, stateful_step_count=30)
+TestPartitionLogMachine.settings = settings(max_examples=examples(40), stateful_step_count=30)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from raft.net.decoder import GROWTH, LARGE_BYTES, TRUSTED_BYTES, Buffer
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
+from tests.examples import examples
 
 BODY_BYTES_MAX = 1000
 
@@ -81,7 +82,7 @@ sizes = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(sizes, min_size=1, max_size=6), st.lists(st.integers(1, 300 * 1024), min_size=1, max_size=4), st.booleans()
 )

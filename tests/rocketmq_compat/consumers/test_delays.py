@@ -15,6 +15,7 @@ from rocketmq_compat.consumers.delays import (
     DelaySchedule,
     delivered_to,
 )
+from tests.examples import examples
 
 LEVELS = DelayLevels.parse("1s 5s 1m")
 
@@ -144,7 +145,7 @@ class DelayMachine(RuleBasedStateMachine):
 
 
 TestDelayMachine = DelayMachine.TestCase
-TestDelayMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestDelayMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_messages_that_have_left_the_queue_are_passed_over_and_truncated_ones_come_again() -> None:

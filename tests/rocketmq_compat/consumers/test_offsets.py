@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.offsets import CommitEffect, ConsumerOffsets, OffsetKey, OffsetSnapshot
 from rocketmq_compat.remoting.codes import ResponseCode
+from tests.examples import examples
 
 KEYS = st.tuples(st.sampled_from(["g", "h"]), st.sampled_from(["T", "U"]), st.integers(0, 1))
 END = 10
@@ -87,7 +88,7 @@ class OffsetMachine(RuleBasedStateMachine):
 
 
 TestOffsetMachine = OffsetMachine.TestCase
-TestOffsetMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestOffsetMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 KEY = ("g", "T", 0)
 

@@ -17,6 +17,7 @@ from rocketmq_compat.consumers.registry import (
     RegistryTimePassed,
 )
 from rocketmq_compat.consumers.subscriptions import parse_subscription
+from tests.examples import examples
 
 CHANNELS = st.integers(1, 4)
 GROUPS = st.sampled_from(["g", "h"])
@@ -106,4 +107,4 @@ class RegistryMachine(RuleBasedStateMachine):
 
 
 TestRegistryMachine = RegistryMachine.TestCase
-TestRegistryMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestRegistryMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rocketmq_compat.consumers.subscriptions import parse_subscription
 from rocketmq_compat.consumers.waiting import HeldPull, HeldPulls
 from rocketmq_compat.record_layout import java_hash
+from tests.examples import examples
 
 QUEUES = st.tuples(st.sampled_from(["T", "U"]), st.integers(0, 1))
 EXPRESSIONS = st.sampled_from(["*", "A", "A || B"])
@@ -75,7 +76,7 @@ class WaitingMachine(RuleBasedStateMachine):
 
 
 TestWaitingMachine = WaitingMachine.TestCase
-TestWaitingMachine.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestWaitingMachine.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
 
 
 def test_pulls_are_bounded_for_each_queue_and_for_all() -> None:

@@ -32,6 +32,7 @@ from rocketmq_compat.nameserver.events import (
 )
 from rocketmq_compat.nameserver.routes import ORDER_TOPIC_CONFIG, RouteTable
 from rocketmq_compat.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from tests.examples import examples
 
 A0, A1 = BrokerIdentity("c", "a", 0, "h:1"), BrokerIdentity("c", "a", 1, "h:2")
 B0 = BrokerIdentity("c", "b", 0, "h:3")
@@ -337,5 +338,5 @@ class RoutesMachine(RuleBasedStateMachine):
             assert (sorted(each.broker_name for each in route.broker_datas) if route else []) == expected
 
 
-RoutesMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+RoutesMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=30)
 TestRoutes = RoutesMachine.TestCase

@@ -27,6 +27,7 @@ from rocketmq_compat.consumers.delays import DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.topics import TopicTable, new_topic
 from rocketmq_compat.records import read_heads
+from tests.examples import examples
 from tests.rocketmq_compat.storage.records import FATES, record
 from tests.rocketmq_compat.storage.stores import open_messages
 
@@ -346,7 +347,7 @@ class CopiesMachine(RuleBasedStateMachine):
 
 TestCopiesMachine = CopiesMachine.TestCase
 TestCopiesMachine.settings = settings(
-    max_examples=80,
+    max_examples=examples(40),
     stateful_step_count=50,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes, for runs that are short anyway
 )

@@ -14,6 +14,7 @@ from rocketmq_compat.remoting.headers.offsets import QueueRequestHeader, SearchO
 from rocketmq_compat.remoting.headers.pulling import PullMessageRequestHeader, QueryMessageRequestHeader
 from rocketmq_compat.remoting.headers.routes import RegisterBrokerRequestHeader, RegisterBrokerResponseHeader
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, SendMessageResponseHeader
+from tests.examples import examples
 
 HEADERS: list[type[ExtHeader]] = [
     each
@@ -131,7 +132,7 @@ def test_names_that_follow_no_rule_are_those_of_the_protocol() -> None:
     assert SearchOffsetRequestHeader(topic="t", queue_id=1, timestamp=2).ext()["timestamp"] == "2"
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 @pytest.mark.parametrize("header", sorted(HEADERS, key=str))
 def test_every_header_survives_its_ext_fields(header: type[Any], data: st.DataObject) -> None:

@@ -20,6 +20,7 @@ from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import Welcome
 from rocketmq_compat.replication.model import INCARNATION_MAX, Flavor, ReplicationConfig
 from rocketmq_compat.replication.slave import Slave
+from tests.examples import examples
 from tests.rocketmq_compat.replication.world import Disk, Node, World, status
 
 NODES = st.integers(1, 3)
@@ -313,5 +314,5 @@ TestAsyncMaster = AsyncMasterMachine.TestCase
 TestSyncMaster = SyncMasterMachine.TestCase
 TestThreeCopies = ThreeCopiesMachine.TestCase
 TestAsyncMaster.settings = TestSyncMaster.settings = TestThreeCopies.settings = settings(
-    max_examples=60, stateful_step_count=50
+    max_examples=examples(60), stateful_step_count=50
 )

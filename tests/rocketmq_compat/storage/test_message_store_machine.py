@@ -19,6 +19,7 @@ from log.memory_disk import MemoryDisk
 from rocketmq_compat.record_layout import MAGIC_V1, MAGIC_V2
 from rocketmq_compat.storage.broker_store import GetMessageStatus, MessageStore
 from rocketmq_compat.storage.dispatch import UNIT, QueueKey, assign, walk
+from tests.examples import examples
 from tests.rocketmq_compat.storage.records import memory_disk, record
 from tests.rocketmq_compat.storage.stores import QueueContent, entries_of, open_messages, queues_of, rebuilt
 
@@ -279,4 +280,4 @@ def some_record(rng: random.Random) -> bytes:
 
 
 TestMessageStoreMachine = MessageStoreMachine.TestCase
-TestMessageStoreMachine.settings = settings(max_examples=60, stateful_step_count=25)
+TestMessageStoreMachine.settings = settings(max_examples=examples(60), stateful_step_count=25)

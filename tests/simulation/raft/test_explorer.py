@@ -185,7 +185,6 @@ def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
     [
         pytest.param(attrs.evolve(TRIMMED, crashes=1), id="logs that diverge, a crash"),
         pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, trims=1, logs=NOTHING), id="a heartbeat"),
-        pytest.param(Scope(timeouts=2, entries=0, crashes=0, trims=1, logs=NOTHING), id="two timeouts"),
     ],
 )
 def test_what_has_left_a_log_is_committed_and_missed_by_no_node(scope: Scope) -> None:

@@ -11,7 +11,7 @@ from jepsen_like.simulation.raft.model import RAFT
 pytestmark = pytest.mark.simulation
 
 SHARDS = 4
-SHARD_S = float(os.environ.get("QUORUMLOG_SIMULATION_S", "18")) / SHARDS
+SHARD_S = float(os.environ.get("QUORUMLOG_SIMULATION_S", "8")) / SHARDS
 """Seconds of fresh seeds in all; set the variable for a longer hunt."""
 FRESH_SEEDS_FROM = 1 << 32
 """Far above the seeds that campaigns play, so that each run of the tests adds to them."""

@@ -1,21 +1,30 @@
 """The whole command in short: our brokers alone under every load and fault."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
+import attrs
 import pytest
 
 from jepsen_like.bench import figures
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.kafka import measure
 from jepsen_like.bench.kafka.cluster import KafkaCluster
-from jepsen_like.bench.kafka.loads import KAFKA_LOADS
-from jepsen_like.bench.kafka.measure import KafkaDriver
+from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, READS, STREAMS, KafkaWork
+from jepsen_like.bench.kafka.measure import KafkaBenchPlan, KafkaDriver
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, running
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import ExitStatus, execute
 
 pytestmark = pytest.mark.cluster
+FEW = (STREAMS[-1], ONE_AT_A_TIME[0], READS[-1])
+"""A load of each kind, of those that cost least."""
+
+
+def test_without_options_every_kind_of_work_is_measured() -> None:
+    assert {load.work for load in KAFKA_LOADS} == {load.work for load in FEW} == set(KafkaWork)
+    assert attrs.fields(KafkaBenchPlan).loads.default == KAFKA_LOADS
 
 
 @pytest.mark.timeout(300)
@@ -23,6 +32,7 @@ def test_a_short_run_measures_ours_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(measure, "KafkaBenchPlan", partial(KafkaBenchPlan, loads=FEW))
     output, data = tmp_path / "kafka.json", tmp_path / "data"
     arguments = ["bench", "kafka", "--repeats", "1", "--seconds", "0.1", "--kills", "1", "--pauses", "1"]
     assert execute([*arguments, "--directory", str(data), "--output", str(output)]) == ExitStatus.VALID
@@ -31,7 +41,7 @@ def test_a_short_run_measures_ours_and_leaves_nothing_behind(
     assert "Three brokers" in said.out
     found = figures.load(output)
     rows = [figure for figure in found.figures if isinstance(figure, Throughput)]
-    assert {row.load for row in rows} == {load.key for load in KAFKA_LOADS}
+    assert {row.load for row in rows} == {load.key for load in FEW}
     assert all(row.records_s > 0 and 0 < row.p50_ms <= row.p99_ms for row in rows)
     faults = [figure for figure in found.figures if isinstance(figure, Failover)]
     assert [(figure.fault, len(figure.seconds)) for figure in faults] == [("kill", 1), ("pause", 1)]

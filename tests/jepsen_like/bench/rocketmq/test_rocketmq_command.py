@@ -7,6 +7,7 @@ import pytest
 
 from jepsen_like.bench import figures
 from jepsen_like.bench.figures import Failover, ProducerErrors, Throughput
+from jepsen_like.bench.rocketmq import measure
 from jepsen_like.bench.rocketmq.loads import DURABLE, LOADS, SYNC, key_of
 from jepsen_like.cli import ExitStatus, execute
 
@@ -18,6 +19,8 @@ def test_a_short_run_measures_ours_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(measure, "FILL_S", 0.1)
+    monkeypatch.setattr(measure, "AFTER_FAULT_S", 0.5)  # a killed master hangs up at once
     output, data = tmp_path / "rocketmq.json", tmp_path / "data"
     arguments = ["bench", "rocketmq", "--repeats", "1", "--seconds", "0.1", "--kills", "1", "--pauses", "1"]
     arguments += ["--modes", f"{SYNC.key},{DURABLE.key}"]
