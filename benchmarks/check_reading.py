@@ -1,4 +1,4 @@
-"""What it costs to have Spark read a history, beside tasks that read the part files themselves.
+"""What it costs to have Spark read a history, compared with tasks that read the part files themselves.
 
     python benchmarks/check_reading.py [--operations 30000000] [--repeats 3] [--out FILE]
 

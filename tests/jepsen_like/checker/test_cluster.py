@@ -176,7 +176,7 @@ def started(place: Path) -> list[Path]:
 def test_check_takes_a_connect_server_by_its_url(
     shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.workers(1)
+    cluster.workers(2)
     server, lost = cluster.connect_server(), str(shared / "log")
     for history in (lost, f"file://{lost}"):
         assert checked(capsys, "--connect", server, history) == [f"{history}\tfalse"]
