@@ -1,6 +1,6 @@
 """Administration by the clients that are written in Python: what they ask differently than librdkafka."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,18 @@ def kafka_python(bootstrap: str) -> Client:
     return KafkaPythonClient(bootstrap)
 
 
+def known(ask: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+    """Topics as a broker describes them that knows them all: the client asks any, and metadata reaches one after the other."""
+    answers: list[Sequence[Any]] = []
+
+    def all_known() -> bool:
+        answers.append(ask())
+        return all(topic["partitions"] for topic in answers[-1])
+
+    until(all_known, "broker that knows the topics")
+    return answers[-1]
+
+
 def test_kafka_python_makes_and_removes_topics_and_partitions(admin: Any) -> None:
     name = new_name("topic")
     admin.create_topics({name: {"num_partitions": 2, "replication_factor": 3, "configs": {"retention.ms": "1000000"}}})
@@ -44,7 +56,7 @@ def test_kafka_python_leaves_counts_to_the_broker(admin: Any) -> None:
     name = new_name("topic")
     admin.create_topics([name])
     admin.wait_for_topics([name])
-    (found,) = admin.describe_topics([name])
+    (found,) = known(lambda: admin.describe_topics([name]))
     assert len(found["partitions"][0]["replica_nodes"]) == 3
 
 
@@ -52,7 +64,7 @@ def test_kafka_python_places_replicas_by_hand(admin: Any) -> None:
     name = new_name("topic")
     admin.create_topics({name: {"assignments": {0: [3, 1], 1: [2, 3]}}})
     admin.wait_for_topics([name])
-    (found,) = admin.describe_topics([name])
+    (found,) = known(lambda: admin.describe_topics([name]))
     placed = {each["partition_index"]: each["replica_nodes"] for each in found["partitions"]}
     assert placed == {0: [3, 1], 1: [2, 3]}
 
@@ -71,11 +83,17 @@ def test_kafka_python_describes_partitions_page_by_page(admin: Any) -> None:
     names = sorted(new_name("topic") for _ in range(2))
     admin.create_topics({name: {"num_partitions": 3, "replication_factor": 3} for name in names})
     admin.wait_for_topics(names)
-    first = admin.describe_topic_partitions(names, response_partition_limit=4)
-    found = [(each["name"], len(each["partitions"])) for each in first["topics"]]
+    pages: list[Any] = []
+
+    def first_page() -> Sequence[Any]:
+        pages.append(admin.describe_topic_partitions(names, response_partition_limit=4))
+        topics: Sequence[Any] = pages[-1]["topics"]
+        return topics
+
+    found = [(each["name"], len(each["partitions"])) for each in known(first_page)]
     assert found == [(names[0], 3), (names[1], 1)]
-    assert first["next_cursor"]["topic_name"] == names[1]
-    assert first["next_cursor"]["partition_index"] == 1
+    assert pages[-1]["next_cursor"]["topic_name"] == names[1]
+    assert pages[-1]["next_cursor"]["partition_index"] == 1
 
 
 def test_kafka_python_lists_groups_and_removes_offsets(
