@@ -21,6 +21,7 @@ import check_scale
 import pyarrow as pa
 from check_scale import ReadTask, write_history
 
+from jepsen_like.bench.figures import describe, machine
 from jepsen_like.checker.checking import HISTORY, check_run
 from jepsen_like.checker.columns import OF_REGISTERS
 from jepsen_like.checker.frames import TASKS_MIN, read_frames
@@ -87,8 +88,8 @@ def main() -> int:
             name: round(seconds / base[f"{name.partition(',')[0]}, tasks over paths"], 2)
             for name, seconds in least.items()
         },
-        "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
+        "machine": describe(machine(Path(tempfile.gettempdir()))),
     }
     sys.stdout.write(json.dumps(line) + "\n")
     if arguments.out is not None:

@@ -14,7 +14,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from jepsen_like.bench.figures import describe, machine
 from jepsen_like.checker.checking import HISTORY, check_run, engine_of
 from jepsen_like.checker.columns import NEEDED, OF_REGISTERS, Columns
 from jepsen_like.checker.gather import LIMITS, Chunk, bucket_numbers, chunks_of, columns_of, sized
@@ -50,7 +50,8 @@ KINDS = {"java": "jvm", "pyspark": "worker"}
 def rows_of(model: Model, index: Any, objects: int, wrong: int | None, clients: int = 4) -> dict[str, Any]:
     """The operations of these numbers: number i is the (i // objects)-th of object i % objects, and takes effect at moment i.
 
-    A register is written, read, swapped and read; a log gets a record that is then read; one append in 32 has an unknown outcome.
+    A register is written, read, swapped and read; a log, or a partition of a queue, gets a record that is then read, there by one
+    consumer; one append, or send, in 32 has an unknown outcome.
     About `clients` operations of each object are under way at once.
     """
     count = len(index)
@@ -71,7 +72,10 @@ def rows_of(model: Model, index: Any, objects: int, wrong: int | None, clients: 
         rows["b"], rows["seen"] = np.where(swap, value + 1, NONE), np.where(swap, value, NONE)
     else:
         append = turn % 2 == 0
-        rows["f"] = np.where(append, Action.APPEND, Action.READ).astype(np.int64)
+        write, read = (Action.SEND, Action.POLL) if model is Model.QUEUE else (Action.APPEND, Action.READ)
+        rows["f"] = np.where(append, write, read).astype(np.int64)
+        if model is Model.QUEUE:
+            rows["process"] = np.where(append, rows["process"], clients * objects + 1 + rows["object"])
         unknown = append & (turn % 64 == 62)
         rows["type"] = np.where(unknown, Outcome.INFO, Outcome.OK).astype(np.int64)
         rows["t_ret"] = np.where(unknown, NEVER, rows["t_ret"])
@@ -254,9 +258,8 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
         "rows_per_s": round(arguments.operations / found["check_s"]) if found else 0,
         "peak_mib": peaks,
         "status": checking.returncode,
-        "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
-        "machine": platform.machine(),
+        "machine": describe(machine(run.absolute())),
     }
 
 
@@ -264,7 +267,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the check of large histories.")
     parser.add_argument("--operations", type=int, default=10_000_000)
     parser.add_argument("--objects", type=int, default=1000)
-    parser.add_argument("--model", choices=["log", "register"], default="register")
+    parser.add_argument("--model", choices=["log", "register", "queue"], default="register")
     parser.add_argument("--engine", choices=["spark", "local"], default="spark")
     parser.add_argument("--planted", action="store_true")
     parser.add_argument(

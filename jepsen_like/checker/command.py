@@ -19,9 +19,9 @@ from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history.files import UnreadableHistory
 
-SPARK_ROWS_MIN: Final = 15_000_000
-"""So many rows this process checks in as much time as Spark on two cores, of which 4 s are its start: 10^7 rows take 5.8 s
-here and 7.9 s there, 3 * 10^7 take 17.5 s and 12.5 s (`benchmarks/results/check_scale.json`)."""
+SPARK_ROWS_MIN: Final = 25_000_000
+"""So many rows this process checks in as much time as Spark on two cores, of which 3.4 s are its start: 10^7 rows take 3.6 s
+here and 5.7 s there, 3 * 10^7 take 10.4 s and 10.1 s (`benchmarks/results/check_scale.json`)."""
 STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}
 WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN, ExitStatus.VALID)
 """How a check of several paths ends: with the first of these that one of them would end with alone."""

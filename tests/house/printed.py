@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 BENCHMARK = ROOT / "benchmarks" / "results" / "raft.json"
 KAFKA_BENCHMARK = BENCHMARK.with_name("kafka.json")
+CHECK_SCALE = BENCHMARK.with_name("check_scale.json")
+CHECK_READING = BENCHMARK.with_name("check_reading.json")
 MATRIX = BENCHMARK.with_name("matrix.json")
 ROCKETMQ_BENCHMARK = BENCHMARK.with_name("rocketmq.json")
 
@@ -96,6 +98,58 @@ def matrix() -> str:
     return f"{table(head, rows)}\n{' '.join(told['answers'])} {where}\n\n{missing}"
 
 
+def check_scale() -> str:
+    """The committed figures of checks by size: seconds on Spark and in one process."""
+    lines = json.loads(CHECK_SCALE.read_text())
+    shapes = dict.fromkeys((line["model"], line["objects"]) for line in lines)
+    rows = []
+    for size in sorted({line["operations"] for line in lines}):
+        for model, objects in shapes:
+            of = {
+                (line["engine"], line["planted"]): line
+                for line in lines
+                if (line["operations"], line["model"], line["objects"]) == (size, model, objects)
+            }
+            if (told := of.get(("spark", False))) is not None:
+                here, planted = of.get(("local", False)), of.get(("spark", True))
+                noun = "partition" if model == "queue" else model
+                rows.append(
+                    [
+                        f"{size:,}",
+                        f"{objects:,} {noun}s" if objects > 1 else f"one {noun}",
+                        f"{told['check_s']:.1f} s",
+                        f"{told['rows_per_s'] / 1e6:.1f} million/s",
+                        f"{told['read_alone_s']:.1f} s",
+                        f"{max(told['peak_mib'].values())} MiB",
+                        f"found in {planted['check_s']:.1f} s" if planted is not None else "",
+                        f"{here['check_s']:.1f} s" if here is not None else "",
+                    ]
+                )
+    head = [
+        "operations",
+        "of",
+        "check on Spark",
+        "rows",
+        "reading alone",
+        "largest process",
+        "one violation",
+        "in one process",
+    ]
+    started = max(line["start_s"] + line["first_job_s"] for line in lines)
+    return f"{table(head, rows)}\nMachine: {lines[0]['machine']}. Starting Spark and its first job took at most {started:.0f} s more.\n"
+
+
+def check_reading() -> str:
+    """What reading by Spark costs compared with tasks over paths."""
+    told = json.loads(CHECK_READING.read_text())
+    rows = [
+        [name, f"{seconds:.1f} s", f"{told['times_the_tasks'][name]:.1f}"] for name, seconds in told["seconds"].items()
+    ]
+    return table(
+        [f"{told['operations']:,} operations on {told['objects']:,} registers", "took", "times the tasks"], rows
+    )
+
+
 PRINTED: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "matrix": matrix,
@@ -106,6 +160,8 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
     "rocketmq_benchmark": rocketmq_benchmark,
+    "check_scale": check_scale,
+    "check_reading": check_reading,
 }
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
@@ -117,6 +173,8 @@ PLACES: Mapping[str, str] = {
     "rocketmq_scenarios": "docs/rocketmq.md",
     "kafka_benchmark": "docs/kafka.md",
     "rocketmq_benchmark": "docs/rocketmq.md",
+    "check_scale": "docs/cluster.md",
+    "check_reading": "docs/cluster.md",
 }
 """Which document holds each part."""
 
