@@ -306,11 +306,13 @@ def _told(error: Exception, name: str) -> Exception:
     if "CANNOT_READ_FILE_FOOTER" in text or "FAILED_READ_FILE" in text or "is not a Parquet file" in text:
         reason = next((line for line in text.splitlines() if "is not a Parquet" in line), text.splitlines()[0])
         return UnreadableHistory(name, f"not a readable Parquet file ({reason.strip()})")
+    if (lacking := lacking_of(text, "of this session", stopped=False)) is not None:
+        return lacking  # first: a lost executor does not answer either
     if (client := _NO_CLIENT.search(text)) is not None:
         return EnvironmentMissing(
-            f"Spark here cannot read {name} ({client[0]}): its client belongs into spark-defaults.conf, as "
+            f"Spark here cannot read {name} ({client[0]}): name a client for it in spark-defaults.conf, under "
             "spark.jars.packages; see docs/cluster.md"
         )
     if (unreachable := _UNREACHABLE.search(text)) is not None:
-        return EnvironmentMissing(f"no answer from where {name} lies ({unreachable[0]})")
-    return lacking_of(text, "of this session", stopped=False) or error
+        return EnvironmentMissing(f"the store of {name} does not answer ({unreachable[0]})")
+    return error

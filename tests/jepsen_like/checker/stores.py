@@ -33,8 +33,8 @@ from jepsen_like.bench.jars import JarSet
 from jepsen_like.bench.processes import until
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history.files import HistoryWriter
-from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.checker import small_queues
+from tests.jepsen_like.checker.phantom_registers import write_registers
 from tests.jepsen_like.checker.test_several_logs import run_of
 
 COMMAND = "python -m tests.jepsen_like.checker.stores"
@@ -88,11 +88,7 @@ def write_histories(place: Path) -> None:
     run_of(place / "torn")
     part = max((place / "torn" / "history.parquet").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-40])
-    with HistoryWriter(place / "registers" / "history.parquet") as history:
-        for register in range(200):
-            write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
-            history.record(write)
-            history.record(attrs.evolve(write, f=Action.READ, a=1 if register != 7 else 5, t_inv=3, t_ret=4))
+    write_registers(place / "registers")
     with HistoryWriter(place / "queue" / "history.parquet") as history:
         for op in small_queues.damaged(random.Random(2)).ops:
             history.record(op)

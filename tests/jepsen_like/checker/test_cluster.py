@@ -22,8 +22,8 @@ from jepsen_like.checker.tasks import Task
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus, main
 from jepsen_like.history.files import HistoryWriter
-from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.checker import small_queues
+from tests.jepsen_like.checker.phantom_registers import write_registers
 from tests.jepsen_like.checker.spark_cluster import CHECKOUT, SparkCluster, require_namespaces
 from tests.jepsen_like.checker.test_several_logs import run_of
 
@@ -37,11 +37,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("shared")
     run_of(place / "log", missing=(3, 4))
     run_of(place / "log2")
-    with HistoryWriter(place / "register" / "history.parquet") as history:
-        for register in range(20):
-            write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
-            history.record(write)
-            history.record(attrs.evolve(write, f=Action.READ, a=1 if register != 7 else 5, t_inv=3, t_ret=4))
+    write_registers(place / "register")
     with HistoryWriter(place / "queue" / "history.parquet") as history:
         for op in small_queues.damaged(random.Random(2)).ops:
             history.record(op)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from jepsen_like.checker import check
@@ -12,8 +11,8 @@ from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.verdict import Check, Engine, Model
 from jepsen_like.cli import EnvironmentMissing
-from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
-from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.history.files import DumpWriter, UnreadableHistory
+from tests.jepsen_like.checker.phantom_registers import write_registers
 from tests.jepsen_like.checker.test_several_logs import LOGS, RECORDS, run_of, value_of
 
 pytestmark = pytest.mark.spark
@@ -29,11 +28,7 @@ def session(spark: SparkEngine) -> Any:
 @pytest.fixture
 def registers(tmp_path: Path) -> Path:
     """Twenty registers, of which one returned a value that no client wrote."""
-    with HistoryWriter(tmp_path / "history.parquet") as history:
-        for register in range(20):
-            write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
-            history.record(write)
-            history.record(attrs.evolve(write, f=Action.READ, a=1 if register != 7 else 5, t_inv=3, t_ret=4))
+    write_registers(tmp_path)
     return tmp_path
 
 
@@ -125,7 +120,7 @@ def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
     [
         ("nothing://store/run", 'Spark here cannot read nothing://store/run.*No FileSystem for scheme "nothing"'),
         ("s3a://bucket/run", "Spark here cannot read s3a://bucket/run.*S3AFileSystem not found.*spark.jars.packages"),
-        ("hdfs://127.0.0.1:1/run", "no answer from where hdfs://127.0.0.1:1/run.* lies .*Connection refused"),
+        ("hdfs://127.0.0.1:1/run", "the store of hdfs://127.0.0.1:1/run.* does not answer .*Connection refused"),
     ],
 )
 def test_a_store_that_spark_cannot_reach_is_named(url: str, complaint: str, session: Any) -> None:
