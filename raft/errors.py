@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import attrs
 
-from raft.net.errors import WireError
+from raft.net.errors import EndsProcess, WireError
 
 
 class RaftError(Exception):
@@ -80,7 +80,7 @@ class RecordsTrimmed(RaftError):
 
 
 @attrs.define
-class WrongStateMachine(RaftError):
+class WrongStateMachine(EndsProcess, RaftError):
     """Commands are gone from the log, and this state machine cannot begin with a snapshot in their place."""
 
     directory: str

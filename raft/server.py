@@ -236,7 +236,7 @@ class ClientSession(Session[Frame]):
         if self._held_back:
             try:
                 self._work()
-            except ProtocolError as error:
+            except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
                 self._connection.refuse(error)
 
     def _on_append(self, body: Buffer, crc: int) -> None:

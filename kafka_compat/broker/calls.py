@@ -48,6 +48,9 @@ class ClientCall:
             # A value that this version has no place for is our mistake; the client must not wait for it.
             self.connection.close(f"the answer to {self._api.name} cannot be sent: {error}")
             return
+        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
+            self.connection.refuse(error)
+            return
         self._reply.send(*pieces)
 
     def answer_nothing(self) -> None:
@@ -85,8 +88,12 @@ class Gate:
         self.is_open = True
         waiting, self._waiting = self._waiting, []
         for handler, call in waiting:
-            if not call.connection.is_closed:
+            if call.connection.is_closed:
+                continue
+            try:
                 handler(call)
+            except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
+                call.connection.refuse(error)
 
     def forget(self, connection: SocketConnection[Any]) -> None:
         """A connection has ended."""

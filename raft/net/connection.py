@@ -8,10 +8,12 @@ cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two
 - any other takes the frame, and its owner must stop reading requests while it `is_full`, until `on_drained`. The owner bounds its
   answers to the requests that it has already taken.
 
-Isolation: a broken socket or a `WireError` from decoder or session closes this connection, with a reason, and
-nothing else. Any other exception is raised out of the round. A half-closed connection counts as closed.
+Isolation: a broken socket, and any error of decoder or session, closes this connection with a reason and nothing else. A
+`WireError` blames the other side; any other error is ours and is logged with its traceback. Only `ENDS_PROCESS` (the disk, a
+broken invariant) is raised out of the round. A half-closed connection counts as closed.
 """
 
+import logging
 import socket
 from collections import deque
 from collections.abc import Sequence
@@ -20,9 +22,11 @@ from itertools import islice
 from typing import Any, Generic, Protocol
 
 from raft.net.decoder import LARGE_BYTES, Buffer, Decoder, FrameT
-from raft.net.errors import WireError
+from raft.net.errors import ENDS_PROCESS, WireError
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
 from raft.net.transform import Transform
+
+logger = logging.getLogger(__name__)
 
 JOIN_BYTES = 128 * 1024
 """Frames are joined into sends of about this size."""
@@ -267,39 +271,47 @@ class SocketConnection(Generic[FrameT]):
         if count == 0:
             self.close(CLOSED_BY_OTHER_SIDE)
             return
-        if self._transform is not None:
-            try:
-                plain = self._transform.received(bytes(buffer[:count]))
-            except WireError as error:
-                self.refuse(error)
-                return
-            if not self._flush_asked:
-                self._ask_flush()  # it may have something to answer
-            frames = decoder.feed(plain) if plain else []
-        elif room is not None:
-            frames = decoder.filled(count)
-        elif count < LARGE_BYTES:
-            frames = decoder.feed(bytes(buffer[:count]))  # cheaper to take apart than a view
-        else:
-            frames = decoder.feed(buffer[:count])
-        self.frames_in += len(frames)
         try:
+            frames = self._decode(buffer[:count], in_place=room is not None)
+            self.frames_in += len(frames)
             if frames:
                 self.session.on_frames(frames)
-        except WireError as error:
+        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
             self.refuse(error)
         else:
             if self.decoder.failure is not None:
                 self.refuse(self.decoder.failure)
 
+    def _decode(self, received: memoryview, *, in_place: bool) -> list[FrameT]:
+        """Returns the frames that `received` completes; with `in_place` the bytes lie in the decoder's own room."""
+        decoder = self.decoder
+        if self._transform is not None:
+            plain = self._transform.received(bytes(received))
+            if not self._flush_asked:
+                self._ask_flush()  # it may have something to answer
+            return decoder.feed(plain) if plain else []
+        if in_place:
+            return decoder.filled(len(received))
+        # Bytes of its own are cheaper to take apart than a view.
+        return decoder.feed(bytes(received) if len(received) < LARGE_BYTES else received)
+
     # ---------------------------------------------------------------- the end
 
-    def refuse(self, error: WireError) -> None:
-        """Close the connection because of `error`, after the session has had the chance to answer (`Session.on_wire_error`)."""
-        if not self.is_closed:
-            self.session.on_wire_error(error)
-            self.flush()
-            self.close(str(error))
+    def refuse(self, error: Exception) -> None:
+        """Close the connection because of `error`, after the session has had the chance to answer (`Session.on_wire_error`).
+
+        An error that is no `WireError` is logged with its traceback. Raises `error` itself if it is one of `ENDS_PROCESS`.
+        """
+        if isinstance(error, ENDS_PROCESS):
+            raise error
+        if self.is_closed:
+            return
+        if not isinstance(error, WireError):
+            logger.error("connection %s is closed because handling its bytes failed", self.name, exc_info=error)
+            error = WireError(f"this process failed to handle what was sent ({type(error).__name__})")
+        self.session.on_wire_error(error)
+        self.flush()
+        self.close(str(error))
 
     def close(self, reason: str) -> None:
         """Close now; unsent bytes are dropped. A second call does nothing."""

@@ -1,6 +1,18 @@
-"""The error of this package: bytes that cannot be what the other side should have sent."""
+"""The errors of this package: bytes that cannot be what the other side should have sent, and failures that end the process."""
+
+from typing import Final
 
 import attrs
+
+from log.errors import LogError
+
+
+class EndsProcess(Exception):
+    """Root of failures after which a process must not go on, whichever connection met them."""
+
+
+ENDS_PROCESS: Final = (EndsProcess, LogError, AssertionError)
+"""The disk has failed, an invariant is broken, or the process says so itself. Any other error ends the one connection that it came by."""
 
 
 @attrs.define

@@ -88,6 +88,7 @@ class Listener(Generic[FrameT]):
         self._on_refused = on_refused
         self._guests: dict[SocketConnection[FrameT], _Guest[FrameT]] = {}
         self._accepting = True
+        self._closed = False
         reactor.register(self, READABLE)
 
     def fileno(self) -> int:
@@ -147,13 +148,15 @@ class Listener(Generic[FrameT]):
         self._guests[connection] = _Guest(connection, trio.current_time())
 
     async def run(self) -> None:
-        """Close connections whose time is up, until cancelled."""
+        """Close connections whose time is up, until cancelled or closed."""
         limits = self._limits
         timeouts = (limits.greeting_timeout_s, limits.frame_timeout_s, limits.idle_timeout_s)
         period_s = min(each for each in timeouts if each is not None) / 4
         while True:
             if not self._accepting:
                 await trio.sleep(SHORTAGE_PAUSE_S)
+                if self._closed:
+                    return
                 self._accepting = True
                 self._reactor.register(self, READABLE)
             await trio.sleep(period_s)
@@ -181,6 +184,7 @@ class Listener(Generic[FrameT]):
 
     def close(self, reason: str) -> None:
         """Stop listening and close every connection."""
+        self._closed = True
         if self._accepting:
             self._reactor.unregister(self)
             self._accepting = False

@@ -153,5 +153,5 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self.connection.reactor.has_news = True  # those that work once a round have not seen these requests
         try:
             self._work()
-        except WireError as error:
+        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
             self.connection.refuse(error)

@@ -256,7 +256,7 @@ class RemotingSession(Session[Buffer]):
         self.connection.reactor.has_news = True  # those that work once a round have not seen these requests
         try:
             self._work()
-        except WireError as error:
+        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
             self.connection.refuse(error)
 
 

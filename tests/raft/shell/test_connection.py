@@ -13,19 +13,21 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from log.errors import StorageFailed
 from raft.errors import ProtocolError
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, SocketConnection
-from raft.net.decoder import Buffer
+from raft.net.decoder import Buffer, Decoder
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import READABLE, SLEEPS_S, SPIN_S, Reactor
+from raft.net.sharing import UndecidedDecoder
 
 QUEUE_BYTES = 64 * 1024
 
 
 class Recorder:
-    """A session that records its calls; type 99 is an invalid frame, and type 98 a bug of its own."""
+    """A session that records its calls; type 99 is an invalid frame, type 98 a broken invariant, type 97 a bug."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[int, Buffer]] = []
@@ -37,7 +39,9 @@ class Recorder:
         for frame in frames:
             if frame[0] == 99:
                 raise ProtocolError("type 99")
-            assert frame[0] != 98, "a bug"
+            assert frame[0] != 98, "an invariant"
+            if frame[0] == 97:
+                raise KeyError("a bug")
             self.frames.append(frame[:2])
 
     def on_drained(self) -> None:
@@ -119,11 +123,40 @@ def test_bytes_that_are_no_frame_close_the_connection_after_the_frames_before_th
         assert len(ends.session.closed) == 1
 
 
-def test_any_other_error_climbs(reactor: Reactor) -> None:
+def test_a_broken_invariant_and_a_failed_disk_climb_out_of_the_round(reactor: Reactor) -> None:
     with closing(Ends(reactor)) as ends:
         ends.far.send(encode_frame(98, b""))
-        with pytest.raises(AssertionError, match="a bug"):
+        with pytest.raises(AssertionError, match="an invariant"):
             reactor.round()
+        with pytest.raises(StorageFailed):
+            ends.connection.refuse(StorageFailed("write", "file", "I/O error"))
+        assert not ends.connection.is_closed
+
+
+def test_any_other_error_of_a_session_closes_its_own_connection_and_is_logged(
+    reactor: Reactor, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(Ends(reactor)) as bad, closing(Ends(reactor)) as good:
+        bad.far.send(encode_frame(97, b""))
+        good.far.send(encode_frame(7, b"fine"))
+        reactor.round()
+        assert bad.session.closed == ["protocol error: this process failed to handle what was sent (KeyError)"]
+        assert good.session.frames == [(7, b"fine")]
+    assert "a bug" in caplog.text
+
+
+@pytest.mark.parametrize("error", [ProtocolError("no such group"), KeyError("a bug")])
+def test_an_error_of_who_decides_the_wire_closes_that_connection_alone(reactor: Reactor, error: Exception) -> None:
+    def decide(first: Buffer) -> Decoder[Frame]:
+        raise error
+
+    with closing(Ends(reactor)) as bad, closing(Ends(reactor)) as good:
+        bad.connection.decoder = UndecidedDecoder(decide)
+        bad.far.send(b"whatever")
+        good.far.send(encode_frame(7, b"fine"))
+        reactor.round()
+        assert len(bad.session.closed) == 1
+        assert good.session.frames == [(7, b"fine")]
 
 
 def test_the_end_is_told_once_when_the_other_side_closes(reactor: Reactor) -> None:

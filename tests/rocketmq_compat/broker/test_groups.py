@@ -1,10 +1,13 @@
 """Three brokers as a raft group: what is acknowledged is on a majority, survives, and is what consumers see."""
 
+from contextlib import suppress
+
 import pytest
 import trio
 
 from log.memory_disk import PowerLoss
 from raft.client import Connection
+from raft.client_codec import PEER, Hello, encode_hello
 from raft.errors import InvalidRequest
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.raft_state import StoreRecords, encode_group_command
@@ -266,3 +269,27 @@ def log_bytes(member: Member) -> bytes:
     found = log.byte_reader().read(log.start_offset, log.end_offset - log.start_offset)
     assert found is not None, "the log is whole"
     return bytes(found)
+
+
+async def test_whoever_dials_as_a_peer_while_a_broker_starts_or_at_a_port_without_a_group_ends_nothing() -> None:
+    hello = encode_hello(Hello("another", PEER, 9))
+
+    async def dial(port: int) -> None:
+        while True:
+            with suppress(OSError):
+                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                    with suppress(trio.BrokenResourceError):
+                        await stream.send_all(hello)
+                        await stream.receive_some()
+            await trio.sleep(0.001)
+
+    async with broker_group() as group, trio.open_nursery() as strangers:
+        for port in group.ports:
+            strangers.start_soon(dial, port)
+            strangers.start_soon(dial, port - 2)
+        for round_ in range(9):
+            member = group.members[round_ % 3]
+            await group.stop(member)
+            await group.start(member.number)
+        assert (await group.send(b"after")).code == ResponseCode.SUCCESS
+        strangers.cancel_scope.cancel()
