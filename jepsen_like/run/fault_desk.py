@@ -7,6 +7,7 @@ people. A fault holds until `heal`, or for `hold_s`.
 
 import contextlib
 import json
+import logging
 import math
 import os
 import random
@@ -26,6 +27,8 @@ from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, both_ways
 from jepsen_like.systems.port import Leadership, Scope
+
+logger = logging.getLogger(__name__)
 
 SOCKET: Final = "control.sock"
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -65,8 +68,10 @@ class FaultWish:
                 None if hold_s is None else float(hold_s),
             )
             Target(wish.target)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise FaultRefused(f"not a fault: {error}") from None
+        if wish.hold_s is not None and not 0 <= wish.hold_s < math.inf:
+            raise FaultRefused(f"not a fault: it cannot hold for {wish.hold_s:g} s")
         return wish
 
 
@@ -111,6 +116,11 @@ class FaultDesk:
                         raise FaultRefused(f"no request {other!r}; there are fault, heal and status")
             except (FaultRefused, Withheld) as refused:
                 return {"error": str(refused)}
+            except Exception as error:
+                logger.exception("the request %.200r failed", request)
+                return {
+                    "error": f"the request failed ({type(error).__name__}: {str(error)[:500]}); see quorumlog fault status"
+                }
         for line in told if request.get("do") != "status" else ():
             self._on_news(line)
         return {"told": told}
@@ -185,17 +195,24 @@ class FaultDesk:
         return ResolvedTarget(tuple(wish.nodes), seed=self._rng.getrandbits(32))
 
     async def _hold(self, holding: _Holding, hold_s: float) -> None:
-        with holding.scope:
-            seen = await holding.kind.hold(self._cluster, holding.hit, hold_s)
-            for what, text in _worded(seen):
-                self._on_news(f"{what}: {text}")
-        if holding.scope.cancelled_caught:
-            holding.is_undone.set()
-            return
-        async with self._lock:
-            if holding in self._holding:
-                await self._undo(holding)
-        self._on_news(f"{holding.kind.name} of {_names(holding.hit)} is over")
+        """Keep up a fault for its time. A fault that fails meanwhile is reported, and the cluster lives on."""
+        fault = f"{holding.kind.name} of {_names(holding.hit)}"
+        try:
+            with holding.scope:
+                seen = await holding.kind.hold(self._cluster, holding.hit, hold_s)
+                for what, text in _worded(seen):
+                    self._on_news(f"{what}: {text}")
+            if holding.scope.cancelled_caught:
+                holding.is_undone.set()
+                return
+            async with self._lock:
+                if holding in self._holding:
+                    await self._undo(holding)
+        except Exception as error:
+            logger.exception("%s failed", fault)
+            self._on_news(f"{fault} failed ({type(error).__name__}: {error}); run: quorumlog fault heal")
+        else:
+            self._on_news(f"{fault} is over")
 
     async def _undo(self, holding: _Holding) -> Seen:
         self._holding.remove(holding)
@@ -239,8 +256,8 @@ def _worded(seen: Seen) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def _short(directory: Path) -> Iterator[str]:
-    """A path of the socket that is short enough for its address, however long that of the directory is."""
+def short_address(directory: Path) -> Iterator[str]:
+    """Returns a path of the socket that is short enough for its address, however long that of the directory is."""
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
@@ -254,7 +271,7 @@ async def desk_open(directory: Path, desk: FaultDesk) -> AsyncIterator[None]:
     listener = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     path = directory / SOCKET
     path.unlink(missing_ok=True)
-    with _short(directory) as address:
+    with short_address(directory) as address:
         await listener.bind(address)
     path.chmod(0o600)
     listener.listen()
@@ -285,7 +302,7 @@ async def _serve_one(desk: FaultDesk, stream: trio.SocketStream) -> None:
                 line += chunk
             try:
                 request = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 request = None
             answer = (
                 await desk.answer(request) if isinstance(request, dict) else {"error": "a request is one JSON object"}
@@ -295,7 +312,7 @@ async def _serve_one(desk: FaultDesk, stream: trio.SocketStream) -> None:
 
 def asked(directory: Path, request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of the desk in `directory`. Raises `OSError` if none is open there."""
-    with _short(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+    with short_address(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.connect(address)
         client.sendall(json.dumps(request).encode() + b"\n")
         line = b""

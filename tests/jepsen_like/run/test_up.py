@@ -17,7 +17,7 @@ import pytest
 
 from jepsen_like.cli import ExitStatus
 from jepsen_like.cluster.process import process_state
-from jepsen_like.run.fault_desk import asked
+from jepsen_like.run.fault_desk import asked, short_address
 from tests.jepsen_like.systems.test_toy import REGISTERED, ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
@@ -127,12 +127,30 @@ def test_a_wiped_node_begins_with_nothing(tmp_path: Path) -> None:
         ({"do": "fault", "kind": "power"}, "start it with quorumlog up --faults power"),
         ({"do": "fault", "kind": "partition", "nodes": [1, 2, 3]}, "has no other side"),
         ({"do": "fault", "nodes": "x"}, "not a fault"),
+        ({"do": "fault", "kind": "kill", "hold_s": "nan"}, "cannot hold for nan s"),
+        ({"do": "fault", "kind": "kill", "hold_s": -1}, "cannot hold for -1 s"),
+        ({"do": "fault", "kind": "kill", "hold_s": 1e999}, "cannot hold for inf s"),
+        ({"do": "fault", "kind": "kill", "nodes": [1e999]}, "not a fault"),
+        ({"do": "fault", "kind": "kill", "nodes": 7}, "not a fault"),
+        ({"do": "fault", "kind": ["kill"], "target": {}}, "no fault"),
+        ({"do": ["fault"]}, "no request ['fault']"),
         ({"do": "dance"}, "no request 'dance'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(toy_up: Path, request_: dict[str, Any], words: str) -> None:
     before = pids(toy_up)
     assert words in asked(toy_up, request_)["error"]
+    assert pids(toy_up) == before
+
+
+@pytest.mark.parametrize("line", [b"[" * 60_000, b"\xff\xfe", b"null", b'"do"', b"{" * 10, b'{"do": 1e999}'])
+def test_a_line_that_is_no_request_is_refused_and_ends_nothing(toy_up: Path, line: bytes) -> None:
+    before = pids(toy_up)
+    with short_address(toy_up) as address, socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(30)
+        client.connect(address)
+        client.sendall(line + b"\n")
+        assert b'"error"' in client.makefile("rb").readline()
     assert pids(toy_up) == before
 
 
