@@ -15,6 +15,7 @@ broken invariant) is raised out of the round. A half-closed connection counts as
 
 import logging
 import socket
+import traceback
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -307,7 +308,9 @@ class SocketConnection(Generic[FrameT]):
         if self.is_closed:
             return
         if not isinstance(error, WireError):
-            logger.error("connection %s is closed because handling its bytes failed", self.name, exc_info=error)
+            # As text: a log record that is kept must not keep the connection.
+            text = "".join(traceback.format_exception(error))
+            logger.error("connection %s is closed because handling its bytes failed\n%s", self.name, text)
             error = WireError(f"this process failed to handle what was sent ({type(error).__name__})")
         self.session.on_wire_error(error)
         self.flush()

@@ -12,7 +12,7 @@ class EndsProcess(Exception):
 
 
 ENDS_PROCESS: Final = (EndsProcess, LogError, AssertionError)
-"""The disk has failed, an invariant is broken, or the process says so itself. Any other error ends the one connection that it came by."""
+"""The disk has failed, an invariant is broken, or a subclass of `EndsProcess` was raised. Any other error ends the one connection that it came by."""
 
 
 @attrs.define
