@@ -53,9 +53,11 @@ class ConfigKey:
     synonyms: tuple[Synonym, ...] = ()
 
 
-def _int(name: str, default: int | None, doc: str, *, least: int = 0, dynamic: bool = False) -> ConfigKey:
+def _int(
+    name: str, default: int | None, doc: str, *, least: int = 0, most: int = INT_MAX, dynamic: bool = False
+) -> ConfigKey:
     written = None if default is None else str(default)
-    return ConfigKey(name, ConfigKind.INT, written, doc, least, INT_MAX, dynamic=dynamic)
+    return ConfigKey(name, ConfigKind.INT, written, doc, least, most, dynamic=dynamic)
 
 
 def _long(name: str, default: int | None, doc: str, *, least: int = 0, dynamic: bool = False) -> ConfigKey:
@@ -116,6 +118,12 @@ BROKER_KEYS: Final = _table(
         "false",
         "Whether a replica that is not in sync may lead when none is left; records may be lost.",
         dynamic=True,
+    ),
+    _int(
+        "eligible.leader.replicas.version",
+        1,
+        "1: who leaves an ISR may lead until the leader goes on without it (KIP-966). 0: only the last member of an ISR may.",
+        most=1,
     ),
     _int("message.max.bytes", 1_048_588, "The largest record batch that is accepted, in bytes.", dynamic=True),
     _choice("compression.type", ("producer",), "Batches stay compressed as the producer sent them.", dynamic=True),

@@ -25,6 +25,20 @@ class TopicPartition:
 
 
 @frozen
+class LogEnd:
+    """How far one replica's log reaches, as the process with this broker epoch reported it, for an election by comparison.
+
+    A log of a later last epoch, and of two in the same epoch the longer one, holds every acknowledged record of the other (Raft, 5.4.1).
+    """
+
+    broker: int
+    broker_epoch: int
+    last_epoch: int
+    """The leader epoch of the last record, NO_EPOCH in an empty log."""
+    end_offset: int
+
+
+@frozen
 class PartitionState:
     """What the controller has decided about one partition (KRaft's PartitionRegistration)."""
 
@@ -40,6 +54,25 @@ class PartitionState:
     """Grows at every change; what AlterPartition must name (compare and set)."""
     recovering: bool = False
     """After an unclean election, until the leader has confirmed its ISR."""
+    elr: tuple[int, ...] = ()
+    """Eligible leader replicas (KIP-966): outside of the ISR, and with everything that was ever acknowledged. They may lead."""
+    suspects: tuple[int, ...] = ()
+    """They were in ISR or ELR, and have come back unsure of their logs. None leads before all replicas have been compared."""
+    log_ends: tuple[LogEnd, ...] = ()
+    """What replicas have reported for an election by comparison, in assignment order; empty unless one is awaited."""
+
+    @property
+    def awaits_comparison(self) -> bool:
+        """Whether no copy is known to be whole: the next leader is found by comparing the log ends of all replicas."""
+        return self.leader == NO_LEADER and not self.isr and not self.elr
+
+    def lacks_log_end(self, broker: int, broker_epoch: int) -> bool:
+        """Whether the comparison needs the log end of this replica, of the process with this epoch."""
+        return (
+            self.awaits_comparison
+            and broker in self.replicas
+            and not any(each.broker == broker and each.broker_epoch == broker_epoch for each in self.log_ends)
+        )
 
 
 @frozen
@@ -68,6 +101,7 @@ __all__ = [
     "NO_UUID",
     "OFFSETS_TOPIC",
     "BrokerRegistration",
+    "LogEnd",
     "PartitionState",
     "TopicPartition",
 ]

@@ -36,6 +36,11 @@ class Context:
         """unclean.leader.election.enable where no topic sets it, for commands that may elect."""
         return self.settings.flag("unclean.leader.election.enable")
 
+    @property
+    def eligible(self) -> bool:
+        """Whether eligible leader replicas are on, for commands that take brokers out of ISRs."""
+        return self.settings.number("eligible.leader.replicas.version") >= 1
+
     def topic_settings(self, overrides: Mapping[str, str]) -> TopicSettings:
         """Returns what holds for a topic with these settings of its own."""
         return self.settings.topic(overrides)

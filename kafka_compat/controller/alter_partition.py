@@ -2,9 +2,15 @@
 
 The partition epoch makes it a compare-and-set: a leader that has not seen the newest state cannot overwrite it. The epochs of
 brokers keep a process that was replaced, and may have lost its disk, out of the ISR (KIP-903).
+
+The leader alone knows whether it has acknowledged anything without those that left: with `keeps_eligible` it has not, and they are
+eligible. Without, it goes on alone, and none outside of the ISR is eligible any more (KIP-966).
 """
 
+from attrs import evolve
+
 from kafka_compat.controller.commands import IsrChange, ProposedMember
+from kafka_compat.controller.elections import in_order
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.refusal import Refused
 from kafka_compat.model import NO_EPOCH, PartitionState
@@ -28,17 +34,15 @@ def altered(image: ClusterImage, sender: int, change: IsrChange) -> PartitionSta
     for member in change.isr:
         _check_member(image, state, member)
     isr = tuple([member.broker for member in change.isr])
-    if isr == state.isr and change.recovering == state.recovering:
-        return state
-    return PartitionState(
-        state.topic_id,
-        state.replicas,
-        isr,
-        state.leader,
-        state.leader_epoch,
-        state.partition_epoch + 1,
-        change.recovering,
+    eligible = {*state.elr, *state.isr}.difference(isr) if change.keeps_eligible else ()
+    after = evolve(
+        state,
+        isr=isr,
+        elr=in_order(state, eligible),
+        suspects=tuple([replica for replica in state.suspects if replica not in isr]),
+        recovering=change.recovering,
     )
+    return state if after == state else evolve(after, partition_epoch=state.partition_epoch + 1)
 
 
 def _check_epochs(state: PartitionState, sender: int, change: IsrChange) -> None:

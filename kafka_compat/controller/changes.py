@@ -5,8 +5,9 @@ Every change goes through here, so that what is reported is what has changed.
 
 from attrs import define, field
 
-from kafka_compat.controller.commands import ResourceName
-from kafka_compat.controller.elections import ElectionRule, changed, rule_for
+from kafka_compat.controller import invariants
+from kafka_compat.controller.commands import LogReport, ResourceName
+from kafka_compat.controller.elections import ElectionRule, elected, reported, rule_for, without
 from kafka_compat.controller.image import ClusterImage, ImageDelta, TopicImage
 from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
 
@@ -39,7 +40,9 @@ class ImageChanges:
 
     def put_partition(self, key: TopicPartition, state: PartitionState) -> None:
         """Replace the state of a partition, or add the next one of its topic. No change if it is the state already."""
-        if self.image.partition(key) is not state:
+        before = self.image.partition(key)
+        if before is not state:
+            invariants.check(before, state)
             self.image.put_partition(key, state)
             self._partitions[key] = state
 
@@ -48,6 +51,7 @@ class ImageChanges:
         self.image.put_topic(topic)
         self._created.append(topic)
         for partition, state in enumerate(topic.partitions):
+            invariants.check(None, state)
             self._partitions[TopicPartition(topic.name, partition)] = state
 
     def delete_topic(self, topic: TopicImage) -> None:
@@ -65,7 +69,7 @@ class ImageChanges:
     def elect(self, key: TopicPartition, rule: ElectionRule) -> bool:
         """Hold an election by a rule. Returns whether it has changed anything."""
         state = self.image.topics[key.topic].partitions[key.partition]
-        after = changed(state, rule, self.image.active)
+        after = elected(state, rule, self.image)
         self.put_partition(key, after)
         return after is not state
 
@@ -74,12 +78,24 @@ class ImageChanges:
         for key in self.image.leaderless():
             self.elect(key, rule_for(self.image, self.image.topics[key.topic], unclean_default=unclean_default))
 
-    def take_out(self, broker: int, *, unclean_default: bool) -> None:
-        """Take a broker that is not active any more out of every ISR in which it is not the last member; its leaderships move."""
-        active = {other for other, registration in self.image.brokers.items() if registration.active}
-        assert broker not in active
+    def take_out(self, broker: int, *, unclean_default: bool, eligible: bool) -> None:
+        """Take a broker that is not active any more out of its ISRs; its leaderships move.
+
+        With `eligible` it is an eligible leader replica from now on; without, it stays in an ISR of which it is the last member.
+        """
+        assert not self.image.active(broker)
         for key in self.image.with_member(broker):
             topic = self.image.topics[key.topic]
             rule = rule_for(self.image, topic, unclean_default=unclean_default)
             state = topic.partitions[key.partition]
-            self.put_partition(key, changed(state, rule, active.__contains__, without=broker))
+            self.put_partition(key, without(state, broker, rule, self.image, eligible=eligible))
+
+    def report(self, broker: int, report: LogReport, *, unclean_default: bool) -> None:
+        """Take a registered broker's report of one log, and hold the election for which it may have been missing."""
+        topic = self.image.topics_by_id.get(report.topic_id)
+        if topic is None or not 0 <= report.partition < len(topic.partitions):
+            return
+        rule = rule_for(self.image, topic, unclean_default=unclean_default)
+        state = topic.partitions[report.partition]
+        key = TopicPartition(topic.name, report.partition)
+        self.put_partition(key, reported(state, broker, report, rule, self.image))

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from kafka_compat.controller import shapes
-from kafka_compat.model import NO_EPOCH, PartitionState, TopicPartition
+from kafka_compat.model import NO_EPOCH, LogEnd, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 COMMAND_VERSION = 1
@@ -20,6 +20,8 @@ RESULT_VERSION = 1
 QUERY_VERSION = 1
 PRODUCER_IDS_PER_BLOCK = 1000
 """Producer ids in one block (ProducerIdsBlock of Kafka)."""
+REPORTS_PER_COMMAND_MAX = 1_000
+"""Logs in one `ReportLogs`."""
 MESSAGE_MAX = 1_000
 """Characters that are kept of the message of a result."""
 NONE = KafkaErrorCode.NONE
@@ -33,7 +35,7 @@ class RegisterBroker:
 
     The same incarnation again keeps its epoch and amends address and rack. Another incarnation is refused with
     DUPLICATE_BROKER_REGISTRATION while the registered one is not fenced; otherwise it gets a new epoch, begins fenced, and is taken
-    out of every ISR in which it is not the last member (ClusterControlManager.registerBroker without ELR).
+    out of every ISR (ClusterControlManager.registerBroker).
     """
 
     broker: int
@@ -44,6 +46,8 @@ class RegisterBroker:
     rack: str | None = None
     unclean_default: bool = False
     """unclean.leader.election.enable for topics, where neither topic nor cluster sets it; in every command that may elect."""
+    eligible: bool = False
+    """eligible.leader.replicas.version is 1 (KIP-966): who leaves an ISR is eligible, and the last member leaves it, too."""
 
 
 @frozen
@@ -61,14 +65,15 @@ class UnfenceBroker:
 
 @frozen
 class FenceBroker:
-    """A broker is taken for dead: out of every ISR with another member, its leaderships moved, at once. Answered by `Acknowledged`.
+    """A broker is taken for dead: out of every ISR, its leaderships moved, at once. Answered by `Acknowledged`.
 
-    STALE_BROKER_EPOCH if `epoch` is not that of the registration. Fencing twice changes nothing.
+    STALE_BROKER_EPOCH if `epoch` is not that of the registration. Fencing twice changes nothing. `eligible` as in `RegisterBroker`.
     """
 
     broker: int
     epoch: int
     unclean_default: bool = False
+    eligible: bool = False
 
 
 @frozen
@@ -80,6 +85,35 @@ class BeginShutdown:
 
     broker: int
     epoch: int
+    unclean_default: bool = False
+    eligible: bool = False
+
+
+@frozen
+class LogReport:
+    """How far a replica's log reaches, and whether it may lack what it had."""
+
+    topic_id: bytes
+    partition: int
+    doubtful: bool
+    """The log, or the note of how far it had reached, was damaged or is missing, or a loss of power may have taken its end."""
+    last_epoch: int
+    """The leader epoch of its last record, NO_EPOCH without one."""
+    end_offset: int
+
+
+@frozen
+class ReportLogs:
+    """A broker reports logs of its own; answered by `Acknowledged`, STALE_BROKER_EPOCH as above. At most REPORTS_PER_COMMAND_MAX.
+
+    Before it is unfenced it reports its doubtful ones: they leave ISR and ELR, and are suspects. Any log is reported where the image
+    shows that the partition lacks its log end (`ClusterImage.log_ends_wanted`): the next leader is found by comparing them.
+    Partitions that are unknown, or have no replica there, are passed over.
+    """
+
+    broker: int
+    epoch: int
+    partitions: tuple[LogReport, ...]
     unclean_default: bool = False
 
 
@@ -117,6 +151,8 @@ class IsrChange:
     isr: tuple[ProposedMember, ...]
     recovering: bool = False
     """False once the leader of an unclean election is sure of its log."""
+    keeps_eligible: bool = False
+    """Who leaves the ISR is eligible, and who was stays it. Without, the leader goes on alone with this ISR: none is eligible any more."""
 
 
 @frozen
@@ -266,6 +302,7 @@ Command = (
     | DeleteTopics
     | CreatePartitions
     | AlterConfigs
+    | ReportLogs
 )
 
 # -------------------------------------------------------------------- results
@@ -282,7 +319,7 @@ class Registered:
 
 @frozen
 class Acknowledged:
-    """The answer to `UnfenceBroker`, `FenceBroker` and `BeginShutdown`."""
+    """The answer to `UnfenceBroker`, `FenceBroker`, `BeginShutdown` and `ReportLogs`."""
 
     error: KafkaErrorCode = NONE
     message: str = ""
@@ -433,7 +470,11 @@ _BROKERS = shapes.array(shapes.BROKER_ID, 10_000)
 _ERROR = shapes.enumeration(KafkaErrorCode)
 _FLAG = shapes.BOOLEAN
 _TOPIC_PARTITION = shapes.record(TopicPartition, shapes.TEXT, shapes.INT32)
-PARTITION_STATE = shapes.record(
+LOG_ENDS = shapes.array(
+    shapes.record(LogEnd, shapes.BROKER_ID, shapes.NUMBER, shapes.integer(-1, shapes.INT32_MAX), shapes.NUMBER), 10_000
+)
+"""How the log ends of a PartitionState are packed, in results and snapshots."""
+_PARTITION_STATE = shapes.record(
     PartitionState,
     shapes.UUID,
     _BROKERS,
@@ -442,8 +483,12 @@ PARTITION_STATE = shapes.record(
     shapes.integer(0, shapes.INT32_MAX),
     shapes.integer(0, shapes.INT32_MAX),
     _FLAG,
+    _BROKERS,
+    _BROKERS,
+    LOG_ENDS,
+    added=3,
 )
-"""How a PartitionState is packed, in results and snapshots."""
+"""How a PartitionState is packed in results."""
 _RESOURCE = shapes.record(ResourceName, shapes.enumeration(ResourceKind), shapes.TEXT)
 
 _BROKER_AND_EPOCH = (shapes.BROKER_ID, shapes.NUMBER)
@@ -457,6 +502,11 @@ _ISR_CHANGE = shapes.record(
     shapes.INT32,
     shapes.array(shapes.record(ProposedMember, shapes.BROKER_ID, shapes.NUMBER_OR_NONE), 10_000),
     _FLAG,
+    _FLAG,
+    added=1,
+)
+_LOG_REPORT = shapes.record(
+    LogReport, shapes.UUID, shapes.INT32, _FLAG, shapes.integer(-1, shapes.INT32_MAX), shapes.NUMBER
 )
 _NEW_TOPIC = shapes.record(
     NewTopic,
@@ -476,17 +526,24 @@ _RESOURCE_CHANGE = shapes.record(
 _REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID))
 
 
+_ADDED: dict[type[Any], int] = {RegisterBroker: 1, FenceBroker: 1, BeginShutdown: 1}
+"""How many fields later releases have added to a command; in older bytes they have their defaults, which is how they were meant."""
+
+
 def _numbered(*numbered: tuple[int, type[Any], tuple[shapes.Shape, ...]]) -> shapes.Shape:
-    return shapes.one_of({number: (kind, shapes.record(kind, *fields)) for number, kind, fields in numbered})
+    return shapes.one_of(
+        {number: (kind, shapes.record(kind, *fields, added=_ADDED.get(kind, 0))) for number, kind, fields in numbered}
+    )
 
 
 _COMMAND = _numbered(
     (1, RegisterBroker, (
         shapes.BROKER_ID, shapes.UUID, shapes.TEXT, shapes.integer(0, 65_535), shapes.optional(shapes.TEXT), _FLAG,
+        _FLAG,
     )),
     (2, UnfenceBroker, (*_BROKER_AND_EPOCH, _FLAG)),
-    (3, FenceBroker, (*_BROKER_AND_EPOCH, _FLAG)),
-    (4, BeginShutdown, (*_BROKER_AND_EPOCH, _FLAG)),
+    (3, FenceBroker, (*_BROKER_AND_EPOCH, _FLAG, _FLAG)),
+    (4, BeginShutdown, (*_BROKER_AND_EPOCH, _FLAG, _FLAG)),
     (5, AllocateProducerIds, _BROKER_AND_EPOCH),
     (6, AlterPartition, (*_BROKER_AND_EPOCH, shapes.array(_ISR_CHANGE))),
     (7, ElectLeaders, (shapes.enumeration(ElectionType), shapes.optional(shapes.array(_TOPIC_PARTITION)))),
@@ -494,6 +551,7 @@ _COMMAND = _numbered(
     (9, DeleteTopics, (shapes.array(_REFERENCE),)),
     (10, CreatePartitions, (shapes.array(_MORE_PARTITIONS), shapes.NUMBER, _FLAG)),
     (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG)),
+    (12, ReportLogs, (*_BROKER_AND_EPOCH, shapes.array(_LOG_REPORT, REPORTS_PER_COMMAND_MAX), _FLAG)),
 )  # fmt: skip
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
 _RESULT = _numbered(
@@ -502,7 +560,7 @@ _RESULT = _numbered(
     (3, ProducerIdsAllocated, (shapes.NUMBER_OR_NONE, shapes.NUMBER, *_ENDING)),
     (4, PartitionsAltered, (
         shapes.array(shapes.record(
-            PartitionAltered, shapes.UUID, shapes.INT32, *_ENDING, shapes.optional(PARTITION_STATE),
+            PartitionAltered, shapes.UUID, shapes.INT32, *_ENDING, shapes.optional(_PARTITION_STATE),
         )),
         *_ENDING,
     )),

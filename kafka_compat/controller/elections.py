@@ -1,14 +1,23 @@
-"""Who leads a partition after a change: the rules of KRaft's PartitionChangeBuilder, without eligible leader replicas.
+"""Who leads a partition after a change: the rules of KRaft's PartitionChangeBuilder with eligible leader replicas (KIP-966), and one more.
 
-A leader epoch grows exactly when the leader changes, losing it included; a partition epoch grows with every change. An ISR never
-becomes empty: its last member stays, even dead, since it alone is known to have everything that was acknowledged.
+A leader epoch grows exactly when the leader changes, losing it included; a partition epoch grows with every change.
+
+- A member that the controller takes out of an ISR becomes eligible, whatever the ISR's size: it holds all that was acknowledged until the
+  leader goes on without it. So an ISR may become empty, and sessions that end together leave every one of their copies eligible.
+- A clean election takes an active member of the ISR, or else an eligible replica, which is the ISR then.
+- A member that comes back unsure of its log is a suspect, and cannot be elected so. Once there are suspects alone, all replicas report how far
+  their logs reach, and the one with the greatest last epoch and end leads: no acknowledged record that any of them has is in it alone.
+- Without the feature the last member of an ISR stays in it, even dead, and is the only one that may lead.
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 
+from attrs import evolve
+
+from kafka_compat.controller.commands import LogReport
 from kafka_compat.controller.image import ClusterImage, TopicImage
-from kafka_compat.model import NO_LEADER, PartitionState
+from kafka_compat.model import NO_LEADER, LogEnd, PartitionState
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
@@ -21,7 +30,7 @@ class ElectionRule(enum.Enum):
     PREFERRED = enum.auto()
     """The first of the assignment if it may lead, else as ONLINE."""
     UNCLEAN = enum.auto()
-    """As ONLINE, but rather than no leader the first active replica, whatever it lacks."""
+    """As ONLINE, but rather than no leader an active replica, whatever it lacks: of those that reported the one that has most."""
 
 
 def rule_for(image: ClusterImage, topic: TopicImage, *, unclean_default: bool) -> ElectionRule:
@@ -34,48 +43,125 @@ def _unclean_allowed(image: ClusterImage, configs: Mapping[str, str], unclean_de
     return unclean_default if value is None else value.strip().lower() == "true"
 
 
-def changed(
-    state: PartitionState,
-    rule: ElectionRule,
-    active: Callable[[int], bool],
-    *,
-    without: int = NO_LEADER,
-) -> PartitionState:
-    """Returns the state after an election by `rule`, with broker `without` taken out of the ISR first unless it is the last member.
+# -------------------------------------------------------------------- changes
 
-    `active` tells of a broker whether it may lead; of `without` it must be false. Returns `state` itself if nothing changes.
+
+def elected(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+    """Returns the state after an election by `rule`; `state` itself if nothing changes."""
+    return _decided(state, state, rule, image)
+
+
+def without(
+    state: PartitionState, broker: int, rule: ElectionRule, image: ClusterImage, *, eligible: bool
+) -> PartitionState:
+    """Returns the state after `broker`, which is not active, has left the ISR, and an election by `rule`.
+
+    With `eligible` it becomes an eligible leader replica. Otherwise it stays where it is the last member.
     """
-    candidates = tuple([member for member in state.isr if member != without]) if without in state.isr else state.isr
-    isr = candidates or state.isr
-    leader, clean = _elect(state, candidates, rule, active)
-    if not clean:
-        isr = (leader,)
-    if leader == state.leader and isr == state.isr:
+    rest = tuple([member for member in state.isr if member != broker])
+    if broker not in state.isr:
+        left = state
+    elif eligible:
+        left = evolve(state, isr=rest, elr=in_order(state, (*state.elr, broker)))
+    else:
+        left = evolve(state, isr=rest or state.isr)
+    return _decided(state, left, rule, image)
+
+
+def reported(
+    state: PartitionState, broker: int, report: LogReport, rule: ElectionRule, image: ClusterImage
+) -> PartitionState:
+    """Returns the state after a replica has reported its log, and an election by `rule`.
+
+    A doubtful one is a suspect from now on, where it was in ISR or ELR. Its log end is kept if the next leader is found by comparison.
+    """
+    if broker not in state.replicas:
         return state
-    return PartitionState(
-        state.topic_id,
-        state.replicas,
-        isr,
-        leader,
-        state.leader_epoch + (leader != state.leader),
-        state.partition_epoch + 1,
-        state.recovering or not clean,
+    after = state
+    if report.doubtful and broker in (*state.isr, *state.elr):
+        after = evolve(
+            state,
+            isr=tuple([member for member in state.isr if member != broker]),
+            elr=tuple([member for member in state.elr if member != broker]),
+            suspects=in_order(state, (*state.suspects, broker)),
+            leader=NO_LEADER if state.leader == broker else state.leader,
+        )
+    if after.awaits_comparison:
+        ends = {each.broker: each for each in after.log_ends}
+        ends[broker] = LogEnd(broker, image.brokers[broker].epoch, report.last_epoch, report.end_offset)
+        after = evolve(after, log_ends=tuple([ends[each] for each in state.replicas if each in ends]))
+    return _decided(state, after, rule, image)
+
+
+def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
+    """Returns members in the order of the assignment."""
+    wanted = set(members)
+    return tuple([replica for replica in state.replicas if replica in wanted])
+
+
+# -------------------------------------------------------------------- the election
+
+
+def _decided(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+    """`state` with the leader that `rule` gives it and the epochs that follow those of `before`."""
+    after = _led(state, rule, image)
+    if after.log_ends and not after.awaits_comparison:
+        after = evolve(after, log_ends=())
+    if after == before:
+        return before
+    return evolve(
+        after,
+        leader_epoch=before.leader_epoch + (after.leader != before.leader),
+        partition_epoch=before.partition_epoch + 1,
     )
 
 
-def _elect(
-    state: PartitionState, candidates: tuple[int, ...], rule: ElectionRule, active: Callable[[int], bool]
-) -> tuple[int, bool]:
-    """Returns the leader, and whether it is a member of the ISR or none; otherwise the election is unclean."""
-    if rule is ElectionRule.PREFERRED and state.replicas[0] in candidates and active(state.replicas[0]):
-        return state.replicas[0], True
-    if state.leader in candidates and active(state.leader):
-        return state.leader, True
+def _led(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+    leader = _in_sync(state, rule, image)
+    if leader != NO_LEADER:
+        return state if leader == state.leader else evolve(state, leader=leader)
     for replica in state.replicas:
-        if replica in candidates and active(replica):
-            return replica, True
+        if replica in state.elr and image.active(replica):
+            others = in_order(state, {*state.elr, *state.isr} - {replica})
+            return evolve(state, leader=replica, isr=(replica,), elr=others)
+    leader = _by_comparison(state, image)
+    if leader != NO_LEADER:
+        return evolve(state, leader=leader, isr=(leader,), suspects=())
     if rule is ElectionRule.UNCLEAN:
-        for replica in state.replicas:
-            if active(replica):
-                return replica, False
-    return NO_LEADER, True
+        leader = _unclean(state, image)
+        if leader != NO_LEADER:
+            return evolve(state, leader=leader, isr=(leader,), elr=(), suspects=(), recovering=True)
+    return evolve(state, leader=NO_LEADER)
+
+
+def _in_sync(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> int:
+    preferred = state.replicas[0]
+    if rule is ElectionRule.PREFERRED and preferred in state.isr and image.active(preferred):
+        return preferred
+    if state.leader in state.isr and image.active(state.leader):
+        return state.leader
+    for replica in state.replicas:
+        if replica in state.isr and image.active(replica):
+            return replica
+    return NO_LEADER
+
+
+def _by_comparison(state: PartitionState, image: ClusterImage) -> int:
+    """The active replica with the greatest log, once every replica has reported; NO_LEADER while one with a greater log is away."""
+    if state.isr or state.elr:
+        return NO_LEADER
+    ends = [each for each in state.log_ends if image.brokers[each.broker].epoch == each.broker_epoch]
+    if len(ends) < len(state.replicas):
+        return NO_LEADER
+    greatest = max([_reach(each) for each in ends])
+    return next((each.broker for each in ends if _reach(each) == greatest and image.active(each.broker)), NO_LEADER)
+
+
+def _unclean(state: PartitionState, image: ClusterImage) -> int:
+    reach = {each.broker: _reach(each) for each in state.log_ends}
+    active = [replica for replica in state.replicas if image.active(replica)]
+    return max(active, key=lambda replica: reach.get(replica, (-2, -1)), default=NO_LEADER)
+
+
+def _reach(end: LogEnd) -> tuple[int, int]:
+    return end.last_epoch, end.end_offset

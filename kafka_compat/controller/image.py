@@ -74,6 +74,7 @@ class ClusterImage:
     next_producer_id: int = 0
     _in_isr: dict[int, dict[TopicPartition, None]] = attrs.field(factory=dict)
     _leaderless: dict[TopicPartition, None] = attrs.field(factory=dict)
+    _compared: dict[TopicPartition, None] = attrs.field(factory=dict)
     _not_preferred: dict[TopicPartition, None] = attrs.field(factory=dict)
     _leaderships: dict[int, int] = attrs.field(factory=dict)
     _names: dict[str, dict[str, None]] = attrs.field(factory=dict)
@@ -107,6 +108,14 @@ class ClusterImage:
     def leaderless(self) -> list[TopicPartition]:
         """Returns the partitions without leader, sorted."""
         return sorted(self._leaderless)
+
+    def log_ends_wanted(self, broker: int) -> list[TopicPartition]:
+        """Returns the partitions, sorted, whose next leader is found by comparison, and lack the log end of this registered broker."""
+        registration = self.brokers.get(broker)
+        if registration is None:
+            return []
+        states = [(key, self.topics[key.topic].partitions[key.partition]) for key in self._compared]
+        return sorted([key for key, state in states if state.lacks_log_end(broker, registration.epoch)])
 
     def leaderships(self, broker: int) -> int:
         """Returns how many partitions this broker leads."""
@@ -198,7 +207,14 @@ class ClusterImage:
         """Become the image that a snapshot describes."""
         for held in (self.brokers, self.topics, self.topics_by_id, self.cluster_configs, self.broker_configs):
             held.clear()
-        for indexed in (self._in_isr, self._leaderless, self._not_preferred, self._leaderships, self._names):
+        for indexed in (
+            self._in_isr,
+            self._leaderless,
+            self._compared,
+            self._not_preferred,
+            self._leaderships,
+            self._names,
+        ):
             indexed.clear()
         self.index = index
         self.next_producer_id = next_producer_id
@@ -213,6 +229,8 @@ class ClusterImage:
             self._in_isr.setdefault(member, {})[key] = None
         if state.leader == NO_LEADER:
             self._leaderless[key] = None
+            if state.awaits_comparison:
+                self._compared[key] = None
         else:
             self._leaderships[state.leader] = self._leaderships.get(state.leader, 0) + 1
         if state.leader != state.replicas[0]:
@@ -223,6 +241,7 @@ class ClusterImage:
             del self._in_isr[member][key]
         if state.leader == NO_LEADER:
             del self._leaderless[key]
+            self._compared.pop(key, None)
         else:
             self._leaderships[state.leader] -= 1
         if state.leader != state.replicas[0]:

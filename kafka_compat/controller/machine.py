@@ -36,6 +36,7 @@ from kafka_compat.controller.commands import (
     ProducerIdsAllocated,
     RegisterBroker,
     Registered,
+    ReportLogs,
     ResourceAltered,
     ResourceChange,
     ResourceKind,
@@ -125,6 +126,8 @@ class MetadataMachine:
                 return _fence(command, changes)
             case BeginShutdown():
                 return _begin_shutdown(command, changes)
+            case ReportLogs():
+                return _report_logs(command, changes)
             case AllocateProducerIds():
                 return _allocate_producer_ids(command, changes)
             case AlterPartition():
@@ -175,8 +178,8 @@ def _register(index: int, command: RegisterBroker, changes: ImageChanges) -> Reg
     changes.put_broker(
         BrokerRegistration(command.broker, index, command.incarnation, command.host, command.port, command.rack)
     )
-    # As fencing did; what is left are ISRs of which it is the last member.
-    changes.take_out(command.broker, unclean_default=command.unclean_default)
+    # As fencing did, unless eligibility was off then: what is left are ISRs of which it is the last member.
+    changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
     return Registered(index)
 
 
@@ -200,7 +203,7 @@ def _fence(command: FenceBroker, changes: ImageChanges) -> Acknowledged:
         return Acknowledged(refused.code, refused.message)
     if not registration.fenced:
         changes.put_broker(evolve(registration, fenced=True))
-        changes.take_out(command.broker, unclean_default=command.unclean_default)
+        changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
     return Acknowledged()
 
 
@@ -211,7 +214,17 @@ def _begin_shutdown(command: BeginShutdown, changes: ImageChanges) -> Acknowledg
         return Acknowledged(refused.code, refused.message)
     if not registration.shutting_down:
         changes.put_broker(evolve(registration, shutting_down=True))
-        changes.take_out(command.broker, unclean_default=command.unclean_default)
+        changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
+    return Acknowledged()
+
+
+def _report_logs(command: ReportLogs, changes: ImageChanges) -> Acknowledged:
+    try:
+        _registration(changes.image, command.broker, command.epoch)
+    except Refused as refused:
+        return Acknowledged(refused.code, refused.message)
+    for report in command.partitions:
+        changes.report(command.broker, report, unclean_default=command.unclean_default)
     return Acknowledged()
 
 

@@ -4,7 +4,7 @@ A *shape* is a pair of functions. What is packed are arrays, integers, strings, 
 extension types. The first byte of everything is the version of its format, so that a later one can be told apart.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -137,36 +137,64 @@ def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
     return Shape(pack, read)
 
 
-def fixed(*shapes: Shape) -> Shape:
-    """A tuple of as many values as there are shapes."""
+def fixed(*shapes: Shape, added: tuple[Any, ...] = ()) -> Shape:
+    """A tuple of as many values as there are shapes.
+
+    The last of them may be left out where they are the values of `added`: a release before them wrote none.
+    """
+    least = len(shapes) - len(added)
 
     def pack(values: tuple[Any, ...]) -> list[Any]:
-        return [shape.pack(value) for shape, value in zip(shapes, values, strict=True)]
+        written = _without_defaults(values, added)
+        return [shape.pack(value) for shape, value in zip(shapes, written, strict=False)]
 
     def read(value: Any, name: str) -> tuple[Any, ...]:
-        if type(value) is not list or len(value) != len(shapes):
-            raise InvalidRequest(f"{name} must be an array of {len(shapes)}, not {kind_of(value)}")
-        return tuple([shape.read(each, name) for shape, each in zip(shapes, value, strict=True)])
+        if type(value) is not list or not least <= len(value) <= len(shapes):
+            raise InvalidRequest(f"{name} must be an array of {_count(least, len(shapes))}, not {kind_of(value)}")
+        given = [shape.read(each, name) for shape, each in zip(shapes, value, strict=False)]
+        return (*given, *added[len(given) - least :])
 
     return Shape(pack, read)
 
 
-def record(kind: type[Any], *shapes: Shape) -> Shape:
-    """An attrs class as the array of its fields, one shape for each, in order."""
-    names = [field.name for field in attrs.fields(kind)]
+def record(kind: type[Any], *shapes: Shape, added: int = 0) -> Shape:
+    """An attrs class as the array of its fields, one shape for each, in order.
+
+    The last `added` may be left out where they have their defaults: a release before them wrote none, and meant those.
+    """
+    fields = attrs.fields(kind)
+    names = [field.name for field in fields]
     assert len(names) == len(shapes), kind
-    packs = [(name, shape.pack) for name, shape in zip(names, shapes, strict=True)]
+    defaults = tuple([field.default for field in fields[len(fields) - added :]])
+    least = len(names) - added
+    packs = [shape.pack for shape in shapes]
     reads = [(f"{kind.__name__}.{name}", shape.read) for name, shape in zip(names, shapes, strict=True)]
 
     def pack(value: Any) -> list[Any]:
-        return [pack_field(getattr(value, name)) for name, pack_field in packs]
+        written = _without_defaults([getattr(value, name) for name in names], defaults)
+        return [pack_field(each) for pack_field, each in zip(packs, written, strict=False)]
 
     def read(value: Any, name: str) -> Any:
-        if type(value) is not list or len(value) != len(reads):
-            raise InvalidRequest(f"{name}: a {kind.__name__} is an array of {len(reads)}, not {kind_of(value)}")
-        return kind(*[read_field(each, field) for each, (field, read_field) in zip(value, reads, strict=True)])
+        if type(value) is not list or not least <= len(value) <= len(reads):
+            count = _count(least, len(reads))
+            raise InvalidRequest(f"{name}: a {kind.__name__} is an array of {count}, not {kind_of(value)}")
+        return kind(*[read_field(each, field) for each, (field, read_field) in zip(value, reads, strict=False)])
 
     return Shape(pack, read)
+
+
+def _without_defaults(values: Sequence[Any], defaults: tuple[Any, ...]) -> Sequence[Any]:
+    """The values up to the last that is not its default."""
+    length = len(values)
+    for default in reversed(defaults):
+        if values[length - 1] != default:
+            break
+        length -= 1
+    return values[:length]
+
+
+def _count(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def one_of(tagged: dict[int, tuple[type[Any], Shape]]) -> Shape:

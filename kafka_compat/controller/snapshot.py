@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from attrs import astuple
+
 from kafka_compat.controller import shapes
+from kafka_compat.controller.commands import LOG_ENDS
 from kafka_compat.controller.image import ClusterImage, TopicImage
+from kafka_compat.controller.invariants import problem_of
 from kafka_compat.model import BrokerRegistration, PartitionState
 from raft.errors import InvalidRequest
 
@@ -23,7 +27,18 @@ _BROKER = shapes.record(
     shapes.BOOLEAN,
 )
 _CONFIGS = shapes.array(shapes.fixed(shapes.TEXT, shapes.text(shapes.VALUE_MAX)))
-_PARTITION = shapes.fixed(_BROKERS, _BROKERS, shapes.integer(-1, shapes.INT32_MAX), _EPOCH, _EPOCH, shapes.BOOLEAN)
+_PARTITION = shapes.fixed(
+    _BROKERS,
+    _BROKERS,
+    shapes.integer(-1, shapes.INT32_MAX),
+    _EPOCH,
+    _EPOCH,
+    shapes.BOOLEAN,
+    _BROKERS,
+    _BROKERS,
+    LOG_ENDS,
+    added=((), (), ()),
+)
 """A PartitionState without the topic id, which its topic has."""
 _TOPIC = shapes.fixed(shapes.TEXT, shapes.UUID, shapes.array(_PARTITION), _CONFIGS)
 _IMAGE = shapes.fixed(
@@ -43,10 +58,7 @@ def encode_image(image: ClusterImage) -> bytes:
         (
             topic.name,
             topic.topic_id,
-            [
-                (each.replicas, each.isr, each.leader, each.leader_epoch, each.partition_epoch, each.recovering)
-                for each in topic.partitions
-            ],
+            [astuple(each, recurse=False)[1:] for each in topic.partitions],
             sorted(topic.configs.items()),
         )
         for _, topic in sorted(image.topics.items())
@@ -82,6 +94,7 @@ def restore_image(image: ClusterImage, snapshot: bytes) -> None:
 
 def _topic(name: str, topic_id: bytes, rows: tuple[Any, ...], configs: tuple[tuple[str, str], ...]) -> TopicImage:
     states = [PartitionState(topic_id, *row) for row in rows]
-    if not all(state.replicas and state.isr for state in states):
-        raise InvalidRequest("a snapshot of the controller has a partition without replicas or ISR")
+    problem = next((problem for state in states if (problem := problem_of(state)) is not None), None)
+    if problem is not None:
+        raise InvalidRequest(f"a snapshot of the controller has a partition that cannot be: {problem}")
     return TopicImage(name, topic_id, states, dict(configs))

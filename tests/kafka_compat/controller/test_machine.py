@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_compat.controller import commands as c
 from kafka_compat.controller.machine import DELTAS_MAX, MetadataMachine
-from kafka_compat.model import PartitionState, TopicPartition
+from kafka_compat.model import LogEnd, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.errors import InvalidRequest
 from raft.state_machine import SnapshotMachine
@@ -18,14 +18,19 @@ from tests.examples import examples
 from tests.kafka_compat.controller.world import World, three_brokers, uuid
 
 STATE = PartitionState(uuid(3), (1, 2), (1,), 1, 4, 5, True)
+ENDS = (LogEnd(1, 2**62, -1, 0), LogEnd(2, 7, 4, 2**40))
 COMMANDS: list[c.Command] = [
     c.RegisterBroker(1, uuid(2), "host", 9092, "rack", True),
     c.RegisterBroker(2**31 - 1, uuid(2**127), "", 0),
     c.UnfenceBroker(1, 2, True),
     c.FenceBroker(1, 2**62),
+    c.FenceBroker(1, 2, True, True),
+    c.RegisterBroker(1, uuid(2), "host", 9092, eligible=True),
+    c.ReportLogs(1, 2, (c.LogReport(uuid(3), 0, True, -1, 0), c.LogReport(uuid(3), 1, False, 4, 2**40)), True),
     c.BeginShutdown(0, 0),
     c.AllocateProducerIds(1, 2),
     c.AlterPartition(1, 2, (c.IsrChange(uuid(3), 0, 4, 5, (c.ProposedMember(1, 6), c.ProposedMember(2)), True),)),
+    c.AlterPartition(1, 2, (c.IsrChange(uuid(3), 0, 4, 5, (c.ProposedMember(1, 6),), keeps_eligible=True),)),
     c.ElectLeaders(c.ElectionType.PREFERRED, (TopicPartition("t", 0),)),
     c.ElectLeaders(c.ElectionType.UNCLEAN),
     c.CreateTopics((c.NewTopic("t", uuid(1), 3, 2, configs=(("a", "b"),)),), 2**62, True),
@@ -46,6 +51,17 @@ RESULTS: list[c.CommandResult] = [
     c.Acknowledged(KafkaErrorCode.STALE_BROKER_EPOCH, "old"),
     c.ProducerIdsAllocated(1000, 1000),
     c.PartitionsAltered((c.PartitionAltered(uuid(3), 0, KafkaErrorCode.NONE, "", STATE),)),
+    c.PartitionsAltered(
+        (
+            c.PartitionAltered(
+                uuid(3),
+                0,
+                KafkaErrorCode.NONE,
+                "",
+                PartitionState(uuid(3), (1, 2), (), -1, 4, 5, False, (), (2,), ENDS),
+            ),
+        )
+    ),
     c.PartitionsAltered((c.PartitionAltered(uuid(3), 0, KafkaErrorCode.UNKNOWN_TOPIC_ID, "?", None),)),
     c.LeadersElected((c.PartitionElected("t", 0, KafkaErrorCode.ELECTION_NOT_NEEDED, "it leads"),)),
     c.TopicsCreated((c.TopicCreated("t", uuid(1), 3, 2),)),
@@ -81,7 +97,10 @@ def test_every_kind_of_command_and_result_has_an_example_here() -> None:
 def test_the_bytes_of_commands_and_results_never_change() -> None:
     # They are in logs: a later release has to read them.
     assert c.encode_command(COMMANDS[3]).hex() == "0192039301cf4000000000000000c2"
-    assert c.encode_command(COMMANDS[8]).hex() == "0192079201c0"
+    assert c.encode_command(c.ElectLeaders(c.ElectionType.UNCLEAN)).hex() == "0192079201c0"
+    assert c.encode_command(c.FenceBroker(1, 2, False, True)).hex() == "019203940102c2c3"
+    report = c.ReportLogs(1, 2, (c.LogReport(uuid(3), 1, True, 4, 5),))
+    assert c.encode_command(report).hex() == f"01920c9401029195c410{uuid(3).hex()}01c30405c2"
     assert c.encode_result(RESULTS[0]).hex() == "019201930700a0"
 
 
