@@ -94,6 +94,7 @@ from raft.model import (
 )
 from raft.net.crc import joined
 from raft.net.decoder import LARGE_BYTES
+from raft.net.turns import TurnMeter
 from raft.notices import DiskStalled, LogTrimmed, NoSpaceLeft, Notify, SnapshotInstalled, SnapshotTooLarge
 from raft.outbox import Outbox
 from raft.state_machine import SnapshotMachine, StateMachine
@@ -202,7 +203,7 @@ class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
     `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` returns whether a socket is
-    ready, so that the next round would receive something at once.
+    ready, so that the next round would receive something at once. `turns` measures the loop's turns, and is given laps of finer names.
     """
 
     def __init__(
@@ -219,6 +220,7 @@ class RaftDriver:
         addresses: Mapping[NodeId, str],
         config: DriverConfig,
         notify: Notify,
+        turns: TurnMeter | None = None,
     ) -> None:
         self.core = core
         self.storage = storage
@@ -234,6 +236,7 @@ class RaftDriver:
         self._wall_clock_ms = wall_clock_ms
         self._addresses = addresses
         self._notify = notify
+        self._turns = turns or TurnMeter()
         self._outbox = Outbox()
         self._inbox: deque[Event] = deque()
         self._inbox_bytes = 0
@@ -407,6 +410,7 @@ class RaftDriver:
             "end_offset": core.log.end_offset,
             "applied_index": self.applied_index,
             "voters": sorted(core.configuration.voters),
+            **self._turns.figures(),
         }
 
     @property
@@ -432,14 +436,18 @@ class RaftDriver:
                 self._propose_all(now, self._commands, EntryKind.COMMANDS)
                 self._propose_all(now, self._appends, EntryKind.RECORDS)
             if self._applies_more:
+                self._turns.lap("raft: deciding and sending")
                 self._apply_committed()
+                self._turns.lap("raft: applying commands")
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or ((self._appends or self._commands) and self._may_propose)):
                 break
         if self._subscriptions:
             self._deliver_committed()
+            self._turns.lap("raft: delivering what is committed")
         if self._trims and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
             self._trim(now)
+            self._turns.lap("raft: trimming the log")
 
     def _note_arrived(self) -> None:
         """Count the round since the last `pump`; one that brought requests lets the next entry wait longer for more."""
@@ -489,9 +497,12 @@ class RaftDriver:
                     self._transport.send(to, message)
             case Persist(write_id=write_id):
                 self._transport.push()
+                self._turns.lap("raft: deciding and sending")
                 if effect.start is not None:
                     self._restore(effect.start)  # first: a machine that cannot must not cost this node its log
+                    self._turns.lap("raft: restoring the state machine")
                 self.storage.persist(effect)
+                self._turns.lap("raft: writing the log")
                 if effect.start is not None:
                     self._notify(SnapshotInstalled(effect.start.index, effect.start.offset, self.applied_index))
                 if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:
@@ -503,6 +514,7 @@ class RaftDriver:
                 self._check_restored(commit_index)
             case LoadEntries(peer=peer):
                 self._inbox.append(Loaded(peer, self.storage.load(effect)))
+                self._turns.lap("raft: reading the log for a follower")
             case ReadReady(token=token, read_index=read_index):
                 self._release_reads(self._reads_asked.pop(token), read_index)
             case ReadRejected(token=token, leader_hint=leader_hint):
@@ -741,6 +753,7 @@ class RaftDriver:
         if first_index is None:
             return
         snapshot = machine.snapshot()
+        self._turns.lap("raft: taking a snapshot")
         if snapshot is None:
             return
         if len(snapshot) > self.config.snapshot_bytes_max:

@@ -50,7 +50,16 @@ from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.framing import Frame, FrameDecoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
-from raft.notices import ConnectionClosed, ConnectionRefused, InvariantBroken, LogRepaired, Notice, Notify, event_of
+from raft.notices import (
+    ConnectionClosed,
+    ConnectionRefused,
+    InvariantBroken,
+    LogRepaired,
+    LongTurn,
+    Notice,
+    Notify,
+    event_of,
+)
 from raft.register import RegisterMachine
 from raft.render import render
 from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
@@ -242,6 +251,8 @@ class RaftGroup:
         self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
         self._reactor = reactor
         self._owns_reactor = owns_reactor
+        if owns_reactor:
+            reactor.turns.on_long = lambda turn: notify(LongTurn.of(turn))
         self._links = Links(
             reactor=self._reactor,
             on_disconnected=lambda peer: self._driver.disconnected(peer),
@@ -316,6 +327,7 @@ class RaftGroup:
                 snapshot_bytes_max=settings.snapshot_bytes_max,
             ),
             notify=self._notify,
+            turns=self._reactor.turns,
         )
 
     # ---------------------------------------------------------------- opening and closing
@@ -528,7 +540,7 @@ class RaftGroup:
         return Applied(self._driver.applied_index, self._driver.query(command))
 
     def status(self) -> dict[str, object]:
-        """Returns the present status of this node: its role, term, log and group."""
+        """Returns the present status of this node: its role, term, log and group, and the longest turn of its loop so far."""
         return self._driver.status()
 
     def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
@@ -814,4 +826,5 @@ def _read_identity(disk: Disk, directory: str) -> _Identity | None:
 
 def _log(notice: Notice) -> None:
     event, fields = event_of(notice)
-    logger.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
+    level = logging.WARNING if isinstance(notice, LongTurn) else logging.INFO
+    logger.log(level, "%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))

@@ -3,7 +3,8 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
 `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
 `trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's snapshot), `snapshot_too_large`
-(nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `stopping`, `stopped`, and before a bad end
+(nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `long_turn` (for how long its loop served no one, and
+because of which work), `stopping`, `stopped`, and before a bad end
 `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly. A reader of stdout that is slow or has
 closed its end does not stop it: lines without room are dropped, and the next line counts them as `dropped`.
 

@@ -12,6 +12,7 @@ import attrs
 from log.values import frozen
 from raft.effects import RoleChanged
 from raft.model import LogIndex, NodeId, Offset, Position
+from raft.net.turns import Turn, TurnMeter
 
 
 @frozen
@@ -104,6 +105,28 @@ class SnapshotTooLarge:
 
 
 @frozen
+class LongTurn:
+    """The loop of this process served no client and no peer for `ms`, most of it because of `cause`; `processor_ms` of it were spent computing, the
+    rest waiting for the disk, the interpreter or the processor."""
+
+    event: ClassVar[str] = "long_turn"
+    ms: int
+    cause: str
+    cause_ms: int
+    processor_ms: int
+
+    @classmethod
+    def of(cls, turn: Turn) -> "LongTurn":
+        """Returns the notice of a turn."""
+        return cls(
+            round(turn.seconds * 1000),
+            turn.cause,
+            round(turn.cause_seconds * 1000),
+            round(turn.processor_seconds * 1000),
+        )
+
+
+@frozen
 class FrameTooLarge:
     """A message was not sent, since its receiver takes smaller ones: the settings of the nodes differ."""
 
@@ -145,11 +168,22 @@ Notice = (
     | SnapshotInstalled
     | SnapshotTooLarge
     | FrameTooLarge
+    | LongTurn
     | InvariantBroken
     | LogRepaired
 )
 Notify = Callable[[Notice], None]
 """Called in the loop of the node, which waits for it."""
+
+
+def warn_of_long_turns(turns: TurnMeter, tell: Callable[..., None]) -> None:
+    """Have `tell` called with the name and the fields of a `LongTurn` for each turn that deserves the warning."""
+
+    def on_long(turn: Turn) -> None:
+        event, fields = event_of(LongTurn.of(turn))
+        tell(event, **fields)
+
+    turns.on_long = on_long
 
 
 def event_of(notice: Notice) -> tuple[str, dict[str, object]]:

@@ -62,7 +62,7 @@ from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.sharing import UndecidedDecoder, is_native
-from raft.notices import Notice
+from raft.notices import Notice, warn_of_long_turns
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
 
@@ -228,6 +228,7 @@ class Broker:
         used = disk or RealDisk()
         drawn = rng or random.Random(secrets.randbits(64))
         reactor = Reactor(owns_thread=owns_thread)
+        warn_of_long_turns(reactor.turns, tell or _log)
         try:
             with bind(*plan.listen) as listening:
                 store = BrokerStore.open(used, plan.partitions, cluster_id=plan.cluster_id, broker_id=plan.broker_id)

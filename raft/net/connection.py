@@ -134,6 +134,9 @@ class SocketConnection(Generic[FrameT]):
         if transform is not None:
             self._ask_flush()  # a handshake may begin here
 
+    def __str__(self) -> str:
+        return f"{type(self.session).__name__} of {self.name}" if self.name else type(self.session).__name__
+
     def fileno(self) -> int:
         """The socket's descriptor."""
         return self.socket.fileno()

@@ -15,6 +15,8 @@ one in place, a few milliseconds at a time, and lets Trio run its tasks at least
 last wait was brief, because being woken costs more than such a wait (the processor may have gone to sleep, too); it yields the
 processor between polls. After one longer wait it sleeps again.
 
+How long rounds take is measured (`raft.net.turns`), with the name of the socket or participant that took longest.
+
 Failures: an error of one connection closes that connection (see `SocketConnection`); any other is a failure of all participants,
 which are informed of it (`on_failed`), and is raised by `run`.
 """
@@ -26,6 +28,8 @@ import time
 from typing import Protocol
 
 import trio
+
+from raft.net.turns import TurnMeter
 
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
@@ -85,6 +89,8 @@ class Reactor:
 
     def __init__(self, *, owns_thread: bool = False) -> None:
         self._participants: tuple[Participant, ...] = ()
+        self.turns = TurnMeter()
+        """How long its rounds take; participants may divide them into finer laps."""
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         """Where sockets are read into unless a decoder has room; its content lives until the next read."""
         self._owns_thread = owns_thread
@@ -159,8 +165,10 @@ class Reactor:
         assert not self._in_round, "a round may not start another"
         self._in_round = True
         self.has_news = False
+        turns = self.turns
         try:
             ready = self._wait(wait_s) if wait_s else self._epoll.poll(0)
+            turns.begin()
             for descriptor, events in ready:
                 if descriptor == self._wake_fd:
                     self._wake_requested = False
@@ -171,9 +179,13 @@ class Reactor:
                 pollable = self._registered.get(descriptor)
                 if pollable is not None:
                     pollable.on_ready(events)
+                    turns.lap(pollable)
             for participant in self._participants:
                 participant.on_round_end()
+                turns.lap(participant)
             self._flush_written()
+            turns.lap("sending")
+            turns.end()
         except BaseException:
             for participant in self._participants:
                 participant.on_failed()

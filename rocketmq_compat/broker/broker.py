@@ -34,7 +34,7 @@ from raft.net.decoder import Decoder
 from raft.net.errors import WireError
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
-from raft.notices import LogTrimmed, Notice
+from raft.notices import LogTrimmed, Notice, warn_of_long_turns
 from raft.settings import NodeSettings
 from rocketmq_compat.broker.catch_up import CatchUp
 from rocketmq_compat.broker.context import BrokerContext
@@ -292,6 +292,7 @@ class MessageBroker:
         """
         drawn = rng or random.Random(secrets.randbits(64))
         reactor = Reactor(owns_thread=owns_thread)
+        warn_of_long_turns(reactor.turns, tell)
         try:
             with contextlib.ExitStack() as sockets:
                 listening = [sockets.enter_context(bind(*plan.listen))]

@@ -16,6 +16,7 @@ from log.errors import NoSpace
 from raft.addresses import is_address
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.notices import warn_of_long_turns
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import NAMESRV_PROPERTIES
 from rocketmq_compat.nameserver.events import (
@@ -126,6 +127,7 @@ class NameServer:
         path = plan.properties.text("kvConfigPath")
         kv_file = None if path is None else KvFile(disk or RealDisk(), path)
         reactor = Reactor(owns_thread=owns_thread)
+        warn_of_long_turns(reactor.turns, tell)
         try:
             with bind(*plan.listen) as listening:
                 server = cls(plan, reactor=reactor, listening=listening, tell=tell, kv_file=kv_file)

@@ -18,6 +18,7 @@ from raft.notices import (
     LinkUp,
     LogRepaired,
     LogTrimmed,
+    LongTurn,
     NoSpaceLeft,
     Notice,
     SnapshotInstalled,
@@ -43,6 +44,10 @@ LINES: list[tuple[Notice, str]] = [
     ),
     (SnapshotTooLarge(9, 8), 'snapshot_too_large {"bytes": 9, "bytes_max": 8}'),
     (FrameTooLarge(TWO, 9, 8), 'frame_too_large {"peer": 2, "bytes": 9, "bytes_max": 8}'),
+    (
+        LongTurn(250, "raft: taking a snapshot", 240, 200),
+        'long_turn {"ms": 250, "cause": "raft: taking a snapshot", "cause_ms": 240, "processor_ms": 200}',
+    ),
     (InvariantBroken("the term fell", "n1@1"), 'broken_invariant {"reason": "the term fell", "state": "n1@1"}'),
     (
         LogRepaired(7, 9, Position(LogIndex(4), Term(3))),
