@@ -75,6 +75,9 @@ class RecoveryReport:
     bytes_rewritten: int = 0
     """Bytes of unproven durability that were written again before the sync."""
     mark_damaged: bool = False
+    """Whether the durable-end checkpoint is damaged, or of a log of a store missing."""
+    segment_missing: bool = False
+    """Whether a log of a store lacks its newest segment, of which nothing shows that it held anything."""
     repaired: Repaired | None = None
     """What was cut off because of damage below the known durable end."""
 

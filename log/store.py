@@ -24,10 +24,12 @@ from log.file_pool import FilePool
 from log.manifest import DELETED_NAME, ORIGIN, Manifest
 from log.manifest import NAME as MANIFEST_NAME
 from log.mark import Mark
+from log.salvage import PLAN_NAME
 from log.segment import SEGMENT_SUFFIX
 from log.store_flush import FlushRound, Room
 from log.store_log import SharedResources, StoreLog, log_id_of
 from log.store_recovery import open_mark
+from log.store_salvage import StoreRepaired, StoreSalvage
 
 LOCK_NAME = "lock"
 LOGS_NAME = "logs"
@@ -57,8 +59,8 @@ class LogStore:
             found = disk.list_directory(self._path(name))
             if DELETED_NAME in found:
                 self._clear(name)
-            elif MANIFEST_NAME in found or any(each.endswith(SEGMENT_SUFFIX) for each in found):
-                # A log that has lost its manifest is damaged: opening it raises, and only `delete` removes it.
+            elif {MANIFEST_NAME, PLAN_NAME} & {*found} or any(each.endswith(SEGMENT_SUFFIX) for each in found):
+                # A log that has lost its manifest is damaged: opening it raises, and only `repair` and `delete` change it.
                 self._names.add(name)
 
     @classmethod
@@ -123,7 +125,8 @@ class LogStore:
     def log(self, name: str) -> StoreLog:
         """Returns the log of this name, opened if it was not yet.
 
-        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end; other logs are not affected.
+        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end (see `repair`); other logs are not
+        affected.
         """
         self._require_open()
         log = self._logs.get(name)
@@ -169,6 +172,23 @@ class LogStore:
         self._disk.sync_directory(path)
         self._names.discard(name)
         self._clear(name)
+
+    def repair(self, name: str) -> StoreRepaired:
+        """Cut a log before its damage, or reset it, durably (see `store_salvage.py`). Returns what was done; then it can be opened.
+
+        For a log that `log` refused with `CorruptLog`, and of which there are other copies: the owner must not take it for a whole one.
+        Raises `UnknownLog` if there is none, `ValueError` if it is open, and what the disk raises; then it may be called again.
+        """
+        self._require_open()
+        if name not in self._names:
+            raise UnknownLog(name)
+        if name in self._logs:
+            raise ValueError(f"the log {name!r} is open")
+        interval = self.config.index_interval_bytes
+        path = self._path(name)
+        return StoreSalvage(
+            self._disk, self._shared.pool, path, log_id=log_id_of(name), interval_bytes=interval
+        ).repair()
 
     # Making durable
 

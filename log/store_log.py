@@ -22,7 +22,7 @@ from log.batch import StoredBatch
 from log.batch_index import BatchIndex
 from log.byte_reader import ByteReader
 from log.config import StoreConfig
-from log.disk import Disk
+from log.disk import Disk, write_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
 from log.file_pool import FilePool
@@ -34,7 +34,7 @@ from log.replacement import Replacement
 from log.retention import Retention, SegmentFacts
 from log.segment import Window
 from log.store_flush import LogFlush, Room
-from log.store_recovery import StoreRecovery, StoreSegment
+from log.store_recovery import SUSPECT_NAME, StoreRecovery, StoreSegment
 
 INDEXES_MAX = 64
 """Indexes of sealed segments that a store keeps in memory, of all logs together."""
@@ -392,6 +392,11 @@ class StoreLog:
             self._shared.indexes.pop(each, None)
             each.file.close()
         self._mark.close()
+
+    def note_damage(self) -> None:
+        """Record durably that damage was read: the log opens again only after `LogStore.repair`, which reads all of it."""
+        write_file(self._disk, f"{self.directory}/{SUSPECT_NAME}", [b""])
+        self._disk.sync_directory(self.directory)
 
     # Reading
 

@@ -29,8 +29,12 @@ from log.manifest import Manifest, SealedSegment, file_name, read_manifest
 from log.mark import NAME as MARK_NAME
 from log.mark import SLOT_BYTES, Mark, MarkFile
 from log.recovery import RecoveryReport
+from log.salvage import PLAN_NAME
 from log.scan import CHUNK_BYTES, durable_end_behind
 from log.segment import SEGMENT_SUFFIX, Segment, Window, base_of
+
+SUSPECT_NAME = "suspect"
+"""An empty file that a log has while damage that was read in it waits for its repair."""
 
 
 @attrs.define(eq=False)
@@ -83,7 +87,7 @@ class RecoveredLog:
 
 
 @attrs.define(eq=False)
-class _Found:
+class Found:
     """An open segment as found: its whole frames, and the greatest durable end that any header records."""
 
     segment: StoreSegment
@@ -107,9 +111,15 @@ class StoreRecovery:
         self._interval_bytes = interval_bytes
 
     def run(self) -> RecoveredLog:
-        """Recover the log. Returns its state. Raises `CorruptLog` for damage below the known durable end, before anything is changed."""
-        manifest = read_manifest(self._disk, self._directory, log_id=self._log_id)
+        """Recover the log. Returns its state. Raises `CorruptLog` for damage below the known durable end, before anything is changed.
+
+        So it does for a log that waits for its repair (see `store_salvage.py`).
+        """
         names = self._disk.list_directory(self._directory)
+        for name, cause in ((PLAN_NAME, "its repair was interrupted"), (SUSPECT_NAME, "damage was read in it")):
+            if name in names:
+                raise CorruptLog(self._directory, 0, cause)
+        manifest = read_manifest(self._disk, self._directory, log_id=self._log_id)
         for each in manifest.sealed:
             if each.name not in names:
                 raise CorruptLog(f"{self._directory}/{each.name}", 0, "the segment is missing")
@@ -117,8 +127,7 @@ class StoreRecovery:
         newest = mark.newest
         if newest is not None and newest.last_index > manifest.version:
             raise CorruptLog(self._directory, 0, "the manifest is older than the one that was in force")
-        bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
-        found = self._without_unused(self._scan([base for base in bases if base >= manifest.open_base], manifest))
+        found = self._without_unused(self._scan(self._open_bases(names, manifest), manifest))
         marked_end = newest.durable_end if newest is not None else Address(0)
         durable_end = max([marked_end, manifest.open_base, *(each.durable_end for each in found)])
         kept, reason = self._whole(found, manifest)
@@ -126,7 +135,12 @@ class StoreRecovery:
         if end < durable_end:
             path = kept[-1].segment.file.path if kept else f"{self._directory}/{file_name(end, 0)}"
             raise CorruptLog(path, kept[-1].segment.size if kept else 0, reason or "the file ends early, or is missing")
-        report = RecoveryReport(segments_scanned=len(found), mark_damaged=mark.damaged)
+        # Every log gets a checkpoint as it is made: one without has lost it.
+        report = RecoveryReport(
+            segments_scanned=len(found),
+            mark_damaged=mark.damaged or newest is None,
+            segment_missing=not kept,
+        )
         report = attrs.evolve(report, bytes_rewritten=sum(self._prove(each, durable_end) for each in kept))
         is_blank = not kept or (len(kept) == 1 and not kept[0].segment.size)
         if (
@@ -166,6 +180,11 @@ class StoreRecovery:
             report=report,
         )
 
+    @staticmethod
+    def _open_bases(names: Sequence[str], manifest: Manifest) -> list[Address]:
+        bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
+        return [base for base in bases if base >= manifest.open_base]
+
     def _opened(self, base: Address, first_offset: int, *, create: bool = False) -> StoreSegment:
         file = self._pool.file(f"{self._directory}/{file_name(base, 0)}", create=create)
         return StoreSegment(base, file, first_offset, index=BatchIndex(self._interval_bytes))
@@ -176,25 +195,27 @@ class StoreRecovery:
             sealed.base, file, sealed.first_offset, sealed.generation, sealed.size_bytes, sealed.newest_ms
         )
 
-    def _scan(self, bases: Sequence[Address], manifest: Manifest) -> list[_Found]:
-        found: list[_Found] = []
+    def _scan(self, bases: Sequence[Address], manifest: Manifest) -> list[Found]:
+        found: list[Found] = []
         end_offset = manifest.open_offset
         epoch = manifest.epochs[-1].epoch if manifest.epochs else 0
         for base in bases:
-            each = _Found(self._opened(base, end_offset), 0, end_offset=end_offset, epoch=epoch)
+            each = Found(self._opened(base, end_offset), 0, end_offset=end_offset, epoch=epoch)
             self._scan_one(each)
             found.append(each)
             end_offset, epoch = each.end_offset, each.epoch
         return found
 
-    def _scan_one(self, found: _Found) -> None:
+    def _scan_one(self, found: Found, limit: int | None = None) -> None:
+        """Read a segment to its end, or to `limit`, or to its first damage."""
         segment, position = found.segment, 0
         index = segment.index
-        assert index is not None, "an open segment has an index"
+        assert index is not None, "a segment that is scanned has an index"
         found.file_bytes = segment.file.size()
-        window = Window(segment.file, found.file_bytes, CHUNK_BYTES)
+        end = found.file_bytes if limit is None else min(limit, found.file_bytes)
+        window = Window(segment.file, end, CHUNK_BYTES)
         try:
-            while position < found.file_bytes:
+            while position < end:
                 header = window.header(position, base=segment.base, log_id=self._log_id)
                 payload = window.at(position + HEADER_BYTES, header.payload_bytes)
                 batch = StoredBatch.read(header, payload)
@@ -222,12 +243,12 @@ class StoreRecovery:
         segment.size = position
 
     @staticmethod
-    def _without_unused(found: Sequence[_Found]) -> list[_Found]:
+    def _without_unused(found: Sequence[Found]) -> list[Found]:
         """The segments but for files without a frame at an address that another one holds.
 
         A change of the log that met a full disk had made them; the power cut took back the removal of their names.
         """
-        used: list[_Found] = []
+        used: list[Found] = []
         for each in found:
             if each.segment.size or not used or each.segment.base >= used[-1].segment.end:
                 used.append(each)
@@ -236,9 +257,9 @@ class StoreRecovery:
         return used
 
     @staticmethod
-    def _whole(found: Sequence[_Found], manifest: Manifest) -> tuple[list[_Found], str | None]:
+    def _whole(found: Sequence[Found], manifest: Manifest) -> tuple[list[Found], str | None]:
         """The segments that are one log, and why it ends before the last byte; None if it does not."""
-        kept: list[_Found] = []
+        kept: list[Found] = []
         end = manifest.open_base
         for at, each in enumerate(found):
             if each.segment.base != end:
@@ -250,7 +271,7 @@ class StoreRecovery:
                 return kept, each.damage
         return kept, None
 
-    def _prove(self, found: _Found, durable_end: int) -> int:
+    def _prove(self, found: Found, durable_end: int) -> int:
         """Write again what may be in the page cache alone, and sync it. Returns how many bytes that were."""
         segment = found.segment
         start = max(0, durable_end - segment.base)
@@ -262,7 +283,7 @@ class StoreRecovery:
         return segment.size - start
 
     @staticmethod
-    def _epochs(manifest: Manifest, kept: Sequence[_Found]) -> EpochCache:
+    def _epochs(manifest: Manifest, kept: Sequence[Found]) -> EpochCache:
         epochs = EpochCache()
         for begun in manifest.epochs:
             epochs.note(begun.epoch, begun.first_index, begun.base_offset)
@@ -290,9 +311,7 @@ class StoreRecovery:
                 each.seal()
         return manifest
 
-    def _remove_leftovers(
-        self, names: Sequence[str], found: Sequence[_Found], segments: Sequence[StoreSegment]
-    ) -> None:
+    def _remove_leftovers(self, names: Sequence[str], found: Sequence[Found], segments: Sequence[StoreSegment]) -> None:
         kept = {each.file.path for each in segments}
         for each in found:
             if each.segment.file.path not in kept:
