@@ -1,63 +1,80 @@
-"""Reads the part of EDN in which histories are written: nil, booleans, numbers, strings, keywords, symbols, collections.
+r"""Reads EDN as Clojure's reader does, into the values of `edn_values`.
 
-A tag (`#jepsen.history.Op{...}`) is skipped and what it tags is read as it is; discarded forms and comments are skipped.
-Keywords and symbols become strings, vectors and lists become tuples, sets tuples in an order of their own, maps become
-dictionaries. Nothing is evaluated.
+    nil true false   1 1N 0xff 017 2r101 +5   1/2   1.5 1e3 ##Inf ##NaN   1.5M   "text\n\u0041\101"   \a \newline \u0041 \o101
+    :keyword :ns/keyword symbol   [vector] (list) #{set} {map} #:ns{map of keys in ns}   #inst #uuid #any/tag value   #_discarded ^meta
+
+At the top of a text tags are skipped, such as `#jepsen.history.Op{...}`: operation maps are records. What Clojure refuses is refused
+with its line and the reason. Nothing is evaluated.
 """
 
+import datetime
+import functools
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final
 
 import attrs
 
+from jepsen_like.checker.edn_values import (
+    CHARACTERS,
+    Character,
+    EdnList,
+    EdnMap,
+    EdnSet,
+    Keyword,
+    Symbol,
+    Tagged,
+    cut,
+    name_of,
+    written,
+)
+
 DEPTH_MAX: Final = 100
 
+_REST = r"""[^\s,\[\](){}";\\]"""
 _TOKEN = re.compile(
-    r"""[\s,]*(?:;[^\n]*[\s,]*)*
-    (?:(?P<open>\#\{|[\[({])
-      |(?P<close>[\])}])
-      |(?P<string>"(?:[^"\\]|\\.)*")
+    rf"""[\s,]*+(?:;[^\n]*+[\s,]*+)*+
+    (?:(?P<open>\#\{{|[\[({{])
+      |(?P<close>[\])}}])
+      |(?P<string>"(?:[^"\\]++|\\.)*+")
       |(?P<discard>\#_)
-      |(?P<tag>\#[A-Za-z][^\s,\[\](){}";]*)
-      |\\(?P<char>newline|space|tab|return|.)
-      |(?P<atom>[^\s,\[\](){}";]+)
+      |\#\#(?P<symbolic>{_REST}*)
+      |\#:(?P<prefix>{_REST}+)
+      |\#(?P<tag>[A-Za-z*!_?=.+$%&-]{_REST}*)
+      |(?P<wrong>\#.?)
+      |(?P<meta>\^)
+      |\\(?P<char>.{_REST}*)
+      |(?P<atom>{_REST}+)
       |(?P<end>\Z))""",
     re.VERBOSE | re.DOTALL,
 )
 _CLOSED: Final = ("open", "close", "string")
 """Tokens that end with themselves."""
-_BLANK = re.compile(r"[\s,]*(?:;[^\n]*[\s,]*)*")
-_VALUE = r""":[A-Za-z*!_?<>=.+/-][\w*!?<>=.+/-]*|-?\d+|nil|\[[^][{}()"#;\\]*\]"""
-_FLAT = re.compile(rf"[\s,]*\{{((?::[\w*!?<>=.+/-]+ +(?:{_VALUE})(?:, *|(?=\}})))+)\}}")
+_BLANK = re.compile(r"[\s,]*+(?:;[^\n]*+[\s,]*+)*+")
+_VALUE = r""":[A-Za-z*!_?<>=.+-][\w*!?<>=.+-]*|-?(?:0|[1-9]\d{0,99})|nil|\[[^][{}()"#;\\^]*\]"""
+_FLAT = re.compile(rf"[\s,]*\{{((?::[\w*!?<>=.+-]+ +(?:{_VALUE})(?:, *|(?=\}})))+)\}}", re.ASCII)
 """A map as Jepsen writes nearly all of them: read at once, a fifth of the time."""
-_PAIR = re.compile(rf":([\w*!?<>=.+/-]+) +({_VALUE})(?:, *)?")
-_INTEGER = re.compile(r"[+-]?\d+N?\Z")
-_FLOAT = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?M?\Z")
+_PAIR = re.compile(rf":([\w*!?<>=.+-]+) +({_VALUE})(?:, *)?", re.ASCII)
+_INTEGER = re.compile(
+    r"([-+]?)(?:(?P<decimal>0|[1-9][0-9]*)|0[xX](?P<hex>[0-9A-Fa-f]+)|0(?P<octal>[0-7]+)"
+    r"|(?P<radix>[1-9][0-9]?)[rR](?P<digits>[0-9A-Za-z]+))N?\Z"
+)
+_OCTAL = re.compile(r"[-+]?0[0-9]+N?\Z")
+_RATIO = re.compile(r"([-+]?[0-9]+)/([0-9]+)\Z")
+_FLOAT = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(M?)\Z")
+_NUMBER = re.compile(r"[-+]?[0-9]")
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
 _CLOSING: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _NAMED: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
-_CHARS: Final = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r"}
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
-
-
-class EdnSet(tuple[Any, ...]):
-    """The elements of a set, in an order that does not depend on how it was written."""
-
-    __slots__ = ()
-
-
-def written(value: Any) -> str:
-    """Returns a text that equal values share, however they were written: neither maps nor sets have an order."""
-    match value:
-        case dict():
-            return f"{{{', '.join(sorted(f'{written(key)}: {written(each)}' for key, each in value.items()))}}}"
-        case list() | tuple():
-            return f"({', '.join(map(written, value))})"
-        case float():
-            return repr(value + 0.0)  # there are two zeros
-        case _:
-            return repr(value)
+_SYMBOLIC: Final = {"Inf": float("inf"), "-Inf": float("-inf"), "NaN": float("nan")}
+_NAMES: Final = ("type", "f")
+"""Fields of an operation map that are names, however they were written."""
+DIGITS_MAX: Final = 4000
+"""Of a number."""
+OCTAL_MAX: Final = 0o377
 
 
 def _place(element: Any) -> tuple[bool, int, str]:
@@ -76,7 +93,7 @@ class EdnError(ValueError):
 
 
 PIECE_CHARS: Final = 1 << 16
-FORM_CHARS_MAX: Final = 1 << 27
+FORM_CHARS_MAX: Final = 1 << 26
 """A longer form than this is refused, whatever follows."""
 
 
@@ -84,15 +101,15 @@ def top_level(text: str, read: Callable[[int], str]) -> Iterator[tuple[int, Any]
     """Returns every form of a text that comes piece by piece, each with the line where it begins, counted from 1.
 
     `text` is the first piece, `read` returns the next one of about so many characters, and an empty one at the end. What
-    stands in a vector or list at the top counts as if it stood there alone. Raises `EdnError` at the first form that
-    cannot be read.
+    stands in a vector or list at the top counts as if it stood there alone. Of a map there the keys are text. Raises `EdnError` at
+    the first form that cannot be read.
     """
     at, line, closing, is_whole = 0, 1, "", False
     while True:
         flat = _FLAT.match(text, at)
         if flat is not None:
             line += text.count("\n", at, flat.start(1) - 1)
-            yield line, {key: _simple(value) for key, value in _PAIR.findall(flat[1])}
+            yield line, _flat_map(line, _PAIR.findall(flat[1]))
             line += text.count("\n", flat.start(1), flat.end())
             at = flat.end()
             continue
@@ -109,17 +126,37 @@ def top_level(text: str, read: Callable[[int], str]) -> Iterator[tuple[int, Any]
             more = read(max(PIECE_CHARS, len(text) - at))
             text, at, is_whole = text[at:] + more, 0, not more
             if len(text) > FORM_CHARS_MAX:
-                raise EdnError(line, "a form that is too long") from None
+                raise EdnError(line, f"a form of more than {FORM_CHARS_MAX:,} characters") from None
             continue
         except EdnError as error:
             raise EdnError(line + error.line - 1 - text.count("\n", 0, at), error.reason) from None
         if found:
-            yield line + text.count("\n", at, begin), value
+            yield line + text.count("\n", at, begin), _operation_map(value)
         line += text.count("\n", at, reader.at)
         at = reader.at
         if not found and not closing:
             return
         closing = "" if not found else closing
+
+
+def _flat_map(line: int, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    try:
+        fields = {key: value[1:] if key in _NAMES and value[0] == ":" else _simple(value) for key, value in pairs}
+    except (ValueError, ArithmeticError) as error:
+        raise EdnError(line, str(error)) from None
+    if len(fields) < len(pairs):
+        raise EdnError(line, "a map that has a key twice")
+    return fields
+
+
+def _operation_map(value: Any) -> Any:
+    """The fields of a record or a map by their names; anything else as it is."""
+    while isinstance(value, Tagged):
+        value = value.value
+    if not isinstance(value, EdnMap):
+        return value
+    fields = {str(name_of(key)): each for key, each in value.items()}
+    return {**fields, **{name: name_of(fields[name]) for name in _NAMES if name in fields}}
 
 
 class _Unfinished(Exception):
@@ -177,9 +214,8 @@ class _Reader:
         if depth > DEPTH_MAX:
             raise self._error("nested too deeply")
         kind, token = self._next()
-        while kind in ("discard", "tag"):
-            if kind == "discard" and not self.form(depth + 1, closing)[0]:
-                raise self._error("nothing to discard")
+        while kind in ("discard", "meta"):
+            self._needed(depth, closing, "nothing to discard" if kind == "discard" else "metadata of nothing")
             kind, token = self._next()
         match kind:
             case "open":
@@ -192,48 +228,209 @@ class _Reader:
                 if closing:
                     raise self._error(f"the text ends before {closing}")
                 return False, None
-            case "string":
-                return True, re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[1]), token[1:-1], flags=re.DOTALL)
-            case "char":
-                return True, _CHARS.get(token, token)
+            case "prefix":
+                return True, self._prefixed(token, depth)
             case _:
-                return True, _atom(token)
+                return True, self._valued(kind, token, depth, closing)
 
-    def _collection(self, opening: str, depth: int) -> Any:
-        items = []
+    def _needed(self, depth: int, closing: str, otherwise: str) -> Any:
+        found, value = self.form(depth + 1, closing)
+        if not found:
+            raise self._error(otherwise)
+        return value
+
+    def _valued(self, kind: str, token: str, depth: int, closing: str) -> Any:
+        """A value that is no collection, or has a tag. Raises `EdnError`."""
+        value: Any = None
+        if kind == "tag":
+            value = self._needed(depth, closing, f"nothing follows the tag #{cut(token)}")
+        try:
+            match kind:
+                case "tag":
+                    return _tagged(token, value)
+                case "string":
+                    return _unescaped(token[1:-1])
+                case "char":
+                    return _character(token)
+                case "symbolic":
+                    return _SYMBOLIC[token]
+                case "wrong":
+                    raise ValueError(f"{token} begins nothing that EDN has")
+                case _:
+                    return _atom(token)
+        except KeyError:
+            raise self._error(f"##{cut(token)} is no number") from None
+        except (ValueError, ArithmeticError) as error:
+            raise self._error(str(error)) from None
+
+    def _prefixed(self, prefix: str, depth: int) -> Any:
+        """A map whose keys have a namespace in common."""
+        kind, token = self._next()
+        if prefix.startswith(":") or (kind, token) != ("open", "{"):
+            raise self._error(f"a namespace and a map expected, not #:{cut(prefix)}")
+        return self._map([(_in_namespace(prefix, key), value) for key, value in self._pairs(depth)])
+
+    def _items(self, opening: str, depth: int) -> list[Any]:
+        items: list[Any] = []
         while True:
             found, value = self.form(depth + 1, _CLOSING[opening])
             if not found:
-                break
+                return items
             items.append(value)
-        if opening == "#{":
-            return EdnSet(sorted(items, key=_place))
-        if opening != "{":
-            return tuple(items)
+
+    def _pairs(self, depth: int) -> list[tuple[Any, Any]]:
+        items = self._items("{", depth)
         if len(items) % 2:
             raise self._error("a map with a key and no value")
+        return list(zip(items[::2], items[1::2], strict=True))
+
+    def _map(self, pairs: list[tuple[Any, Any]]) -> EdnMap:
         try:
-            return dict(zip(items[::2], items[1::2], strict=True))
-        except TypeError as error:
-            raise self._error("a map whose key is a map") from error
+            return EdnMap.of(pairs)
+        except KeyError:
+            raise self._error("a map that has a key twice") from None
+
+    def _collection(self, opening: str, depth: int) -> Any:
+        match opening:
+            case "{":
+                return self._map(self._pairs(depth))
+            case "#{":
+                return EdnSet(sorted(self._items(opening, depth), key=_place))
+            case "(":
+                return EdnList(self._items(opening, depth))
+            case _:
+                return tuple(self._items(opening, depth))
+
+
+def _in_namespace(prefix: str, key: Any) -> Any:
+    if not isinstance(key, Keyword | Symbol):
+        return key
+    namespace, slash, name = key.name.partition("/")
+    if not slash or not namespace:
+        return type(key)(f"{prefix}/{key.name}")
+    return type(key)(name) if namespace == "_" else key
 
 
 def _atom(token: str) -> Any:
     if token in _NAMED:
         return _NAMED[token]
-    if _INTEGER.match(token):
-        return int(token.rstrip("N"))
-    if _FLOAT.match(token):
-        value = float(token.rstrip("M"))
-        # A decimal that no float holds stays as it is written, so that it equals no other.
-        return value if token[-1] != "M" or Decimal(repr(value)) == Decimal(token[:-1]) else token
-    return token.removeprefix(":")
+    if _NUMBER.match(token):
+        return _number(token)
+    return _keyword(token) if token[0] == ":" else _symbol(token)
+
+
+@functools.lru_cache(1 << 12)
+def _keyword(token: str) -> Keyword:
+    name = token[1:]
+    if not name or name[0] == ":" or name[-1] == ":":
+        raise ValueError(f"{cut(token)} is no keyword")
+    return Keyword(name)
+
+
+def _symbol(token: str) -> Symbol:
+    if token[-1] == ":":
+        raise ValueError(f"{cut(token)} is no symbol")
+    return Symbol(token)
+
+
+def _number(token: str) -> Any:
+    """Returns the number that Clojure reads. Raises `ValueError` for what it does not read."""
+    if len(token) > DIGITS_MAX:
+        raise ValueError(f"a number of more than {DIGITS_MAX:,} digits")
+    if (match := _INTEGER.match(token)) is not None:
+        bases = 10, 16, 8, int(match["radix"] or 0)
+        texts = match["decimal"], match["hex"], match["octal"], match["digits"]
+        value = next(int(text, base) for base, text in zip(bases, texts, strict=True) if text is not None)
+        return -value if match[1] == "-" else value
+    if (match := _RATIO.match(token)) is not None:
+        ratio = Fraction(int(match[1]), int(match[2]))
+        return ratio.numerator if ratio.denominator == 1 else ratio
+    if not _OCTAL.match(token) and (match := _FLOAT.match(token)) is not None:
+        return Decimal(match[1]) if match[2] else float(match[1])
+    raise ValueError(f"{cut(token)} is no number")
+
+
+def _unescaped(text: str) -> str:
+    """Returns a string without its escapes. Raises `ValueError` for one that Clojure does not know."""
+    return _joined(_ESCAPE.sub(_escaped, text)) if "\\" in text else text
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return chr(int(match[1], 16))
+    if match[2] is not None:
+        return _octal(match[2])
+    if match[3] not in _ESCAPES:
+        raise ValueError(f"a string with \\{match[3]}, which is no escape of EDN")
+    return _ESCAPES[match[3]]
+
+
+def _joined(text: str) -> str:
+    """Two halves of a character as the character."""
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text
+
+
+def _octal(digits: str) -> str:
+    if int(digits, 8) > OCTAL_MAX:
+        raise ValueError(f"the octal escape {digits} is above 377")
+    return chr(int(digits, 8))
+
+
+def _character(token: str) -> Character:
+    if len(token) == 1:
+        return Character(token)
+    if token in CHARACTERS:
+        return Character(CHARACTERS[token])
+    if re.fullmatch(r"u[0-9A-Fa-f]{4}", token) and not 0xD800 <= int(token[1:], 16) <= 0xDFFF:
+        return Character(chr(int(token[1:], 16)))
+    if re.fullmatch(r"o[0-7]{1,3}", token):
+        return Character(_octal(token[1:]))
+    raise ValueError(f"\\{cut(token)} is no character")
+
+
+_INSTANT = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?)?)?)?(?:Z|([-+])(\d\d):(\d\d))?",
+    re.ASCII,
+)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is taken off by hand
+
+
+def _tagged(tag: str, value: Any) -> Tagged:
+    """Returns a value with its tag. Raises `ValueError` for an instant or UUID that is none."""
+    if tag == "inst":
+        return Tagged(tag, value, _instant(value))
+    if tag == "uuid":
+        if not isinstance(value, str) or not _UUID.fullmatch(value.lower()):
+            raise ValueError(f"#uuid {cut(written(value))} is no UUID")
+        return Tagged(tag, value, value.lower())
+    return Tagged.of(tag, value)
+
+
+def _instant(value: Any) -> int:
+    """Returns the milliseconds since 1970 of an instant (RFC 3339, where what is left out at the end is its beginning)."""
+    match = _INSTANT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"#inst {cut(written(value))} is no instant")
+    year, month, day, hour, minute, second = (int(match[at] or (at in (2, 3))) for at in range(1, 7))
+    # A leap second is the beginning of the next one, as Clojure's calendar has it.
+    is_leap = (minute, second) == (59, 60)
+    try:
+        begin = datetime.datetime(year, month, day, hour, minute, second - is_leap)  # noqa: DTZ001
+    except ValueError:
+        raise ValueError(f"#inst {cut(written(value))} is no instant") from None
+    millis = (begin - _EPOCH) // datetime.timedelta(milliseconds=1) + 1000 * is_leap
+    offset = int(match[9] or 0) * 60 + int(match[10] or 0)
+    millis -= (-offset if match[8] == "-" else offset) * 60_000
+    return millis + int((match[7] or "0")[:3].ljust(3, "0"))
 
 
 def _simple(token: str) -> Any:
     """The value of what `_VALUE` matches."""
     if token[0] == ":":
-        return token[1:]
+        return _keyword(token)
     if token[0] == "[":
         return tuple(_atom(each) for each in token[1:-1].replace(",", " ").split())
     return None if token == "nil" else int(token)

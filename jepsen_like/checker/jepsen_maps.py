@@ -25,7 +25,6 @@ Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Nam
 failed with an `error` proves nothing about the value.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,7 +33,7 @@ from typing import Any, Final
 
 import attrs
 
-from jepsen_like.checker.edn import EdnSet, written
+from jepsen_like.checker.edn_values import EdnSet, bare, cut, name_of, quoted, text_of, written
 from jepsen_like.checker.map_files import Event
 from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Model
 from jepsen_like.history.files import UnreadableHistory
@@ -83,7 +82,7 @@ class Names:
 
     def in_words(self, sentence: str) -> str:
         """Returns a sentence of the checker, with the values in it as they were given, strings in quotation marks."""
-        return _NAMED.sub(lambda number: text_of(self._given(int(number[0]))), sentence)
+        return _NAMED.sub(lambda number: cut(text_of(self._given(int(number[0])))), sentence)
 
     def in_json(self, found: Any) -> Any:
         """Returns what the checker found (mappings, lists, sentences, numbers), with its values as they were given."""
@@ -105,15 +104,6 @@ class Names:
         # Nothing else that a checker tells of a history of maps is as large: offsets are refused from there on.
         named = 0 <= number - NAMED_FROM < len(self._values)
         return self._values[number - NAMED_FROM] if named else number
-
-
-def text_of(value: Any) -> str:
-    """Returns a value as JSON, or as Python writes it where JSON cannot."""
-    try:
-        # JSON can hold halves of characters, which no terminal takes.
-        return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
-    except TypeError:  # EDN has maps whose keys are vectors
-        return repr(value)
 
 
 @attrs.frozen
@@ -180,7 +170,7 @@ def attempts(
             if kind in ("ok", "fail") and (_is_numeral(process) if known is None else str(event.fields["f"]) in known):
                 raise UnreadableHistory(
                     path,
-                    f"{event.place}: {kind} of {event.fields['f']!r} by process {process!r}, which is no whole number",
+                    f"{event.place}: {kind} of {quoted(event.fields['f'])} by process {quoted(process)}, which is no whole number",
                 )
             continue
         # Events in one nanosecond still happened in the order of the file.
@@ -197,11 +187,11 @@ def attempts(
             if known is not None and str(event.fields["f"]) not in known:
                 names = ", ".join(known)
                 raise UnreadableHistory(
-                    path, f"{event.place}: a {noun} has {names}, but not {event.fields['f']!r}; another --model?"
+                    path, f"{event.place}: a {noun} has {names}, but not {quoted(event.fields['f'])}; another --model?"
                 )
             running[process] = (event, now)
         elif str(kind) not in OUTCOMES:
-            raise UnreadableHistory(path, f"{event.place}: type is {kind!r}, not invoke, ok, fail or info")
+            raise UnreadableHistory(path, f"{event.place}: type is {quoted(kind)}, not invoke, ok, fail or info")
         elif begun is not None:
             _refuse_misfit(begun[0], event, path)
             yield _attempt(begun, event, process, now)
@@ -219,7 +209,7 @@ def _refuse_misfit(begin: Event, end: Event, path: Path) -> None:
     if end.fields["f"] != begin.fields["f"]:
         f, invoked = end.fields["f"], begin.fields["f"]
         raise UnreadableHistory(
-            path, f"{end.place}: {end.fields['type']} of {f!r}, but {begin.place} had invoked {invoked!r}"
+            path, f"{end.place}: {end.fields['type']} of {quoted(f)}, but {begin.place} had invoked {quoted(invoked)}"
         )
     times = begin.fields.get("time"), end.fields.get("time")
     if isinstance(times[0], int) and isinstance(times[1], int) and times[1] < times[0]:
@@ -280,22 +270,29 @@ def operations(events: Iterable[Event], model: Model, path: Path, names: Names |
         raise UnreadableHistory(path, TOO_DEEP) from error
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Returns whether two values are equal, as their language calls values equal."""
+    return one is other or written(one) == written(other)
+
+
 def is_pair(value: Any) -> bool:
     """Returns whether a value may be [key value]."""
+    value = bare(value)
     return isinstance(value, list | tuple) and len(value) == 2 and not isinstance(value, EdnSet)
 
 
 def _pair(one: MapAttempt, value: Any, what: str) -> tuple[Any, Any]:
     if not is_pair(value):
-        raise one.refused(f"{what} expected, not {value!r}")
-    return value[0], value[1]
+        raise one.refused(f"{what} expected, not {quoted(value)}")
+    first, second = bare(value)
+    return first, second
 
 
 def _sent(one: MapAttempt, asked: Any, answered: Any) -> Any:
     if asked is None:
         raise one.refused(f"{one.f} without a value")
-    if one.outcome is Outcome.OK and answered is not None and answered != asked and written(answered) != written(asked):
-        raise one.refused(f"{one.f} of {asked!r}, but its ok has {answered!r}")
+    if one.outcome is Outcome.OK and answered is not None and not is_same(answered, asked):
+        raise one.refused(f"{one.f} of {quoted(asked)}, but its ok has {quoted(answered)}")
     return asked
 
 
@@ -329,8 +326,8 @@ class Keyed:
         if one.answered is None or one.outcome is not Outcome.OK:
             return key, asked, None
         answered_key, answered = _pair(one, one.answered, "[key value]")
-        if answered_key != key:
-            raise one.refused(f"invoked with the key {key!r}, but its ok has {answered_key!r}")
+        if not is_same(answered_key, key):
+            raise one.refused(f"invoked with the key {quoted(key)}, but its ok has {quoted(answered_key)}")
         return key, asked if one.asked is not None else None, answered
 
 
@@ -392,8 +389,9 @@ class _Log:
             case Action.TAIL:
                 yield Op(**fields, offset=_offset(one, one.answered) if ok else NONE)
             case _ if ok:
-                several = isinstance(one.answered, list | tuple) and all(is_pair(each) for each in one.answered)
-                for each in one.answered if several else [one.answered]:
+                answered = bare(one.answered)
+                several = isinstance(answered, list | tuple) and all(is_pair(each) for each in answered)
+                for each in answered if several else [answered]:
                     offset, value = _pair(one, each, "[offset value]")
                     yield Op(**fields, a=names.of(value), offset=_offset(one, offset))
             case _:
@@ -402,7 +400,7 @@ class _Log:
 
 def _offset(one: MapAttempt, offset: Any) -> int:
     if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < NAMED_FROM:
-        raise one.refused(f"an offset expected, not {offset!r}")
+        raise one.refused(f"an offset expected, not {quoted(offset)}")
     return offset
 
 
@@ -426,12 +424,14 @@ class _Queues(Keyed):
         elif action is Action.DEQUEUE:
             yield Op(**fields, a=names.of(answered))
         else:  # Jepsen's own drains may answer with a word, having recorded what they took as dequeues
-            taken = answered if isinstance(answered, list | tuple) else ()
+            taken = bare(answered)
+            taken = taken if isinstance(taken, list | tuple) else ()
             yield ListOp(**fields, values=tuple(map(names.element, taken)))
 
 
 def _reason(error: Any) -> Any:
-    return error[0] if isinstance(error, list | tuple) and error else error
+    error = bare(error)
+    return name_of(error[0] if isinstance(error, list | tuple) and error else error)
 
 
 class _Sets(Keyed):
@@ -457,8 +457,9 @@ class _Sets(Keyed):
 def _list(one: MapAttempt, value: Any, names: Names) -> tuple[int, ...]:
     if value is None:
         return ()
+    value = bare(value)
     if not isinstance(value, list | tuple):
-        raise one.refused(f"a list of values expected, not {value!r}")
+        raise one.refused(f"a list of values expected, not {quoted(value)}")
     return tuple(map(names.element, value))
 
 
@@ -475,14 +476,14 @@ class _KeyValues:
         answered = None
         if one.outcome is Outcome.OK and one.answered is not None:
             answered_key, answered = _pair(one, one.answered, "[key value]")
-            if answered_key != key:
-                raise one.refused(f"invoked with the key {key!r}, but its ok has {answered_key!r}")
+            if not is_same(answered_key, key):
+                raise one.refused(f"invoked with the key {quoted(key)}, but its ok has {quoted(answered_key)}")
         fields = one.op(action, object=names.element(key))
         match action:
             case Action.APPEND:
                 yield Op(**fields, a=names.element(_sent(one, asked, answered)))
             case Action.WRITE:
-                sent = _sent(one, asked, answered)
+                sent = bare(_sent(one, asked, answered))
                 yield ListOp(**fields, values=_list(one, sent if isinstance(sent, list | tuple) else [sent], names))
             case _ if one.outcome is Outcome.OK:
                 yield ListOp(**fields, values=_list(one, answered, names))
@@ -497,13 +498,14 @@ def _single(one: MapAttempt) -> MapAttempt:
         if value is None:
             parts.append(None)
             continue
-        single = isinstance(value, list | tuple) and len(value) == 1
-        if not single or not isinstance(value[0], list | tuple) or len(value[0]) != 3:
+        found = bare(value)
+        inside = bare(found[0]) if isinstance(found, list | tuple) and len(found) == 1 else None
+        if not isinstance(inside, list | tuple) or len(inside) != 3:
             raise one.refused("a transaction of one [f key value] expected; of several it is none of a key alone")
-        parts.append(value[0])
+        parts.append((name_of(inside[0]), *inside[1:]))
     asked, answered = parts
     f = asked[0] if asked is not None else None
     if f not in ("append", "r") or (answered is not None and answered[0] != f):
-        raise one.refused(f"a transaction of one append or r expected, not {one.asked!r}")
+        raise one.refused(f"a transaction of one append or r expected, not {quoted(one.asked)}")
     assert asked is not None
     return attrs.evolve(one, f=f, asked=asked[1:], answered=None if answered is None else answered[1:])

@@ -15,6 +15,7 @@ from typing import IO, Any, Final
 import attrs
 
 from jepsen_like.checker.edn import EdnError, forms, top_level
+from jepsen_like.checker.edn_values import name_of
 from jepsen_like.history.files import UnreadableHistory
 
 STDIN: Final = Path("-")
@@ -172,4 +173,5 @@ def _table(lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
                 cells.append(next(forms(cell), None))
             except EdnError:  # an error that is told in words
                 cells.append(cell)
-        yield number, dict(zip(("process", "type", "f", "value", "error"), cells, strict=False))
+        fields = dict(zip(("process", "type", "f", "value", "error"), cells, strict=False))
+        yield number, {**fields, "type": name_of(fields["type"]), "f": name_of(fields["f"])}

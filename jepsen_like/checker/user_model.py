@@ -25,13 +25,27 @@ import json
 import sys
 import tempfile
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Protocol
 
 import attrs
 
-from jepsen_like.checker.jepsen_maps import TOO_DEEP, Keyed, Names, attempts, text_of
+from jepsen_like.checker.edn_values import (
+    Apart,
+    Character,
+    EdnList,
+    EdnMap,
+    EdnSet,
+    Keyword,
+    Symbol,
+    Tagged,
+    cut,
+    text_of,
+)
+from jepsen_like.checker.jepsen_maps import TOO_DEEP, Keyed, Names, attempts
 from jepsen_like.checker.map_files import Event
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
@@ -57,7 +71,7 @@ class AskedWho(BaseException):
 
 @attrs.frozen
 class UserCall:
-    """An operation as `step` sees it. Lists are tuples."""
+    """An operation as `step` sees it. Lists are tuples; of EDN, values have the types of `edn_values`."""
 
     f: str
     asked: Any
@@ -188,16 +202,35 @@ class Values:
 
 
 def encoded(value: Any) -> str:
-    """Returns a value as JSON in which lists and maps are told apart from what they hold."""
+    """Returns a value as JSON in which each type has a letter of its own."""
     return json.dumps(_tagged(value))
 
 
+_PARTS: Final[dict[str, type[Any]]] = {"s": EdnSet, "p": EdnList, "l": tuple}
+_TEXTS: Final[dict[str, type[Any]]] = {"k": Keyword, "y": Symbol, "c": Character, "d": Decimal, "r": Fraction}
+
+
 def _tagged(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return ["l", *map(_tagged, value)]
-    if isinstance(value, dict):
-        return ["m", *([_tagged(key), _tagged(each)] for key, each in value.items())]
-    return value
+    match value:
+        case EdnSet() | EdnList():
+            return ["s" if isinstance(value, EdnSet) else "p", *map(_tagged, value)]
+        case list() | tuple():
+            return ["l", *map(_tagged, value)]
+        case dict():
+            kind = "e" if isinstance(value, EdnMap) else "m"
+            return [kind, *([_tagged(key), _tagged(each)] for key, each in value.items())]
+        case Apart():
+            return _tagged(value.value)
+        case Keyword() | Symbol():
+            return ["k" if isinstance(value, Keyword) else "y", value.name]
+        case Character():
+            return ["c", value.char]
+        case Decimal() | Fraction():
+            return ["d" if isinstance(value, Decimal) else "r", str(value)]
+        case Tagged():
+            return ["t", value.tag, _tagged(value.value), _tagged(value.same)]
+        case _:
+            return value
 
 
 def decoded(text: str) -> Any:
@@ -209,9 +242,14 @@ def _untagged(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     kind, *inside = value
-    if kind == "l":
-        return tuple(map(_untagged, inside))
-    return {_untagged(key): _untagged(each) for key, each in inside}
+    if kind in _PARTS:
+        return _PARTS[kind](map(_untagged, inside))
+    if kind in _TEXTS:
+        return _TEXTS[kind](inside[0])
+    if kind == "t":
+        return Tagged(inside[0], _untagged(inside[1]), _untagged(inside[2]))
+    pairs = [(_untagged(key), _untagged(each)) for key, each in inside]
+    return EdnMap.of(pairs) if kind == "e" else dict(pairs)
 
 
 def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
@@ -254,7 +292,9 @@ class AskedClass:
             after: Hashable | None = self._model.step(state, op.call)
             hash(after)
         except (Exception, SystemExit) as error:
-            raise UnreadableHistory(self._spec, f"step({state!r}, {op.words}) raised {error!r}") from error
+            raise UnreadableHistory(
+                self._spec, f"step({cut(repr(state))}, {op.words}) raised {cut(repr(error))}"
+            ) from error
         return after
 
     def seen(self, op: Op) -> int | None:
@@ -283,9 +323,9 @@ def call_of(op: Op, values: dict[int, Any], *, tells_process: bool) -> CallOp:
     """Returns an operation of a history with the values that its numbers stand for."""
     known = op.type is Outcome.OK
     call = UserCall(str(values[op.seen]), values[op.a], values[op.b], known, op.process, tells_process)
-    words = call.f if call.asked is None else f"{call.f} of {text_of(call.asked)}"
+    words = call.f if call.asked is None else f"{call.f} of {cut(text_of(call.asked))}"
     if call.is_known and call.answered != call.asked:
-        words += f" that was answered {text_of(call.answered)}"
+        words += f" that was answered {cut(text_of(call.answered))}"
     fields = {field.name: getattr(op, field.name) for field in attrs.fields(Op)}
     return CallOp(**fields, words=words, call=call)
 

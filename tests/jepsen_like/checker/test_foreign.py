@@ -1,37 +1,16 @@
 """Histories of Jepsen's operation maps are read as they were meant, or refused with the place that cannot be read."""
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms, top_level
 from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations
 from jepsen_like.checker.map_files import Event, read_events
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param("{:type :invoke, :f :read, :value nil}", {"type": "invoke", "f": "read", "value": None}, id="map"),
-        pytest.param("[1 -2 3N 4.5 6e1 7M]", (1, -2, 3, 4.5, 60.0, 7), id="numbers"),
-        pytest.param("(a b/c #{1})", ("a", "b/c", (1,)), id="list and set"),
-        pytest.param("#jepsen.history.Op{:index 3}", {"index": 3}, id="a tag is skipped"),
-        pytest.param("[1 #_ [2 #_3] 4] ; end", (1, 4), id="discarded forms and comments"),
-        pytest.param(r'"a\"b\n" ', 'a"b\n', id="string"),
-        pytest.param(r"[\a \newline]", ("a", "\n"), id="characters"),
-        pytest.param("[true false nil]", (True, False, None), id="names"),
-    ],
-)
-def test_edn_is_read(text: str, value: Any) -> None:
-    assert list(forms(text)) == [value]
 
 
 @pytest.mark.parametrize(("error", "says"), [({}, ErrorCode.NONE), ({"error": "not-leader"}, ErrorCode.OTHER)])
@@ -42,41 +21,6 @@ def test_a_failed_cas_says_what_it_saw_unless_it_failed_for_another_reason(
     maps = [Event(begin, 1, 1), Event({**begin, "type": "fail", **error}, 2, 1)]
     (op,) = operations(maps, Model.REGISTER, tmp_path)
     assert (op.type, op.err, op.a) == (Outcome.FAIL, says, 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        pytest.param("[1 2", "the text ends before ]", id="unclosed"),
-        pytest.param("[1)", "unexpected )", id="wrong bracket"),
-        pytest.param("{:a}", "a key and no value", id="odd map"),
-        pytest.param("{{} 1}", "key is a map", id="map as key"),
-        pytest.param('"open', "unreadable text", id="unclosed string"),
-        pytest.param("[" * (DEPTH_MAX + 5), "nested too deeply", id="deep"),
-        pytest.param("#_", "nothing to discard", id="nothing to discard"),
-    ],
-)
-def test_what_is_not_edn_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(EdnError, match=reason.replace("[", r"\[").replace(")", r"\)")):
-        list(forms(text))
-
-
-@pytest.mark.parametrize(
-    "text", ["{:value :a:b :c:d nil}", "{:value 1, :f :a:b}", "{:value [1 :b:c], :f 2}", "{:f 1,:g 2,}"]
-)
-def test_a_map_as_jepsen_writes_it_is_read_as_any_other(text: str) -> None:
-    assert [value for _, value in top_level(text, lambda _: "")] == list(forms(text))
-
-
-def test_what_is_refused_is_named_by_its_line() -> None:
-    with pytest.raises(EdnError, match=r"^line 3: a map with a key and no value$"):
-        list(forms("{:a 1}\n; twice\n{:a}\n{:b 1}\n"))
-
-
-@given(st.text(alphabet='[](){}#_:"\\;, a1n\n', max_size=40))
-def test_any_text_is_either_read_or_refused(text: str) -> None:
-    with contextlib.suppress(EdnError):
-        list(forms(text))
 
 
 def read(path: Path, text: str, model: Model) -> list[Op]:
@@ -123,7 +67,7 @@ def edn_events(*rows: tuple[int, str, str, str]) -> str:
         pytest.param("{:s #{10 9 #{}}}", "{:s #{#{} 9 10}}", True, id="a set in a map"),
         pytest.param("[1 2 3]", "[1 3 2]", False, id="a vector"),
         pytest.param("-0.0", "0.0", True, id="zeros"),
-        pytest.param("0.5M", "0.5", True, id="a decimal"),
+        pytest.param("0.5M", "0.50M", True, id="a decimal"),
         pytest.param("0.1M", "0.10000000000000000001M", False, id="decimals that are near"),
         pytest.param("##NaN", "##NaN", True, id="no number"),
         pytest.param("123456789012345678901234567890", "123456789012345678901234567890N", True, id="large"),
@@ -374,9 +318,9 @@ def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, text: str, 
         pytest.param(-5, "-5", -5, id="negative"),
         pytest.param(NAMED_FROM, str(NAMED_FROM), NAMED_FROM, id="large"),
         pytest.param(1.5, "1.5", 1.5, id="fraction"),
-        pytest.param(float("nan"), "NaN", "NaN", id="no number"),
-        pytest.param(float("-inf"), "-Infinity", "-Infinity", id="infinite"),
-        pytest.param((1, "a"), '[1, "a"]', '[1, "a"]', id="vector"),
+        pytest.param(float("nan"), "##NaN", "##NaN", id="no number"),
+        pytest.param(float("-inf"), "##-Inf", "##-Inf", id="infinite"),
+        pytest.param((1, "a"), '[1 "a"]', '[1 "a"]', id="vector"),
         pytest.param({(1, 2): 3}, "{(1, 2): 3}", "{(1, 2): 3}", id="map with a vector for a key"),
         pytest.param(7, "7", 7, id="a number stays what it is"),
     ],
