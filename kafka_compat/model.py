@@ -11,6 +11,8 @@ NO_LEADER = -1
 NO_EPOCH = -1
 """The leader epoch, partition epoch or broker epoch of something that has none yet."""
 OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+"""Topics that clients neither create with settings of their own nor produce to."""
 
 
 @frozen(order=True)
@@ -96,6 +98,7 @@ class BrokerRegistration:
 
 
 __all__ = [
+    "INTERNAL_TOPICS",
     "NO_EPOCH",
     "NO_LEADER",
     "NO_UUID",

@@ -8,9 +8,7 @@ import attrs
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.controller.image import ClusterImage
-from kafka_compat.model import NO_EPOCH, NO_UUID, OFFSETS_TOPIC, BrokerRegistration
-
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+from kafka_compat.model import NO_EPOCH, NO_UUID, BrokerRegistration
 
 
 @attrs.define(kw_only=True)

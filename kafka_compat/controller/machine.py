@@ -5,6 +5,7 @@ ISRs at once. Everything that depends on the state is decided in `apply`, whose 
 bytes that are no command. After `apply` or `restore`, `drain_changes` returns what has changed.
 """
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from attrs import define, evolve, field
@@ -40,6 +41,7 @@ from kafka_compat.controller.commands import (
     ResourceAltered,
     ResourceChange,
     ResourceKind,
+    ResourceName,
     TopicCreated,
     TopicDeleted,
     TopicGrown,
@@ -55,7 +57,14 @@ from kafka_compat.controller.elections import UNCLEAN_ELECTION, ElectionRule
 from kafka_compat.controller.image import ClusterImage, ImageDelta, broker_of
 from kafka_compat.controller.refusal import Refused
 from kafka_compat.controller.snapshot import encode_image, restore_image
-from kafka_compat.controller.topics import PARTITIONS_PER_COMMAND_MAX, find, more_partitions, new_topic, repeated
+from kafka_compat.controller.topics import (
+    PARTITIONS_PER_COMMAND_MAX,
+    check_setting,
+    find,
+    more_partitions,
+    new_topic,
+    repeated,
+)
 from kafka_compat.model import NO_LEADER, BrokerRegistration, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
@@ -353,12 +362,13 @@ def _alter_configs(command: AlterConfigs, changes: ImageChanges) -> ConfigsAlter
     for change in command.changes:
         try:
             _check_resource(changes.image, change)
+            values = _checked_values(change)
         except Refused as refused:
             results.append(ResourceAltered(change.resource, refused.code, refused.message))
             continue
         results.append(ResourceAltered(change.resource))
         if not command.validate_only:
-            _set_configs(change, changes, unclean_default=command.unclean_default)
+            _set_configs(change.resource, values, changes, unclean_default=command.unclean_default)
     return ConfigsAltered(tuple(results))
 
 
@@ -376,9 +386,18 @@ def _check_resource(image: ClusterImage, change: ResourceChange) -> None:
                 raise Refused(KafkaErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker} found.")
 
 
-def _set_configs(change: ResourceChange, changes: ImageChanges, *, unclean_default: bool) -> None:
-    resource = change.resource
-    for setting in change.settings:
-        changes.set_config(resource, setting.name, setting.value)
-    if any(setting.name == UNCLEAN_ELECTION for setting in change.settings):
+def _checked_values(change: ResourceChange) -> dict[str, str | None]:
+    """Returns the values to set by name, None to delete. Raises `Refused` for one that brokers could not honour."""
+    return {
+        each.name: None if each.value is None else check_setting(change.resource, each.name, each.value)
+        for each in change.settings
+    }
+
+
+def _set_configs(
+    resource: ResourceName, values: Mapping[str, str | None], changes: ImageChanges, *, unclean_default: bool
+) -> None:
+    for name, value in values.items():
+        changes.set_config(resource, name, value)
+    if UNCLEAN_ELECTION in values:
         changes.elect_leaderless(unclean_default=unclean_default)

@@ -7,11 +7,20 @@ replica, but neither leads nor counts as in sync.
 import re
 from collections.abc import Iterable, Sequence
 
-from kafka_compat.controller.commands import CreatePartitions, CreateTopics, MorePartitions, NewTopic, TopicReference
+from kafka_compat.config import InvalidSetting, check_dynamic_setting, check_topic_setting
+from kafka_compat.controller.commands import (
+    CreatePartitions,
+    CreateTopics,
+    MorePartitions,
+    NewTopic,
+    ResourceKind,
+    ResourceName,
+    TopicReference,
+)
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.controller.placement import place
 from kafka_compat.controller.refusal import Refused
-from kafka_compat.model import NO_UUID, PartitionState
+from kafka_compat.model import INTERNAL_TOPICS, NO_UUID, PartitionState
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 NAME_LENGTH_MAX = 249
@@ -47,7 +56,7 @@ def new_topic(image: ClusterImage, command: CreateTopics, place_in_command: int,
     """Returns the topic that the command's topic at this place asks for; `room` is how many partitions the command may still add.
 
     Raises `Refused`: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-    INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION for too many partitions, INVALID_REQUEST.
+    INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION for too many partitions, INVALID_CONFIG, INVALID_REQUEST.
     """
     topic = command.topics[place_in_command]
     check_name(image, topic.name)
@@ -59,7 +68,23 @@ def new_topic(image: ClusterImage, command: CreateTopics, place_in_command: int,
     else:
         replicas = _placed(image, topic, _seed(command.seed, place_in_command), room)
     states = _first_states(image, topic.topic_id, replicas, 0, manual=bool(topic.assignment))
-    return TopicImage(topic.name, topic.topic_id, states, dict(topic.configs))
+    configs = {
+        name: check_setting(ResourceName(ResourceKind.TOPIC, topic.name), name, value) for name, value in topic.configs
+    }
+    return TopicImage(topic.name, topic.topic_id, states, configs)
+
+
+def check_setting(resource: ResourceName, name: str, value: str) -> str:
+    """Returns the value as it is kept. Raises `Refused` with INVALID_CONFIG for one that brokers could not honour.
+
+    Brokers check settings before they propose them; this check protects every member from a proposer that does not.
+    """
+    try:
+        if resource.kind is ResourceKind.TOPIC:
+            return check_topic_setting(name, value, internal=resource.name in INTERNAL_TOPICS)
+        return check_dynamic_setting(name, value)
+    except InvalidSetting as invalid:
+        raise Refused(KafkaErrorCode.INVALID_CONFIG, invalid.detail) from None
 
 
 def more_partitions(

@@ -6,7 +6,7 @@ A broker describes itself, as its own command line counts; another broker's sett
 from collections.abc import Iterable, Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
-from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.config import ConfigRow, InvalidSetting, check_dynamic_setting, check_topic_setting
 from kafka_compat.controller.commands import (
@@ -18,6 +18,7 @@ from kafka_compat.controller.commands import (
     ResourceKind,
     ResourceName,
 )
+from kafka_compat.model import INTERNAL_TOPICS
 from kafka_compat.protocol.apis.describe_configs import (
     DESCRIBE_CONFIGS,
     DescribeConfigsRequest,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
-from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
-from kafka_compat.model import NO_LEADER, TopicPartition
+from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, TopicPartition
 from kafka_compat.partition.effects import AnswerEpochEnd, AnswerLatestOffset, AnswerLogStart
 from kafka_compat.partition.events import EpochEndAsked, LatestOffsetAsked, LogStartDue
 from kafka_compat.protocol.apis.delete_records import (

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
-from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.context import Context
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.controller.image import TopicImage
-from kafka_compat.model import NO_LEADER, NO_UUID, PartitionState
+from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, NO_UUID, PartitionState
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_compat.protocol.apis.describe_cluster import (

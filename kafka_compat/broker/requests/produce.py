@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
-from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.controller.image import TopicImage
-from kafka_compat.model import NO_UUID
+from kafka_compat.model import INTERNAL_TOPICS, NO_UUID
 from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.partition.events import Produce
 from kafka_compat.partition.model import BatchInfo

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
-from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.config import ConfigRow, InvalidSetting, check_topic_setting
 from kafka_compat.controller.commands import (
@@ -27,7 +27,7 @@ from kafka_compat.controller.commands import (
     TopicsCreated,
     TopicsDeleted,
 )
-from kafka_compat.model import NO_UUID, TopicPartition
+from kafka_compat.model import INTERNAL_TOPICS, NO_UUID, TopicPartition
 from kafka_compat.protocol.apis.create_partitions import (
     CREATE_PARTITIONS,
     CreatePartitionsRequest,

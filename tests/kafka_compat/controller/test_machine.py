@@ -267,10 +267,126 @@ def test_a_command_that_has_no_effect_reports_no_change_but_moves_the_index() ->
 def test_changes_that_are_never_fetched_come_down_to_one_that_stands_for_everything() -> None:
     world = three_brokers()
     for number in range(DELTAS_MAX + 3):
-        world.configure(c.ResourceKind.BROKER, "", "a", str(number))
+        world.configure(c.ResourceKind.BROKER, "", "message.max.bytes", str(number + 1))
     deltas = world.machine.drain_changes()
     assert [delta.everything for delta in deltas] == [True, False, False]
     assert deltas[-1].index == world.index
+
+
+BAD_SETTINGS = [
+    ("segment.bytes", "garbage"),
+    ("min.insync.replicas", "-1"),
+    ("min.insync.replicas", "9" * 5000),
+    ("retention.ms", ""),
+    ("cleanup.policy", "compact"),
+    ("no.such.setting", "1"),
+    ("unclean.leader.election.enable", "perhaps"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
+def test_a_setting_that_no_broker_could_honour_is_refused_as_it_is_applied(name: str, value: str) -> None:
+    world = three_brokers()
+    before = world.machine.snapshot()
+    for kind, resource in ((c.ResourceKind.TOPIC, "t"), (c.ResourceKind.BROKER, ""), (c.ResourceKind.BROKER, "1")):
+        assert world.configure(kind, resource, name, value) is KafkaErrorCode.INVALID_CONFIG
+    topic = c.NewTopic("new", uuid(77), 1, 1, configs=((name, value),))
+    (created,) = world.do(c.CreateTopics((topic,)), c.TopicsCreated).topics
+    assert created.error is KafkaErrorCode.INVALID_CONFIG
+    world.machine.image.index -= 4  # the snapshot names the index of the last command
+    assert world.machine.snapshot() == before
+
+
+IDS = st.sampled_from([uuid(0), uuid(1), uuid(2), uuid(100), bytes(16)])
+BROKER_IDS = st.sampled_from([0, 1, 2, 3, 9, 2**31 - 1])
+EPOCHS = st.sampled_from([-1, 0, 1, 2, 3, 4, 2**62])
+COUNTS = st.sampled_from([-(2**31), -1, 0, 1, 2, 3, 10_001, 2**31 - 1])
+NAMES = st.sampled_from(["t", "u", "", ".", "t.u", "t_u", "x" * 300, "__consumer_offsets", "é"])
+REPLICAS = st.lists(BROKER_IDS, max_size=4).map(tuple)
+SETTINGS = st.tuples(
+    st.sampled_from([name for name, _ in BAD_SETTINGS]), st.sampled_from([value for _, value in BAD_SETTINGS])
+)
+FLAGS = st.booleans()
+RESOURCES = st.builds(
+    c.ResourceName, st.sampled_from(list(c.ResourceKind)), st.sampled_from(["", "t", "u", "1", "9", "01", "-1"])
+)
+CHANGES = st.builds(
+    c.IsrChange,
+    IDS,
+    COUNTS,
+    COUNTS,
+    COUNTS,
+    st.lists(st.builds(c.ProposedMember, BROKER_IDS, EPOCHS), max_size=4).map(tuple),
+    FLAGS,
+)
+NEW_TOPICS = st.builds(
+    c.NewTopic,
+    NAMES,
+    IDS,
+    COUNTS,
+    COUNTS,
+    st.lists(st.tuples(COUNTS, REPLICAS), max_size=3).map(tuple),
+    st.lists(SETTINGS, max_size=2).map(tuple),
+)
+ABSURD = st.one_of(
+    st.builds(c.RegisterBroker, BROKER_IDS, IDS, NAMES, st.integers(0, 65_535), st.none() | NAMES, FLAGS),
+    st.builds(c.UnfenceBroker, BROKER_IDS, EPOCHS, FLAGS),
+    st.builds(c.FenceBroker, BROKER_IDS, EPOCHS, FLAGS),
+    st.builds(c.BeginShutdown, BROKER_IDS, EPOCHS, FLAGS),
+    st.builds(c.AllocateProducerIds, BROKER_IDS, EPOCHS),
+    st.builds(c.AlterPartition, BROKER_IDS, EPOCHS, st.lists(CHANGES, max_size=3).map(tuple)),
+    st.builds(
+        c.ElectLeaders,
+        st.sampled_from(list(c.ElectionType)),
+        st.none() | st.lists(st.builds(TopicPartition, NAMES, COUNTS), max_size=3).map(tuple),
+    ),
+    st.builds(c.CreateTopics, st.lists(NEW_TOPICS, max_size=3).map(tuple), st.integers(0, 9), FLAGS),
+    st.builds(
+        c.DeleteTopics,
+        st.lists(st.builds(c.TopicReference, st.none() | NAMES, st.none() | IDS), max_size=3).map(tuple),
+    ),
+    st.builds(
+        c.CreatePartitions,
+        st.lists(
+            st.builds(c.MorePartitions, NAMES, COUNTS, st.none() | st.lists(REPLICAS, max_size=3).map(tuple)),
+            max_size=3,
+        ).map(tuple),
+        st.integers(0, 9),
+        FLAGS,
+    ),
+    st.builds(
+        c.AlterConfigs,
+        st.lists(
+            st.builds(
+                c.ResourceChange,
+                RESOURCES,
+                st.lists(
+                    st.builds(c.ConfigSetting, SETTINGS.map(lambda each: each[0]), st.none() | SETTINGS.map(str)),
+                    max_size=2,
+                ).map(tuple),
+            ),
+            max_size=3,
+        ).map(tuple),
+        FLAGS,
+        FLAGS,
+    ),
+)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(st.lists(ABSURD, max_size=12))
+def test_applying_is_total_whatever_was_proposed(commands: list[c.Command]) -> None:
+    # A command that raised would end every member as it applies it, and again at each start.
+    world, other = three_brokers((1, 2), (2, 3)), three_brokers((1, 2), (2, 3))
+    for index, command in enumerate(commands, start=100):
+        encoded = c.encode_command(command)
+        try:
+            world.machine.check(encoded, read_only=False)
+        except InvalidRequest:
+            continue  # never proposed
+        assert world.machine.apply(index, encoded) == other.machine.apply(index, encoded)
+    assert world.machine.snapshot() == other.machine.snapshot()
+    other.machine.restore(world.machine.snapshot())
 
 
 def test_a_change_of_one_partition_reports_that_partition_alone() -> None:

@@ -154,7 +154,7 @@ def test_validation_alone_changes_nothing() -> None:
     topics = (NewTopic("a", uuid(7), 2, 2), NewTopic("t", uuid(8), 1, 1))
     assert create(world, *topics, validate_only=True) == ["NONE", "TOPIC_ALREADY_EXISTS"]
     assert grow(world, MorePartitions("t", 2), validate_only=True) == ["NONE"]
-    change = ResourceChange(ResourceName(ResourceKind.TOPIC, "t"), (ConfigSetting("a", "b"),))
+    change = ResourceChange(ResourceName(ResourceKind.TOPIC, "t"), (ConfigSetting("retention.ms", "5"),))
     assert world.do(AlterConfigs((change,), True), ConfigsAltered).resources[0].error is NONE
     assert world.machine.drain_changes() == []
     assert (sorted(world.machine.image.topics), len(world.machine.image.topics["t"].partitions)) == (["t"], 1)
@@ -249,6 +249,7 @@ def test_one_refused_topic_does_not_keep_another_from_growing() -> None:
 # -------------------------------------------------------------------- configs
 
 TOPIC, BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
+UNCLEAN = "unclean.leader.election.enable"
 
 
 def test_configs_are_set_and_deleted_one_by_one_for_topics_brokers_and_all_brokers() -> None:
@@ -256,14 +257,17 @@ def test_configs_are_set_and_deleted_one_by_one_for_topics_brokers_and_all_broke
     image = world.machine.image
     for kind, name in ((TOPIC, "t"), (BROKER, "2"), (BROKER, "")):
         resource = ResourceName(kind, name)
-        assert world.configure(kind, name, "a", "1") is NONE
-        assert world.configure(kind, name, "b", "") is NONE
-        assert world.configure(kind, name, "a", None) is NONE
+        assert world.configure(kind, name, "min.insync.replicas", "1") is NONE
+        assert world.configure(kind, name, UNCLEAN, "false") is NONE
+        assert world.configure(kind, name, "min.insync.replicas", None) is NONE
         assert world.configure(kind, name, "unset", None) is NONE
-        assert dict(image.configs_of(resource)) == {**({"retention.ms": "7"} if kind is TOPIC else {}), "b": ""}
+        assert dict(image.configs_of(resource)) == {
+            **({"retention.ms": "7"} if kind is TOPIC else {}),
+            UNCLEAN: "false",
+        }
         assert [delta.configs for delta in world.machine.drain_changes()] == [(resource,)] * 3
-    assert (image.broker_configs, image.cluster_configs) == ({2: {"b": ""}}, {"b": ""})
-    world.configure(BROKER, "2", "b", None)
+    assert (image.broker_configs, image.cluster_configs) == ({2: {UNCLEAN: "false"}}, {UNCLEAN: "false"})
+    world.configure(BROKER, "2", UNCLEAN, None)
     assert image.broker_configs == {}
 
 
@@ -282,6 +286,6 @@ def test_configs_are_set_and_deleted_one_by_one_for_topics_brokers_and_all_broke
 )
 def test_configs_of_what_does_not_exist_are_refused_with(kind: ResourceKind, name: str, error: str) -> None:
     world = three_brokers()
-    assert world.configure(kind, name, "a", "1").name == error
+    assert world.configure(kind, name, "min.insync.replicas", "1").name == error
     assert world.machine.drain_changes() == []
     assert world.machine.image.configs_of(ResourceName(kind, name)) == {}
