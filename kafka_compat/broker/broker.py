@@ -142,9 +142,11 @@ class Broker:
         self._peer_clients = {
             (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", rng)
             for broker, address in plan.peers.items()
-            for purpose in ("fetch", "controller")
+            for purpose in ("fetch", "controller", "heartbeat")
         }
-        self._link = ControllerLink(plan.cluster_id, plan.broker_id, self._peers_for("controller"), clock)
+        self._link = ControllerLink(
+            plan.cluster_id, plan.broker_id, self._peers_for("controller"), self._peers_for("heartbeat"), clock
+        )
         self._link.applied = lambda: self._image.index
         context = self._context = Context(
             cluster_id=plan.cluster_id,
@@ -356,7 +358,7 @@ class Broker:
         self._listener.forget(connection)
         self._gate.forget(connection)
         self._fetches.connection_closed(connection)
-        self._cluster_requests.connection_closed(connection)
+        self._node.connection_closed(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
             self._tell("connection_closed", peer=connection.name, reason=reason)
 
@@ -553,7 +555,7 @@ class Broker:
         interval_s = self._context.settings.seconds("broker.heartbeat.interval.ms")
         while not self._may_end.is_set():
             self._controller_changed = trio.Event()
-            answer = await self._heartbeat(timeout_s=interval_s)
+            answer = await self._heartbeat(wait_s=interval_s)
             pause_s = interval_s
             if answer is None or answer.error_code or answer.is_fenced:
                 pause_s = min(FENCED_HEARTBEAT_S, interval_s)
@@ -599,8 +601,11 @@ class Broker:
                 self._tell("registration_refused", reason=result.message)
             await trio.sleep(REGISTRATION_RETRY_S)
 
-    async def _heartbeat(self, *, timeout_s: float) -> BrokerHeartbeatResponse | None:
-        """Tell all brokers that this one is alive. Returns the answer of the controller; None if there is none in time."""
+    async def _heartbeat(self, *, wait_s: float) -> BrokerHeartbeatResponse | None:
+        """Report to all brokers that this one is alive. Returns the controller's answer; None if none comes within `wait_s`.
+
+        The connection stays while an answer is late: its end would fence this broker, and a controller that stalls answers later.
+        """
         applied = self._image.index if self._hosting else -1
         answers: list[BrokerHeartbeatResponse] = []
         answered = trio.Event()
@@ -610,7 +615,11 @@ class Broker:
             answered.set()
 
         self._link.heartbeat(
-            self._context.broker_epoch, applied, done, wants_shutdown=self._wants_shutdown, timeout_s=timeout_s
+            self._context.broker_epoch,
+            applied,
+            done,
+            wants_shutdown=self._wants_shutdown,
+            timeout_s=self._context.settings.seconds("broker.session.timeout.ms"),
         )
         if self._node.leads:
             own = BrokerHeartbeatRequest(
@@ -622,7 +631,7 @@ class Broker:
             )
             self._node.heartbeat(None, own, done)
         self._reactor.request_round()
-        with trio.move_on_after(timeout_s):
+        with trio.move_on_after(wait_s):
             await answered.wait()
         return answers[0] if answers else None
 

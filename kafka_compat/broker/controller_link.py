@@ -75,6 +75,7 @@ class ControllerLink:
         cluster_id: str,
         broker_id: int,
         peers: Mapping[int, PeerClient],
+        heartbeat_peers: Mapping[int, PeerClient],
         clock: Callable[[], float],
     ) -> None:
         self.leader: int | None = None
@@ -86,6 +87,8 @@ class ControllerLink:
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._peers = peers
+        self._heartbeat_peers = heartbeat_peers
+        """On connections of their own: a late answer to a command closes its connection, which must not look like the end of this process."""
         self._clock = clock
         self._waiting: list[_Waiting] = []
         self._unapplied: list[_Unapplied] = []
@@ -204,7 +207,8 @@ class ControllerLink:
     ) -> None:
         """Send a heartbeat to every other broker; `done` is called with the controller's answer, if one comes.
 
-        The others note it, so that they know who is alive should one of them become the controller.
+        The others note it, so that they know who is alive should one of them become the controller. A connection whose answers are
+        later than `timeout_s` is given up; make that the session's length, after which it no longer matters.
         """
         request = BrokerHeartbeatRequest(
             cluster_id=self._cluster_id,
@@ -218,7 +222,7 @@ class ControllerLink:
             if isinstance(response, BrokerHeartbeatResponse) and response.error_code != KafkaErrorCode.NOT_CONTROLLER:
                 done(response)
 
-        for peer in self._peers.values():
+        for peer in self._heartbeat_peers.values():
             peer.call(BROKER_HEARTBEAT, 0, request, answered, timeout_s=timeout_s)
 
 

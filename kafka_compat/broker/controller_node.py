@@ -82,9 +82,12 @@ class ControllerNode:
         )
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """A connection has ended; ignored unless heartbeats came by it."""
+        """A connection has ended. If heartbeats came by it and the broker closed it, that broker's process has ended.
+
+        A connection that this process closed, or that broke on its way, is no sign of that: its broker has the rest of its session.
+        """
         number = self._connections.pop(connection, None)
-        if number is not None:
+        if number is not None and connection.ended_by_peer:
             self._step(HeartbeatConnectionClosed(number))
 
     def _number(self, connection: SocketConnection[Any]) -> int:

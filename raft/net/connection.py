@@ -13,7 +13,9 @@ Isolation: a broken socket, and any error of decoder or session, closes this con
 broken invariant) is raised out of the round. A half-closed connection counts as closed.
 """
 
+import errno
 import logging
+import os
 import socket
 import traceback
 from collections import deque
@@ -35,6 +37,8 @@ PIECES_MAX = 16
 """What is too large to be joined leaves in sends of so many pieces."""
 
 CLOSED_BY_OTHER_SIDE = "closed by the other side"
+_ENDED_BY_PEER = frozenset({0, errno.ECONNRESET, errno.EPIPE})
+"""Errors of a socket that the other side's kernel sends for a process that has ended; 0 is a plain end."""
 
 
 class Session(Protocol[FrameT]):
@@ -85,6 +89,7 @@ class SocketConnection(Generic[FrameT]):
         "_was_full",
         "_written",
         "decoder",
+        "ended_by_peer",
         "frames_in",
         "is_closed",
         "lossy",
@@ -122,6 +127,8 @@ class SocketConnection(Generic[FrameT]):
         self.outbound_bytes = 0
         self.frames_in = 0
         self.is_closed = False
+        self.ended_by_peer = False
+        """Whether the other side has closed or reset it, as the kernel does for a process that has ended. A time-out is no such sign."""
         self._outbound: deque[Buffer] = deque()
         self._transform = transform
         self._written: deque[Buffer] = self._outbound if transform is None else deque()
@@ -203,7 +210,7 @@ class SocketConnection(Generic[FrameT]):
             except BlockingIOError:
                 break
             except OSError as error:
-                self.close(_broken(error))
+                self._break(error)
                 return
             self.outbound_bytes -= sent
             while outbound and sent >= len(outbound[0]):
@@ -258,7 +265,8 @@ class SocketConnection(Generic[FrameT]):
         if events & READABLE and self._reading:
             self._receive()
         elif events & BROKEN:
-            self.close(CLOSED_BY_OTHER_SIDE)
+            number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            self._break(OSError(number, os.strerror(number)))
 
     def _receive(self) -> None:
         decoder = self.decoder
@@ -270,9 +278,10 @@ class SocketConnection(Generic[FrameT]):
         except BlockingIOError:
             return
         except OSError as error:
-            self.close(_broken(error))
+            self._break(error)
             return
         if count == 0:
+            self.ended_by_peer = True
             self.close(CLOSED_BY_OTHER_SIDE)
             return
         try:
@@ -319,6 +328,11 @@ class SocketConnection(Generic[FrameT]):
         self.flush()
         self.close(str(error))
 
+    def _break(self, error: OSError) -> None:
+        """Close because the socket is broken: by the other side, or since the path to it gives no answer."""
+        self.ended_by_peer = error.errno in _ENDED_BY_PEER
+        self.close(f"broken: {error.strerror or error}" if error.errno else CLOSED_BY_OTHER_SIDE)
+
     def close(self, reason: str) -> None:
         """Close now; unsent bytes are dropped. A second call does nothing."""
         if self.is_closed:
@@ -340,7 +354,3 @@ class SocketConnection(Generic[FrameT]):
         if events != self._events and not self.is_closed:
             self._events = events
             self.reactor.modify(self, events)
-
-
-def _broken(error: OSError) -> str:
-    return f"broken: {error.strerror or error}"

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
@@ -22,7 +21,6 @@ from kafka_compat.protocol.apis.init_producer_id import (
     InitProducerIdResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from raft.net.connection import SocketConnection
 
 PRODUCERS_WAITING_MAX = 10_000
 NO_PRODUCER = -1
@@ -46,10 +44,6 @@ class ClusterRequests:
             BROKER_HEARTBEAT.key: self.heartbeat,
             INIT_PRODUCER_ID.key: self.init_producer_id,
         }
-
-    def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """A connection has ended; perhaps that of a broker's heartbeats."""
-        self._node.connection_closed(connection)
 
     def command(self, call: ClientCall) -> None:
         """Commit a command of another broker, if this one is the controller."""

@@ -36,7 +36,8 @@ class World:
     def __init__(self) -> None:
         self.now = 10.0
         self.peers = {2: Peer(), 3: Peer()}
-        self.link = ControllerLink("c", 1, self.peers, lambda: self.now)  # type: ignore[arg-type]
+        self.heartbeat_peers = {2: Peer(), 3: Peer()}
+        self.link = ControllerLink("c", 1, self.peers, self.heartbeat_peers, lambda: self.now)  # type: ignore[arg-type]
         self.outcomes: list[Any] = []
 
     def send(self) -> None:
@@ -116,15 +117,16 @@ def test_a_process_without_a_group_is_not_the_controller(world: World) -> None:
     assert [each.error_code for each in answers] == [KafkaErrorCode.NOT_CONTROLLER]
 
 
-def test_heartbeats_go_to_everybody_and_only_a_controller_answers(world: World) -> None:
+def test_heartbeats_go_to_everybody_on_connections_without_commands_and_only_a_controller_answers(world: World) -> None:
     answers: list[BrokerHeartbeatResponse] = []
     world.link.heartbeat(1, 5, answers.append, wants_shutdown=False, timeout_s=1.0)
-    for peer in world.peers.values():
+    assert [peer.calls for peer in world.peers.values()] == [[], []]
+    for peer in world.heartbeat_peers.values():
         assert [api for api, _ in peer.calls] == [BROKER_HEARTBEAT]
-    world.peers[2].calls[0][1](BrokerHeartbeatResponse(error_code=KafkaErrorCode.NOT_CONTROLLER))
-    world.peers[2].calls[0][1](PeerFailed("gone", was_sent=True))
+    world.heartbeat_peers[2].calls[0][1](BrokerHeartbeatResponse(error_code=KafkaErrorCode.NOT_CONTROLLER))
+    world.heartbeat_peers[2].calls[0][1](PeerFailed("gone", was_sent=True))
     assert not answers
-    world.peers[3].calls[0][1](BrokerHeartbeatResponse(error_code=0))
+    world.heartbeat_peers[3].calls[0][1](BrokerHeartbeatResponse(error_code=0))
     assert len(answers) == 1
 
 

@@ -100,7 +100,7 @@ class World:
         self.now = 100.0
         self.disk, self.store = disk, store
         self.image = ClusterImage()
-        self.link = ControllerLink("c", OWN, {}, lambda: self.now)
+        self.link = ControllerLink("c", OWN, {}, {}, lambda: self.now)
         self.context = Context(
             cluster_id="c",
             broker_id=OWN,
