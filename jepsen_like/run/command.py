@@ -13,7 +13,7 @@ import platform
 import random
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from operator import attrgetter
@@ -306,9 +306,14 @@ def default_duration_s(kinds: int, *, quick: bool) -> float:
 
 
 def settings_for(system: System, kinds: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
-    """The settings that the kinds of faults need in this system, as far as they were not given."""
-    names = {setting.partition("=")[0] for setting in given}
+    """Returns the settings that the kinds of faults need in this system, as far as they were not given."""
     wanted = dict.fromkeys(setting for kind in kinds for setting in system.fault_settings.get(kind, ()))
+    return unless_given(wanted, given)
+
+
+def unless_given(wanted: Iterable[str], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns those of the wanted settings `name=value` whose name is not among the given ones."""
+    names = {setting.partition("=")[0].strip() for setting in given}
     return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
 
 

@@ -23,7 +23,7 @@ from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import named
-from jepsen_like.run.command import NODES, NODES_MAX, chosen, one_of, parse_nemesis, parse_system
+from jepsen_like.run.command import NODES, NODES_MAX, chosen, one_of, parse_nemesis, parse_system, unless_given
 from jepsen_like.run.exercise import first_cause
 from jepsen_like.run.fault_desk import SOCKET, FaultDesk, asked, desk_open
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
@@ -94,7 +94,8 @@ def up(
     here = Here(nodes, Network(network))
     needs = frozenset[Need]().union(*(kind.needs for kind in named(chosen(kinds, here, system.refused))))
     try:
-        mode = system.configure(settings, one_of("--replication", replication, system.replications)).on(nodes)
+        words = (*unless_given(system.standing_settings, settings), *settings)
+        mode = system.configure(words, one_of("--replication", replication, system.replications)).on(nodes)
     except WrongMode as error:
         raise click.UsageError(str(error)) from error
     cluster_id = claimed(data, system, nodes)

@@ -248,6 +248,8 @@ class System(abc.ABC):
     """By kind of fault: when the system serves again, or still does, in words."""
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """By kind of fault: settings `name=value` without which it would find little to break; the user's own come first."""
+    standing_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings `name=value` of a cluster that `up` keeps: a run's times are short, so that much happens between two faults."""
     files: ClassVar[LogFiles]
     """Which of its files can be damaged, and how it ends when it meets damage."""
     refused: ClassVar[Mapping[str, str]] = {}

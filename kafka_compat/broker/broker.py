@@ -144,9 +144,8 @@ class Broker:
             for broker, address in plan.peers.items()
             for purpose in ("fetch", "controller", "heartbeat")
         }
-        self._link = ControllerLink(
-            plan.cluster_id, plan.broker_id, self._peers_for("controller"), self._peers_for("heartbeat"), clock
-        )
+        peers, heartbeat_peers = self._peers_for("controller"), self._peers_for("heartbeat")
+        self._link = ControllerLink(plan.cluster_id, plan.broker_id, peers, heartbeat_peers, clock)
         self._link.applied = lambda: self._image.index
         context = self._context = Context(
             cluster_id=plan.cluster_id,
@@ -174,8 +173,7 @@ class Broker:
         self._handlers = self._all_handlers()
         self._gate = Gate()
         self._flush_round: tuple[FlushRound, list[tuple[Hosted, int, int]]] | None = None
-        self._failed = False
-        self._hosting = False
+        self._failed = self._hosting = False
         self._leadership: LeaderChanged | None = None
         self._elected_at: int | None = None
         self._group: RaftGroup | None = None

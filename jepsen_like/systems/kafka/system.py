@@ -33,6 +33,7 @@ from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
+from kafka_compat.config_keys import BROKER_KEYS
 
 
 class KafkaAdapter(System):
@@ -46,6 +47,10 @@ class KafkaAdapter(System):
         GROUPS_WORKLOAD: Model.QUEUE,
     }
     serves: ClassVar[Mapping[str, str]] = SERVES
+    standing_settings: ClassVar[tuple[str, ...]] = tuple(
+        f"{name}={BROKER_KEYS[name].default}"
+        for name in ("broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms")
+    )
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "shrink-isr": ("default.replication.factor=2",),
     }

@@ -22,8 +22,9 @@ from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run.command import checked, chosen, colour, concluded, summary, validated
+from jepsen_like.run.command import checked, chosen, colour, concluded, summary, unless_given, validated
 from jepsen_like.run.exercise import RunPlan
+from jepsen_like.systems.registry import system_named
 from tests.jepsen_like.run.test_results import QUIET
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
@@ -428,3 +429,10 @@ def test_registers_outlive_the_commands_that_made_them(tmp_path: Path) -> None:
     ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == ExitStatus.VALID, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1])["retention"]["trims"] > 0
+
+
+def test_a_standing_cluster_of_kafka_has_its_documented_times_unless_others_are_given() -> None:
+    standing = system_named("kafka").standing_settings
+    assert "broker.session.timeout.ms=9000" in standing
+    given = ("broker.session.timeout.ms = 2000",)
+    assert set(standing) - set(unless_given(standing, given)) == {"broker.session.timeout.ms=9000"}

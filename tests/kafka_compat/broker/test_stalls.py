@@ -1,4 +1,4 @@
-"""Brokers whose processes stall for a while: nobody is fenced before the session that is configured.
+"""Brokers whose processes stall for a while: no broker is fenced before the session that is configured.
 
 `python -m tests.kafka_compat.broker.test_stalls` stalls each process for 0.1 to 2 s, again and again, and prints what was proposed.
 """
