@@ -21,7 +21,6 @@ from kafka_compat.config_keys import (
     TOPIC_KEYS,
     ConfigKey,
     ConfigKind,
-    Synonym,
 )
 
 VALUE_CHARACTERS_MAX: Final = 1024
@@ -90,6 +89,8 @@ class TopicSettings:
     unclean_leader_election: bool
     compacted: bool
     delete_retention_ms: int
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
 
 
 # Reading
@@ -161,12 +162,24 @@ def _checked(key: ConfigKey, value: str) -> str:
                 raise InvalidSetting(key.name, f"{key.name}={value} is neither true nor false.")
         case ConfigKind.INT | ConfigKind.LONG:
             value = str(_number(key, value))
+        case ConfigKind.DOUBLE:
+            value = str(_fraction(key, value))
         case ConfigKind.STRING | ConfigKind.LIST:
-            if key.choices and value not in key.choices:
-                raise InvalidSetting(
-                    key.name, f"{key.name}={value} is not implemented: it can be {' or '.join(key.choices)}."
-                )
+            pass
+    if key.choices and value not in key.choices:
+        choices = " or ".join(each or "empty" for each in key.choices)
+        raise InvalidSetting(key.name, f"{key.name}={value} is not implemented: it can be {choices}.{key.hint}")
     return value
+
+
+def _fraction(key: ConfigKey, value: str) -> float:
+    try:
+        fraction = float(value)
+    except ValueError:
+        raise InvalidSetting(key.name, f"{key.name}={value} is no number.") from None
+    if not 0 <= fraction <= 1:
+        raise InvalidSetting(key.name, f"{key.name}={value} is out of range: it can be 0 to 1.")
+    return fraction
 
 
 def _number(key: ConfigKey, value: str) -> int:
@@ -232,7 +245,7 @@ class Settings:
         """Returns what holds for a topic with these settings of its own."""
 
         def text(name: str) -> str:
-            value = self._synonyms(TOPIC_KEYS[name], overrides)[0].value
+            value = _value_of(self._synonyms(TOPIC_KEYS[name], overrides)[0], TOPIC_KEYS[name])
             assert value is not None, f"{name} has no value"
             return value
 
@@ -250,6 +263,8 @@ class Settings:
             unclean_leader_election=text("unclean.leader.election.enable") == "true",
             compacted=text("cleanup.policy") == _COMPACT,
             delete_retention_ms=int(text("delete.retention.ms")),
+            timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
+            timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
         )
 
     # DescribeConfigs
@@ -265,31 +280,34 @@ class Settings:
     def _row(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> ConfigRow:
         synonyms = self._synonyms(key, overrides)
         first = synonyms[0]
-        return ConfigRow(key.name, first.value, first.source, not key.dynamic, key.kind, key.doc, tuple(synonyms))
+        value = _value_of(first, key)
+        return ConfigRow(key.name, value, first.source, not key.dynamic, key.kind, key.doc, tuple(synonyms))
 
     def _synonyms(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> list[ConfigSynonym]:
+        """The places that name a value, each under its own name and in its own unit; the last is a default, which may be None."""
         found: list[ConfigSynonym] = []
         if overrides is not None and key.name in overrides:
             found.append(ConfigSynonym(key.name, overrides[key.name], ConfigSource.TOPIC))
-        names = key.synonyms or (Synonym(key.name),)
+        names = [each.name for each in key.synonyms] or [key.name]
         sources = (
             (ConfigSource.BROKER, self.broker),
             (ConfigSource.CLUSTER, self.cluster),
             (ConfigSource.STATIC, self.static),
         )
         for source, values in sources:
-            found += [
-                ConfigSynonym(each.name, _scaled(values[each.name], each.factor), source)
-                for each in names
-                if each.name in values
-            ]
-        found.append(ConfigSynonym(names[-1].name, key.default, ConfigSource.DEFAULT))
+            found += [ConfigSynonym(each, values[each], source) for each in names if each in values]
+        default = BROKER_KEYS[names[-1]].default if key.synonyms else key.default
+        found.append(ConfigSynonym(names[-1], default, ConfigSource.DEFAULT))
         return found
 
 
-def _scaled(value: str, factor: int) -> str:
-    """A value in the unit of the topic's setting; a negative one is no bound in any unit."""
-    return value if factor == 1 or value.startswith("-") else str(int(value) * factor)
+def _value_of(synonym: ConfigSynonym, key: ConfigKey) -> str | None:
+    """A synonym's value in the unit of `key`; a negative one is no bound in any unit."""
+    factor = next((each.factor for each in key.synonyms if each.name == synonym.name), 1)
+    value = synonym.value
+    if value is None or factor == 1 or value.startswith("-"):
+        return value
+    return str(int(value) * factor)
 
 
 def _wanted(keys: Mapping[str, ConfigKey], names: Iterable[str] | None) -> list[str]:

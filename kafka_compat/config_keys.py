@@ -24,6 +24,7 @@ class ConfigKind(enum.IntEnum):
     STRING = 2
     INT = 3
     LONG = 5
+    DOUBLE = 6
     LIST = 7
 
 
@@ -37,9 +38,9 @@ class Synonym:
 
 @frozen
 class ConfigKey:
-    """One setting. A number lies between `least` and `most`; a text is one of `choices`, unless they are empty.
+    """One setting. A number lies between `least` and `most`; a value is one of `choices`, unless they are empty.
 
-    `default` is written as a user would write it; None = there is none.
+    `default` is written as a user would write it; None = there is none. `hint` is the sentence that follows a refusal of other choices.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ConfigKey:
     choices: tuple[str, ...] = ()
     dynamic: bool = False
     synonyms: tuple[Synonym, ...] = ()
+    hint: str = ""
 
 
 def _int(
@@ -80,6 +82,11 @@ def _choice(
     return ConfigKey(name, kind, choices[0], doc, choices=tuple(choices), dynamic=dynamic)
 
 
+def _fixed(name: str, kind: ConfigKind, default: str, doc: str, hint: str = "") -> ConfigKey:
+    """A setting of Kafka's that is served at its default alone, so that tools which name it are."""
+    return ConfigKey(name, kind, default, doc, choices=(default,), dynamic=True, hint=hint)
+
+
 def _table(*keys: ConfigKey) -> Mapping[str, ConfigKey]:
     table = {each.name: each for each in keys}
     assert len(table) == len(keys), "a setting is in the table twice"
@@ -93,6 +100,8 @@ def _names(text: str) -> list[str]:
 FLUSH: Final = "flush"
 PAGE_CACHE: Final = "page-cache"
 BEFORE_ACK: Final = "before-ack"
+
+_FLUSH_HINT: Final = " To wait for the disk, start the brokers with flush=before-ack."
 
 BROKER_KEYS: Final = _table(
     _choice(
@@ -130,6 +139,18 @@ BROKER_KEYS: Final = _table(
     _choice(
         "log.message.timestamp.type", ("CreateTime",), "Records keep the time that the producer gave.", dynamic=True
     ),
+    _long(
+        "log.message.timestamp.before.max.ms",
+        LONG_MAX,
+        "How much older than the leader's clock a record may be; an older one is refused.",
+        dynamic=True,
+    ),
+    _long(
+        "log.message.timestamp.after.max.ms",
+        HOUR_MS,
+        "How far ahead of the leader's clock a record may be; one farther ahead is refused.",
+        dynamic=True,
+    ),
     # Logs
     _int("log.segment.bytes", 1 << 30, "A segment of a log ends before it would be longer.", least=4096, dynamic=True),
     _long("log.roll.ms", None, "A segment ends when it is older; unset: log.roll.hours.", least=1, dynamic=True),
@@ -154,6 +175,24 @@ BROKER_KEYS: Final = _table(
     _long(
         "log.cleaner.backoff.ms", 15_000, "How often logs are looked at, whether compaction is worth it.", dynamic=True
     ),
+    _fixed(
+        "log.cleaner.min.cleanable.ratio", ConfigKind.DOUBLE, "0.5", "The share of a log that makes compaction due."
+    ),
+    _fixed("log.cleaner.min.compaction.lag.ms", ConfigKind.LONG, "0", "Compaction spares no young records."),
+    _fixed("log.cleaner.max.compaction.lag.ms", ConfigKind.LONG, str(LONG_MAX), "No age alone makes compaction due."),
+    _fixed(
+        "log.flush.interval.messages",
+        ConfigKind.LONG,
+        str(LONG_MAX),
+        "No count of records forces a flush.",
+        _FLUSH_HINT,
+    ),
+    _fixed("log.flush.scheduler.interval.ms", ConfigKind.LONG, str(LONG_MAX), "No time forces a flush.", _FLUSH_HINT),
+    _fixed("log.index.interval.bytes", ConfigKind.INT, "4096", "Without effect: each batch is indexed."),
+    _fixed("log.index.size.max.bytes", ConfigKind.INT, "10485760", "Without effect: indexes grow with their segments."),
+    _fixed("log.preallocate", ConfigKind.BOOLEAN, "false", "Segments grow as they are written."),
+    _fixed("log.roll.jitter.hours", ConfigKind.INT, "0", "Segments end at their age exactly."),
+    _fixed("log.segment.delete.delay.ms", ConfigKind.LONG, "60000", "Without effect: files go with the next flush."),
     # Replication
     _long(
         "replica.lag.time.max.ms",
@@ -231,6 +270,7 @@ def _like(
         key.choices,
         dynamic=True,
         synonyms=(Synonym(broker_name), *more),
+        hint=key.hint,
     )
 
 
@@ -246,9 +286,22 @@ TOPIC_KEYS: Final = _table(
     ),
     _like("compression.type", "compression.type"),
     _like("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    _like("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+    _like("flush.messages", "log.flush.interval.messages"),
+    _like("flush.ms", "log.flush.scheduler.interval.ms"),
+    _fixed("follower.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _like("index.interval.bytes", "log.index.interval.bytes"),
+    _fixed("leader.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _like("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     _like("max.message.bytes", "message.max.bytes"),
+    _like("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
+    _like("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
     _like("message.timestamp.type", "log.message.timestamp.type"),
+    _like("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+    _like("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
     _like("min.insync.replicas", "min.insync.replicas"),
+    _like("preallocate", "log.preallocate"),
+    _fixed("remote.storage.enable", ConfigKind.BOOLEAN, "false", "Logs are on the brokers' disks alone."),
     _like("retention.bytes", "log.retention.bytes"),
     _like(
         "retention.ms",
@@ -258,6 +311,8 @@ TOPIC_KEYS: Final = _table(
         doc="How long records are kept; -1 = always.",
     ),
     _like("segment.bytes", "log.segment.bytes"),
+    _like("segment.index.bytes", "log.index.size.max.bytes"),
+    _like("segment.jitter.ms", "log.roll.jitter.hours"),
     _like("segment.ms", "log.roll.ms", Synonym("log.roll.hours", HOUR_MS), doc="A segment ends when it is older."),
     _like("unclean.leader.election.enable", "unclean.leader.election.enable"),
 )
@@ -280,26 +335,26 @@ _BY_OPTION: Final = {
 _KAFKA_ONLY: Final = _names(
     "alter.config.policy.class.name authorizer.class.name background.threads broker.id.generation.enable client.quota.callback.class "
     "connections.max.reauth.ms controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms controller.listener.names "
-    "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable file.delete.delay.ms "
-    "flush.messages flush.ms follower.replication.throttled.replicas group.consumer.assignors group.coordinator.rebalance.protocols "
-    "index.interval.bytes inter.broker.listener.name inter.broker.protocol.version leader.imbalance.per.broker.percentage "
-    "leader.replication.throttled.replicas listener.security.protocol.map local.retention.bytes local.retention.ms "
+    "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable "
+    "group.consumer.assignors group.coordinator.rebalance.protocols "
+    "inter.broker.listener.name inter.broker.protocol.version leader.imbalance.per.broker.percentage "
+    "listener.security.protocol.map local.retention.bytes local.retention.ms "
     "log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second "
-    "log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads "
-    "log.flush.interval.messages log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms "
-    "log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.index.size.max.bytes log.message.downconversion.enable "
-    "log.message.format.version log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms "
-    "log.message.timestamp.difference.max.ms log.preallocate log.roll.jitter.hours log.roll.jitter.ms log.segment.delete.delay.ms "
-    "max.compaction.lag.ms max.connection.creation.rate max.connections.per.ip max.connections.per.ip.overrides "
-    "message.downconversion.enable message.format.version message.timestamp.after.max.ms message.timestamp.before.max.ms "
+    "log.cleaner.threads "
+    "log.flush.interval.ms log.flush.offset.checkpoint.interval.ms "
+    "log.flush.start.offset.checkpoint.interval.ms log.message.downconversion.enable "
+    "log.message.format.version "
+    "log.message.timestamp.difference.max.ms log.roll.jitter.ms "
+    "max.connection.creation.rate max.connections.per.ip max.connections.per.ip.overrides "
+    "message.downconversion.enable message.format.version "
     "message.timestamp.difference.max.ms metadata.log.dir metric.reporters metrics.num.samples metrics.recording.level "
-    "metrics.sample.window.ms min.cleanable.dirty.ratio min.compaction.lag.ms num.io.threads num.network.threads "
+    "metrics.sample.window.ms num.io.threads num.network.threads "
     "num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size "
-    "offsets.topic.compression.codec preallocate process.roles producer.id.expiration.check.interval.ms queued.max.request.bytes "
-    "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable remote.storage.enable "
+    "offsets.topic.compression.codec process.roles producer.id.expiration.check.interval.ms queued.max.request.bytes "
+    "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable "
     "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
-    "sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol security.inter.broker.protocol segment.index.bytes "
-    "segment.jitter.ms socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes ssl.client.auth "
+    "sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol security.inter.broker.protocol "
+    "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes ssl.client.auth "
     "ssl.keystore.location ssl.truststore.location transaction.max.timeout.ms transaction.state.log.min.isr "
     "transaction.state.log.num.partitions transaction.state.log.replication.factor transactional.id.expiration.ms zookeeper.connect"
 )
@@ -308,7 +363,6 @@ NOT_HONOURED: Final[Mapping[str, str]] = {
     **dict.fromkeys(_KAFKA_ONLY, "is a setting of Kafka that quorumlog does not implement"),
     **dict.fromkeys(_OF_CLIENTS, "is a setting of producers and consumers, not of brokers or topics"),
     **{name: f"is given by the option {option}" for name, option in _BY_OPTION.items()},
-    "log.flush.interval.messages": "is a setting of Kafka that quorumlog does not implement: see flush=before-ack",
-    "flush.messages": "is a setting of Kafka that quorumlog does not implement: see the broker setting flush=before-ack",
+    "log.flush.interval.ms": "is a setting of Kafka that quorumlog does not implement: see flush=before-ack",
 }
 """Names that are known and refused: what is said of each, after the name."""

@@ -1,17 +1,17 @@
 """Records inside a batch of format 2: written for the topics that brokers keep for themselves, and read there and for searches by time.
 
-On the data path records stay opaque. A record, all numbers but the attributes being zig-zag varints:
+On the data path records stay opaque: `record_walk` looks at their lengths alone. A record, all numbers but the attributes being zig-zag varints:
 
     length, attributes (1 byte, 0), timestamp delta, offset delta, key length (-1 = null), key, value length (-1 = null), value,
     count of headers, and for each: key length, key, value length (-1 = null), value
 """
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
 
+from kafka_compat.compression import NONE, CannotDecompress, decompressed
 from kafka_compat.protocol.batch_header import (
     COMPRESSION,
     HEADER_BYTES,
@@ -25,22 +25,10 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 from raft.net.decoder import Buffer
 
-NONE: Final = 0
-GZIP: Final = 1
 DECOMPRESSED_BYTES_MAX: Final = 64 << 20
 """What a compressed batch may grow to; more is refused before it is made."""
 _RECORD_BYTES_MIN: Final = 7
 _VARINT_BYTES_MAX: Final = 10
-
-
-@attrs.define
-class UnsupportedCompression(Exception):
-    """The records are compressed in a way that is not read here: 2 snappy, 3 lz4, 4 zstd."""
-
-    compression: int
-
-    def __str__(self) -> str:
-        return f"records with compression {self.compression} cannot be read here, only without or with gzip"
 
 
 @frozen
@@ -118,8 +106,8 @@ def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord]) -> bytes:
 def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
     """Yields the records of one whole batch, in order.
 
-    Raises `UnsupportedCompression`, and `InvalidBatch` for anything that does not follow the format, also if there is more or less of it
-    than the header counts, or it grows beyond `DECOMPRESSED_BYTES_MAX`.
+    Raises `InvalidBatch` for anything that does not follow the format, also if there is more or less of it than the header counts, or it
+    grows beyond `DECOMPRESSED_BYTES_MAX`.
     """
     header = read_batch_header(batch)
     body = _body_of(header, memoryview(batch)[HEADER_BYTES : header.size])
@@ -155,7 +143,7 @@ def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) 
         for each in read_records(batch):
             if each.timestamp_ms >= timestamp_ms and each.offset >= start_offset:
                 return each.offset, each.timestamp_ms
-    except (UnsupportedCompression, InvalidBatch):
+    except InvalidBatch:
         return first_offset, header.max_timestamp
     return None
 
@@ -164,7 +152,7 @@ def newest_time_since(batch: Buffer, start_offset: int) -> int:
     """Returns the newest time of the records from `start_offset` on; -1 if there is none. If they cannot be read, that of the batch."""
     try:
         return max((each.timestamp_ms for each in read_records(batch) if each.offset >= start_offset), default=-1)
-    except (UnsupportedCompression, InvalidBatch):
+    except InvalidBatch:
         return read_batch_header(batch).max_timestamp
 
 
@@ -175,16 +163,10 @@ def _encode_bytes(content: bytes | None) -> bytes:
 def _body_of(header: BatchHeader, body: memoryview) -> memoryview:
     if header.compression == NONE:
         return body
-    if header.compression != GZIP:
-        raise UnsupportedCompression(header.compression)
-    unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
-        content = unzip.decompress(body, DECOMPRESSED_BYTES_MAX)
-    except zlib.error as error:
-        raise _invalid(f"the records are no gzip: {error}", 0) from None
-    if not unzip.eof:
-        raise _invalid(f"the gzip is not whole, or holds more than {DECOMPRESSED_BYTES_MAX} bytes", 0)
-    return memoryview(content)
+        return memoryview(decompressed(header.compression, body, DECOMPRESSED_BYTES_MAX))
+    except CannotDecompress as error:
+        raise _invalid(str(error), 0) from None
 
 
 def _read_record(header: BatchHeader, body: memoryview, position: int, start: int, end: int) -> KafkaRecord:
@@ -194,7 +176,9 @@ def _read_record(header: BatchHeader, body: memoryview, position: int, start: in
     value, at = _read_bytes(body, at, end)
     headers, at = read_varint(body, at, end)
     for _ in range(headers):
-        _, at = _read_bytes(body, at, end)
+        name, at = _read_bytes(body, at, end)
+        if name is None:
+            raise _invalid("a header has no key", position)
         _, at = _read_bytes(body, at, end)
     if at != end or headers < 0:
         raise _invalid("a record's length is not that of its fields", position)

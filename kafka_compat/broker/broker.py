@@ -166,7 +166,7 @@ class Broker:
             context, store, self._following, self._reporter.replica, self._role_changed, self._removed
         )
         self._coordinators = Coordinators(context, lambda: self._replicas)
-        self._fetches = FetchRequests(context, self._replicas)
+        self._produces, self._fetches = ProduceRequests(context, self._replicas), FetchRequests(context, self._replicas)
         self._node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
         self._cluster_requests = ClusterRequests(context, self._node)
         self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
@@ -199,7 +199,7 @@ class Broker:
             **MetadataRequests(context, creation).handlers(),
             **TopicRequests(context).handlers(),
             **ConfigRequests(context).handlers(),
-            **ProduceRequests(context, self._replicas).handlers(),
+            **self._produces.handlers(),
             **self._fetches.handlers(),
             **LogRequests(context, self._replicas).handlers(),
             **GroupApiRequests(context, self._coordinators, creation).handlers(),
@@ -381,6 +381,7 @@ class Broker:
         self._replicas.tick(now)
         self._coordinators.pump(now)
         self._housekeeping.tick(now)
+        self._produces.pump()
         self._fetches.pump(now)
         self._following.pump(now)
         self._reporter.tick(now)
@@ -392,7 +393,8 @@ class Broker:
             round_ = self._store.begin_round()
             self._flush_round = round_, waiting
             self._disk.submit(round_.run, self._flushed)
-        if self._coordinators.is_loading or self._housekeeping.has_more or self._fetches.has_more:
+        parts = (self._housekeeping, self._produces, self._fetches)
+        if self._coordinators.is_loading or any(each.has_more for each in parts):
             self._reactor.has_news = True
         if self._deadline() < self._armed_for:
             self._deadline_moved.set()

@@ -99,6 +99,7 @@ class Hosted:
     topic_id: bytes
     log: PartitionLog
     decider: PartitionReplica
+    settings: TopicSettings
     watchers: dict[Watcher, None] = attrs.field(factory=dict)
     role: PartitionRole = PartitionRole.OFFLINE
     leader: int = NO_LEADER
@@ -387,7 +388,7 @@ class Replicas:
         """Settings of a topic have changed; of all topics with None."""
         for hosted in tuple(self.hosted.values()):
             if topic is None or hosted.partition.topic == topic:
-                settings = self._settings_of(hosted.partition.topic)
+                settings = hosted.settings = self._settings_of(hosted.partition.topic)
                 hosted.log.segment_bytes = settings.segment_bytes
                 self.step(hosted, PartitionConfigChanged(self._config(settings)))
 
@@ -410,7 +411,7 @@ class Replicas:
             recovered,
             self._context.clock(),
         )
-        hosted = Hosted(partition, topic_id, log, decider, high_watermark=recovered.high_watermark)
+        hosted = Hosted(partition, topic_id, log, decider, settings, high_watermark=recovered.high_watermark)
         self.hosted[partition] = hosted
         if self._flush_before_ack and log.durable_offset < log.end_offset:
             self._unflushed[hosted] = None

@@ -1,8 +1,9 @@
 """The header of a record batch, format 2 (magic 2): 61 bytes before the records, which stay opaque.
 
 The CRC-32C covers everything from the attributes to the batch's end. Base offset and leader epoch lie before it, so a leader
-writes both into a batch in place and leaves the rest of the client's bytes as they are. `length` counts the bytes after itself.
-A broker checks a batch with `check_batch` before it appends it; what it read from its own log it need not check again.
+writes both into a batch in place. Of the rest it changes the newest time alone, where a client left it wrong (`with_newest_time`). `length` counts the bytes after itself.
+A broker checks a batch with `check_batch`, and its records with `record_walk`, before it appends it; what it read from its own log
+it need not check again.
 """
 
 import struct
@@ -24,9 +25,12 @@ MAGIC_AT = 16
 CRC_AT = 17
 CHECKED_AT = 21
 """Where the CRC-32C begins: at the attributes."""
+MAX_TIMESTAMP_AT = 35
 
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_TIME = struct.Struct(">q")
 _LEADER_EPOCH_AT = 12
 _PREFIX = struct.Struct(">qi")
 
@@ -40,12 +44,14 @@ CONTROL = 1 << 5
 class InvalidBatch(Exception):
     """Bytes that are no valid batch. It concerns one partition of a request: that is refused with `code`, the connection stays.
 
-    `position` counts the bytes of the record set before the batch.
+    `position` counts the bytes of the record set before the batch. `record` is the number of the record that is wrong, from 0, where
+    it is one alone.
     """
 
     code: KafkaErrorCode
     detail: str
     position: int = 0
+    record: int | None = None
 
     def __str__(self) -> str:
         return f"invalid batch at byte {self.position}: {self.detail}"
@@ -178,6 +184,16 @@ def assign_offset(records: bytearray | memoryview, position: int, base_offset: i
 def assigned_start(length: int, base_offset: int, leader_epoch: int) -> bytes:
     """Returns the first 16 bytes of a batch with `length`, for batches that lie in `bytes`: they go before the rest from byte 16."""
     return _PREFIX.pack(base_offset, length) + _LEADER_EPOCH.pack(leader_epoch)
+
+
+def with_newest_time(batch: Buffer, newest_ms: int) -> memoryview:
+    """Returns a copy of the one batch in `batch` whose header has this newest time, with its CRC."""
+    written = bytearray(batch)
+    _TIME.pack_into(written, MAX_TIMESTAMP_AT, newest_ms)
+    with memoryview(written) as view:
+        crc = crc32c.crc32c(view[CHECKED_AT:])
+    _CRC.pack_into(written, CRC_AT, crc)
+    return memoryview(written).toreadonly()
 
 
 def encode_batch_header(header: BatchHeader, body: Buffer) -> bytes:

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from kafka_compat.protocol.batch_header import InvalidBatch, read_batch_header
-from kafka_compat.records import KafkaRecord, UnsupportedCompression, encode_kept, read_records
+from kafka_compat.records import KafkaRecord, encode_kept, read_records
 from kafka_compat.storage.partition_log import PartitionLog
 from log.batch import StoredBatch
 from log.errors import LogError
@@ -242,5 +242,5 @@ def _records_of(batch: StoredBatch) -> list[KafkaRecord] | None:
         if read_batch_header(payload).is_control:
             return None
         return list(read_records(payload))
-    except (InvalidBatch, UnsupportedCompression):
+    except InvalidBatch:
         return None

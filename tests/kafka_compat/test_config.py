@@ -18,7 +18,37 @@ from kafka_compat.config import (
 from kafka_compat.config_keys import BROKER_KEYS, NOT_HONOURED, TOPIC_KEYS, ConfigKey, ConfigKind
 
 KEYS = [*BROKER_KEYS.values(), *TOPIC_KEYS.values()]
-NUMBERS = [each for each in KEYS if each.kind in (ConfigKind.INT, ConfigKind.LONG)]
+NUMBERS = [each for each in KEYS if each.kind in (ConfigKind.INT, ConfigKind.LONG) and not each.choices]
+FIXED = [each for each in KEYS if len(each.choices) == 1]
+KAFKA_DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.messages": "9223372036854775807",
+    "flush.ms": "9223372036854775807",
+    "follower.replication.throttled.replicas": "",
+    "index.interval.bytes": "4096",
+    "leader.replication.throttled.replicas": "",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "preallocate": "false",
+    "remote.storage.enable": "false",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+"""Apache Kafka 4.3.1's settings of topics."""
 
 
 def named(key: ConfigKey) -> str:
@@ -85,6 +115,31 @@ def test_defaults_of_a_topic_are_those_of_kafka() -> None:
     assert (topic.compacted, topic.delete_retention_ms) == (False, 86_400_000)
 
 
+def test_every_topic_setting_of_kafka_is_described_and_taken_at_its_default() -> None:
+    rows = {each.name: each.value for each in Settings().describe_topic({})}
+    assert rows == KAFKA_DEFAULTS
+    assert {name: check_topic_setting(name, value) for name, value in KAFKA_DEFAULTS.items()} == KAFKA_DEFAULTS
+
+
+@pytest.mark.parametrize("key", FIXED, ids=named)
+def test_a_setting_that_is_served_at_its_default_alone_is_refused_at_others(key: ConfigKey) -> None:
+    assert check(key, f" {key.default} ") == key.default
+    other = {ConfigKind.INT: "7", ConfigKind.LONG: "7", ConfigKind.DOUBLE: "0.7", ConfigKind.BOOLEAN: "true"}
+    with pytest.raises(InvalidSetting, match="is not implemented: it can be"):
+        check(key, other.get(key.kind, "other"))
+
+
+@pytest.mark.parametrize(("written", "kept"), [("0.5", "0.5"), (".5", "0.5"), ("5e-1", "0.5")])
+def test_a_fraction_is_kept_in_one_way(written: str, kept: str) -> None:
+    assert check_topic_setting("min.cleanable.dirty.ratio", written) == kept
+
+
+@pytest.mark.parametrize("wrong", ["x", "", "nan", "inf", "-0.1", "1.1", "1" * 400])
+def test_a_fraction_is_a_number_from_0_to_1(wrong: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"is no number|out of range: it can be 0 to 1"):
+        check_topic_setting("min.cleanable.dirty.ratio", wrong)
+
+
 # ---------------------------------------------------------------- values
 
 
@@ -100,7 +155,9 @@ def test_a_number_is_taken_from_its_least_to_its_greatest(key: ConfigKey) -> Non
             check(key, wrong_text)
 
 
-@pytest.mark.parametrize("key", [each for each in KEYS if each.kind is ConfigKind.BOOLEAN], ids=named)
+@pytest.mark.parametrize(
+    "key", [each for each in KEYS if each.kind is ConfigKind.BOOLEAN and not each.choices], ids=named
+)
 def test_a_flag_is_true_or_false(key: ConfigKey) -> None:
     assert [check(key, each) for each in ("true", "FALSE", " True ")] == ["true", "false", "true"]
     for wrong in ("", "yes", "1", "truee"):
@@ -125,7 +182,8 @@ def test_a_flag_is_true_or_false(key: ConfigKey) -> None:
         (
             "log.flush.interval.messages",
             "1",
-            "log.flush.interval.messages is a setting of Kafka that quorumlog does not implement: see flush=before-ack.",
+            "log.flush.interval.messages=1 is not implemented: it can be 9223372036854775807. "
+            "To wait for the disk, start the brokers with flush=before-ack.",
         ),
         ("broker.rack", "r" * 2000, f"the value of broker.rack is longer than {VALUE_CHARACTERS_MAX} characters."),
     ],
@@ -145,7 +203,8 @@ def test_a_refusal_says_why_in_a_sentence(name: str, value: str, sentence: str) 
         (
             "flush.messages",
             "1",
-            "flush.messages is a setting of Kafka that quorumlog does not implement: see the broker setting flush=before-ack.",
+            "flush.messages=1 is not implemented: it can be 9223372036854775807. "
+            "To wait for the disk, start the brokers with flush=before-ack.",
         ),
         (
             "message.timestamp.type",
@@ -262,6 +321,17 @@ def test_the_finest_unit_of_a_retention_counts(assignments: list[str], retention
     assert Settings.from_assignments(assignments).topic({}).retention_ms == retention_ms
 
 
+def test_synonyms_keep_their_own_value_and_the_row_has_the_unit_of_the_topic() -> None:
+    settings = Settings({"log.retention.minutes": "30"})
+    [row] = settings.describe_topic({"retention.ms": "5"}, ["retention.ms"])
+    assert [(each.name, each.value) for each in row.synonyms] == [
+        ("retention.ms", "5"),
+        ("log.retention.minutes", "30"),
+        ("log.retention.hours", "168"),
+    ]
+    assert settings.topic({}).retention_ms == 1_800_000
+
+
 def test_always_is_told_as_minus_one_in_every_unit() -> None:
     [row] = Settings({"log.retention.hours": "-1"}).describe_topic({}, ["retention.ms"])
     assert row.value == "-1"
@@ -303,9 +373,10 @@ def test_only_the_names_that_are_asked_for_and_known_are_told() -> None:
     rows = settings.describe_topic({}, ["retention.ms", "unknown", "retention.ms", "cleanup.policy"])
     assert [each.name for each in rows] == ["cleanup.policy", "retention.ms"]
     assert rows[1].synonyms == (
-        ConfigSynonym("log.retention.hours", "3600000", ConfigSource.STATIC),
-        ConfigSynonym("log.retention.hours", "604800000", ConfigSource.DEFAULT),
+        ConfigSynonym("log.retention.hours", "1", ConfigSource.STATIC),
+        ConfigSynonym("log.retention.hours", "168", ConfigSource.DEFAULT),
     )
+    assert rows[1].value == "3600000"
     assert rows[1].kind is ConfigKind.LONG
     assert not rows[1].read_only
     assert [each.name for each in settings.describe_topic({})] == sorted(TOPIC_KEYS)

@@ -20,7 +20,6 @@ from kafka_compat.protocol.batch_header import (
 )
 from kafka_compat.records import (
     KafkaRecord,
-    UnsupportedCompression,
     encode_kept,
     encode_records,
     encode_varint,
@@ -28,6 +27,7 @@ from kafka_compat.records import (
     read_records,
     read_varint,
 )
+from tests.kafka_compat.packers import PACKERS, Packer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas in an old way
@@ -135,10 +135,16 @@ def test_a_batch_needs_a_record_and_a_time_for_each(records: list[Any], times: A
         encode_records(records, times)
 
 
-@pytest.mark.parametrize("compression", [2, 3, 4, 5, 7])
-def test_a_compression_that_is_not_read_is_named(compression: int) -> None:
-    with pytest.raises(UnsupportedCompression, match=f"compression {compression}"):
+@pytest.mark.parametrize("compression", [5, 6, 7])
+def test_a_codec_that_is_unknown_is_named(compression: int) -> None:
+    with pytest.raises(InvalidBatch, match=f"codec {compression} is unknown"):
         content(with_body(BATCH[HEADER_BYTES:], attributes=compression))
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_records_in_every_codec_are_read(pack: Packer) -> None:
+    codec, body = pack(BATCH[HEADER_BYTES:])
+    assert content(with_body(body, attributes=codec)) == content(BATCH)
 
 
 def test_no_change_of_a_byte_is_read_beyond_the_batch_or_raises_anything_else() -> None:
@@ -169,6 +175,12 @@ def test_a_count_that_is_not_that_of_the_records_is_refused(count: int) -> None:
 def test_an_offset_beyond_the_batch_is_refused() -> None:
     with pytest.raises(InvalidBatch, match="offset delta"):
         content(with_body(BATCH[HEADER_BYTES:], last_offset_delta=1))
+
+
+def test_a_header_without_a_key_is_refused() -> None:
+    record = b"\0\0\0\x01\x01\x02\x01\x01"
+    with pytest.raises(InvalidBatch, match="a header has no key"):
+        content(with_body(encode_varint(len(record)) + record, count=1, last_offset_delta=0))
 
 
 def test_a_count_of_headers_that_cannot_fit_ends_at_once() -> None:
@@ -205,8 +217,9 @@ def test_a_gzip_that_grows_too_much_is_refused_before_it_is_made(monkeypatch: py
 )
 def test_the_first_record_as_young_as_asked_is_found(since: int, start: int, expected: tuple[int, int] | None) -> None:
     assert first_record_since(BATCH, since, start) == expected
-    zipped = with_body(gzip.compress(BATCH[HEADER_BYTES:]), attributes=1)
-    assert first_record_since(zipped, since, start) == expected
+    for pack in PACKERS.values():
+        codec, body = pack(BATCH[HEADER_BYTES:])
+        assert first_record_since(with_body(body, attributes=codec), since, start) == expected
 
 
 def test_of_records_that_cannot_be_read_the_header_is_believed() -> None:

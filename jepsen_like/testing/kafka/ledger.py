@@ -1,7 +1,7 @@
 """What brokers acknowledged to the clients of a test, and whether every replica still has it.
 
 The replicas of a partition must hold the same bytes below its high watermark, batch for batch, and in them everything that was
-acknowledged, at the offset that was told. Of what a codec that is not read here has compressed, only the place is looked at.
+acknowledged, at the offset that was told.
 """
 
 import bisect
@@ -11,7 +11,7 @@ import attrs
 
 from jepsen_like.testing.ledger import shown
 from kafka_compat.model import TopicPartition
-from kafka_compat.records import UnsupportedCompression, read_records
+from kafka_compat.records import read_records
 
 SHOWN_MAX = 5
 """Broken promises that a text names; the others are counted."""
@@ -53,15 +53,9 @@ class ReplicaRecords:
     start: int
     batches: dict[int, bytes] = attrs.field(factory=dict)
 
-    def contents(self) -> dict[int, Content | None]:
-        """Returns the records by offset; None for those that are compressed by a codec that is not read here."""
-        found: dict[int, Content | None] = {}
-        for base, batch in self.batches.items():
-            try:
-                found |= {each.offset: (each.key, each.value) for each in read_records(batch)}
-            except UnsupportedCompression:
-                found |= dict.fromkeys(range(base, base + 1 + int.from_bytes(batch[23:27], "big")))
-        return found
+    def contents(self) -> dict[int, Content]:
+        """Returns the records by offset. Raises `InvalidBatch` for a batch that cannot be read."""
+        return {each.offset: (each.key, each.value) for batch in self.batches.values() for each in read_records(batch)}
 
 
 @attrs.define
@@ -107,7 +101,7 @@ class RecordLedger:
                         continue
                     if offset not in held:
                         broken.append(f"{name}: offset {offset}, {_shown(content)}, is lost on broker {broker}")
-                    elif (found := held[offset]) is not None and found != content:
+                    elif (found := held[offset]) != content:
                         broken.append(
                             f"{name}: offset {offset} was {_shown(content)} and is {_shown(found)} on broker {broker}"
                         )

@@ -1,15 +1,21 @@
-"""Produce: checks each batch as far as an opaque broker can, and answers when every partition has its outcome.
+"""Produce: walks the records of each batch before its leader takes it, and answers when every partition has its outcome.
 
 With acks=0 there is no answer; a batch that is refused then closes the connection, because nothing else would tell the client.
+
+A request that is more work than `TURN_WORK` is cut: its rest is done in later rounds, and the requests that follow on its connection
+wait for it, so that batches are appended in the order in which they were sent. What a batch will cost is known from its header.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
 
 import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.compression import NONE, ZSTD
 from kafka_compat.controller.image import TopicImage
 from kafka_compat.model import INTERNAL_TOPICS, NO_UUID
 from kafka_compat.partition.effects import AnswerProduce
@@ -19,21 +25,32 @@ from kafka_compat.protocol.apis.produce import (
     PRODUCE,
     ProducePartition,
     ProducePartitionResponse,
+    ProduceRecordError,
     ProduceRequest,
     ProduceResponse,
     ProduceTopic,
     ProduceTopicResponse,
 )
-from kafka_compat.protocol.batch_header import InvalidBatch, check_batch
+from kafka_compat.protocol.batch_header import BatchHeader, InvalidBatch, check_batch, with_newest_time
 from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.record_walk import RecordWalk, TimeBounds
+from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 
 ALL_ACKS = (0, 1, -1)
-LZ4, ZSTD = 3, 4
 ZSTD_VERSION = 7
 """Batches compressed with zstd come in requests of this version or later (KIP-110)."""
 NOT_APPENDED = -1
+TURN_WORK = 25_000
+"""The work of a round, some 20 ms: a record counts 1, a partition `PARTITION_WORK`, and so many bytes of a batch 1 as follow."""
+PARTITION_WORK = 50
+BYTES_OF_WORK = 2_048
+COMPRESSED_BYTES_OF_WORK = 64
+
+
+_Refusal = tuple[KafkaErrorCode, str | None, int | None]
+"""The error, what is said of it, and the number of the record that is wrong."""
 
 
 @attrs.define(eq=False)
@@ -54,6 +71,9 @@ class ProduceRequests:
     def __init__(self, context: Context, replicas: Replicas) -> None:
         self._context = context
         self._replicas = replicas
+        self._work_left = TURN_WORK
+        self._cut: dict[SocketConnection[Any], deque[Iterator[None]]] = {}
+        """Requests that are under way or wait for one that is, by connection; the connection whose turn is next comes first."""
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by API key."""
@@ -61,6 +81,41 @@ class ProduceRequests:
 
     def produce(self, call: ClientCall) -> None:
         """Append the batches, each for itself."""
+        work = self._produce(call)
+        waiting = self._cut.get(call.connection)
+        if waiting is not None:
+            waiting.append(work)
+        elif not self._is_done(work):
+            self._cut[call.connection] = deque([work])
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a request was cut, so that another round is needed."""
+        return bool(self._cut)
+
+    def pump(self) -> None:
+        """A round ends: go on with what was cut, one request of each connection in turn."""
+        self._work_left = TURN_WORK
+        while self._cut and self._work_left > 0:
+            connection = next(iter(self._cut))
+            waiting = self._cut[connection]
+            try:
+                if not connection.is_closed and not self._is_done(waiting[0]):
+                    return
+            except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
+                connection.refuse(error)
+            waiting.popleft()
+            del self._cut[connection]
+            if waiting and not connection.is_closed:
+                self._cut[connection] = waiting
+
+    @staticmethod
+    def _is_done(work: Iterator[None]) -> bool:
+        """Go on with a request as far as this round allows."""
+        return next(work, work) is work
+
+    def _produce(self, call: ClientCall) -> Generator[None, None, None]:
+        """Yields wherever the request may be cut and the work of the round is spent."""
         request: ProduceRequest = call.request
         outcome = _Outcome(call)
         for topic in request.topic_data:
@@ -68,7 +123,10 @@ class ProduceRequests:
             responses: list[ProducePartitionResponse] = []
             outcome.topics.append((topic, responses))
             for partition in topic.partition_data:
-                self._append(outcome, request, image, partition, responses)
+                if self._work_left <= 0:
+                    yield
+                self._work_left -= PARTITION_WORK
+                yield from self._append(outcome, request, image, partition, responses)
         outcome.began = True
         if request.acks == 0:
             if not call.connection.is_closed:
@@ -87,24 +145,46 @@ class ProduceRequests:
         topic: TopicImage | None,
         partition: ProducePartition,
         responses: list[ProducePartitionResponse],
-    ) -> None:
+    ) -> Generator[None, None, None]:
         hosted = None if topic is None else self._replicas.by_name(topic.name, partition.index)
-        refusal = self._refusal(outcome.call, request, topic, partition, hosted)
+        refusal: _Refusal | None = self._refusal(outcome.call, request, topic, partition, hosted)
         if refusal is None:
             assert hosted is not None, "nothing refused it"
             assert partition.records is not None, "nothing refused it"
             try:
-                batch = _checked(outcome.call.version, partition.records)
+                header, records = yield from self._checked(outcome.call.version, hosted, partition.records)
             except InvalidBatch as error:
-                refusal = error.code, str(error)
+                refusal = error.code, str(error), error.record
             else:
-                self._step(outcome, request, hosted, batch, partition, responses)
+                self._step(outcome, request, hosted, _info(header), records, partition.index, responses)
                 return
         if request.acks == 0:
             outcome.call.close(f"a batch was refused: {refusal[0].name}")
             return
         self._note_leader(outcome, topic, partition.index, refusal[0])
         responses.append(_refused(partition.index, *refusal, leader=self._leader(topic, partition.index, refusal[0])))
+
+    def _checked(
+        self, version: int, hosted: Hosted, records: Buffer
+    ) -> Generator[None, None, tuple[BatchHeader, Buffer]]:
+        """Returns the one batch in `records`, with the newest time of its records in its header. Raises `InvalidBatch`."""
+        if self._work_left <= 0:
+            yield
+        header = check_batch(records)
+        _check_header(version, header, len(records))
+        self._work_left -= header.size // (BYTES_OF_WORK if header.compression == NONE else COMPRESSED_BYTES_OF_WORK)
+        settings = hosted.settings
+        now_ms = self._context.wall_ms()
+        times = TimeBounds.around(now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms)
+        walk = RecordWalk(header, records, times)
+        self._work_left -= walk.part
+        while not walk.step():
+            if self._work_left <= 0:
+                yield
+            self._work_left -= walk.part
+        if walk.newest_ms != header.max_timestamp:
+            records = with_newest_time(records, walk.newest_ms)
+        return header, records
 
     def _refusal(
         self,
@@ -113,23 +193,26 @@ class ProduceRequests:
         topic: TopicImage | None,
         partition: ProducePartition,
         hosted: Hosted | None,
-    ) -> tuple[KafkaErrorCode, str | None] | None:
+    ) -> _Refusal | None:
         if request.acks not in ALL_ACKS:
-            return KafkaErrorCode.INVALID_REQUIRED_ACKS, None
+            return KafkaErrorCode.INVALID_REQUIRED_ACKS, None, None
         if topic is None:
             unknown_id = call.version >= 13
             code = KafkaErrorCode.UNKNOWN_TOPIC_ID if unknown_id else KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return code, None
+            return code, None, None
         if not 0 <= partition.index < len(topic.partitions):
-            return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+            return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, None
         if topic.name in INTERNAL_TOPICS:
-            return KafkaErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal; clients cannot write to it"
+            return KafkaErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal; clients cannot write to it", None
         if request.transactional_id is not None:
-            return KafkaErrorCode.INVALID_TXN_STATE, "transactions are not supported"
-        if hosted is None:
-            return KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, None
+            return KafkaErrorCode.INVALID_TXN_STATE, "transactions are not supported", None
+        if hosted is None or not hosted.leads:
+            return KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, None, None
         if not partition.records:
-            return KafkaErrorCode.INVALID_RECORD, "a request has exactly one batch for each partition"
+            return KafkaErrorCode.INVALID_RECORD, "a request has exactly one batch for each partition", None
+        if len(partition.records) > hosted.settings.max_message_bytes:
+            detail = f"{len(partition.records)} bytes, max.message.bytes is {hosted.settings.max_message_bytes}"
+            return KafkaErrorCode.MESSAGE_TOO_LARGE, detail, None
         return None
 
     def _step(
@@ -138,11 +221,10 @@ class ProduceRequests:
         request: ProduceRequest,
         hosted: Hosted,
         batch: BatchInfo,
-        partition: ProducePartition,
+        records: Buffer,
+        index: int,
         responses: list[ProducePartitionResponse],
     ) -> None:
-        index = partition.index
-
         def done(answer: Answer) -> None:
             if not isinstance(answer, AnswerProduce):  # CloseConnection: acks=0
                 outcome.call.close(f"a batch was refused: {answer.error.name}")
@@ -161,7 +243,7 @@ class ProduceRequests:
                 topic = self._context.image.topics.get(hosted.partition.topic)
                 self._note_leader(outcome, topic, index, answer.error)
                 leader = self._leader(topic, index, answer.error)
-                responses.append(_refused(index, answer.error, None, leader=leader))
+                responses.append(_refused(index, answer.error, None, None, leader=leader))
             if outcome.began and not outcome.waits_for:
                 self._answer(outcome)
 
@@ -169,7 +251,7 @@ class ProduceRequests:
             outcome.waits_for += 1
         token = self._replicas.token(done)
         timeout_s = max(request.timeout_ms, 0) / 1000
-        self._replicas.step(hosted, Produce(token, request.acks, batch, timeout_s, (partition.records,)))
+        self._replicas.step(hosted, Produce(token, request.acks, batch, timeout_s, (records,)))
         if request.acks == 0:
             self._replicas.forget(token)
 
@@ -205,10 +287,9 @@ class ProduceRequests:
         return LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
 
 
-def _checked(version: int, records: Buffer) -> BatchInfo:
-    """Returns what the decider sees of the one batch in `records`. Raises `InvalidBatch`."""
-    header = check_batch(records)
-    if header.size != len(records):
+def _check_header(version: int, header: BatchHeader, size: int) -> None:
+    """Raises `InvalidBatch` unless `header` is of the one batch in a record set of `size` bytes, of a kind that clients may write."""
+    if header.size != size:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "more than one batch for a partition", header.size)
     if header.is_control or header.is_transactional:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "clients write no control batches and no transactions here")
@@ -220,6 +301,10 @@ def _checked(version: int, records: Buffer) -> BatchInfo:
         raise InvalidBatch(
             KafkaErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {ZSTD_VERSION} or later, not {version}"
         )
+
+
+def _info(header: BatchHeader) -> BatchInfo:
+    """What the decider sees of a batch."""
     return BatchInfo(
         header.last_offset_delta + 1,
         header.size,
@@ -230,12 +315,14 @@ def _checked(version: int, records: Buffer) -> BatchInfo:
 
 
 def _refused(
-    index: int, error: KafkaErrorCode, message: str | None, *, leader: LeaderIdAndEpoch
+    index: int, error: KafkaErrorCode, message: str | None, record: int | None, *, leader: LeaderIdAndEpoch
 ) -> ProducePartitionResponse:
+    wrong = () if record is None else (ProduceRecordError(batch_index=record, batch_index_error_message=message),)
     return ProducePartitionResponse(
         index=index,
         error_code=error,
         base_offset=NOT_APPENDED,
+        record_errors=wrong,
         error_message=message,
         current_leader=leader,
     )

@@ -1,0 +1,133 @@
+"""Kafka's codecs, read within bounds: gzip (RFC 1952), snappy raw or in xerial's blocks, LZ4 frames, zstd frames (RFC 8878).
+
+Nothing grows beyond the bound that the caller gives: snappy states its size in advance, gzip, LZ4 and zstd are written into a place
+of that size, which takes memory only as far as it is written.
+
+What Apache Kafka's own clients could not read is refused, too: a gzip with anything behind its first member, and an LZ4 frame whose
+blocks depend on each other or that is followed by anything.
+"""
+
+import mmap
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import cramjam
+
+from raft.net.decoder import Buffer
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+
+_SMALL_BYTES: Final = 64 << 10
+_SMALL_GROWTH: Final = 8
+_XERIAL_START: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16
+_LZ4_START: Final = b"\x04\x22\x4d\x18"
+
+
+@attrs.define
+class CannotDecompress(Exception):
+    """Bytes that are not what their codec makes, or that grow beyond the bound."""
+
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+def decompressed(codec: int, body: Buffer, bytes_max: int) -> Buffer:
+    """Returns the content of compressed records, at most `bytes_max` bytes of it. Raises `CannotDecompress`, also for an unknown codec."""
+    if codec == GZIP:
+        return _gunzipped(body, bytes_max)
+    if codec == SNAPPY:
+        return _unsnapped(body, bytes_max)
+    if codec == LZ4:
+        _check_lz4_frame(body)
+        return _written(cramjam.lz4.decompress_into, "lz4", body, bytes_max)
+    if codec == ZSTD:
+        return _written(cramjam.zstd.decompress_into, "zstd", body, bytes_max)
+    raise CannotDecompress(f"codec {codec} is unknown")
+
+
+def _gunzipped(body: Buffer, bytes_max: int) -> bytes:
+    unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        content = unzip.decompress(body, bytes_max)
+        if not unzip.eof and not unzip.unconsumed_tail:
+            content += unzip.decompress(b"", 1)  # the trailer behind content that has just as many bytes
+    except zlib.error as error:
+        raise CannotDecompress(f"the records are no gzip: {error}") from None
+    if not unzip.eof:
+        raise CannotDecompress(f"the gzip is not whole, or holds more than {bytes_max} bytes")
+    if unzip.unused_data:
+        raise CannotDecompress(f"{len(unzip.unused_data)} bytes follow the gzip")
+    return content
+
+
+def _written(decompress_into: Callable[..., int], name: str, body: Buffer, bytes_max: int) -> Buffer:
+    """The content as `decompress_into` writes it: first into a small place, which is enough for nearly all batches."""
+    small = min(bytes_max, _SMALL_GROWTH * len(body) + 4096)
+    if small < bytes_max and len(body) <= _SMALL_BYTES:
+        place = bytearray(small)
+        try:
+            return memoryview(place)[: decompress_into(body, place)].toreadonly()
+        except cramjam.DecompressionError:
+            pass  # perhaps only for want of room
+    if not bytes_max:
+        raise CannotDecompress(f"the records hold more than {bytes_max} bytes")
+    with mmap.mmap(-1, bytes_max) as pages:
+        try:
+            return pages[: decompress_into(body, pages)]
+        except cramjam.DecompressionError as error:
+            detail = f"the records are no {name}, or hold more than {bytes_max} bytes: {error}"
+            raise CannotDecompress(detail) from None
+
+
+def _unsnapped(body: Buffer, bytes_max: int) -> bytes:
+    framed = bytes(body[: len(_XERIAL_START)]) == _XERIAL_START
+    blocks = _xerial_blocks(body) if framed else [body]
+    try:
+        total = 0
+        for block in blocks:
+            total += cramjam.snappy.decompress_raw_len(block)
+            if total > bytes_max:
+                raise CannotDecompress(f"the snappy holds more than {bytes_max} bytes")
+        return b"".join([bytes(cramjam.snappy.decompress_raw(block)) for block in blocks])
+    except cramjam.DecompressionError as error:
+        raise CannotDecompress(f"the records are no snappy: {error}") from None
+
+
+def _xerial_blocks(body: Buffer) -> list[Buffer]:
+    """The blocks of snappy-java's stream: a header, then for each block its length in four bytes, and the block."""
+    blocks: list[Buffer] = []
+    at = _XERIAL_HEADER_BYTES
+    while at < len(body):
+        end = at + 4 + int.from_bytes(body[at : at + 4], "big", signed=True)
+        if not at + 4 < end <= len(body):
+            raise CannotDecompress(f"a snappy block of {end - at - 4} bytes, {max(len(body) - at - 4, 0)} left")
+        blocks.append(body[at + 4 : end])
+        at = end
+    return blocks
+
+
+def _check_lz4_frame(body: Buffer) -> None:
+    """Raises `CannotDecompress` for what is no single frame of independent blocks without a dictionary."""
+    if len(body) < 7 or bytes(body[:4]) != _LZ4_START:
+        raise CannotDecompress("the records are no LZ4 frame")
+    flags = body[4]
+    if flags & 0b1100_0011 != 0b0100_0000:
+        raise CannotDecompress(f"an LZ4 frame with flags {flags:08b}: another version, or a dictionary")
+    if not flags & 0b0010_0000:
+        raise CannotDecompress("an LZ4 frame whose blocks depend on each other, which Kafka's clients cannot read")
+    at = 15 if flags & 0b1000 else 7
+    after_block = 4 if flags & 0b1_0000 else 0
+    while (size := int.from_bytes(body[at : at + 4], "little")) and at + 4 <= len(body):
+        at += 4 + (size & 0x7FFF_FFFF) + after_block
+    end = at + 4 + (4 if flags & 0b100 else 0)
+    if end != len(body):
+        raise CannotDecompress(f"an LZ4 frame of {end} bytes in {len(body)}")

@@ -1,0 +1,253 @@
+"""Produce as its handler answers it: what a leader takes, what it refuses and with which words, and how long requests are cut."""
+
+import gzip
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_compat.broker.requests import produce as module
+from kafka_compat.broker.requests.produce import ProduceRequests
+from kafka_compat.model import TopicPartition
+from kafka_compat.protocol.apis.produce import (
+    PRODUCE,
+    ProducePartition,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceTopic,
+)
+from kafka_compat.protocol.batch_header import (
+    HEADER_BYTES,
+    BatchHeader,
+    batch_headers,
+    check_batch,
+    encode_batch_header,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.records import encode_records, encode_varint, read_records
+from tests.kafka_compat.broker.world import Asked, Connection, World, ask, world
+from tests.kafka_compat.packers import PACKERS, Packer
+
+T0 = TopicPartition("t", 0)
+VERSION = 9
+HOUR_MS = 3_600_000
+
+
+class Broker:
+    """A world whose only topic is led, with the handler of Produce."""
+
+    def __init__(self, made: World) -> None:
+        self.world = made
+        self.produces = ProduceRequests(made.context, made.replicas)
+        made.topic("t", partitions=3)
+
+    @property
+    def now_ms(self) -> int:
+        return self.world.context.wall_ms()
+
+    def send(self, *batches: bytes, acks: int = 1, connection: Any = None, version: int = VERSION) -> Asked:
+        """One batch for each partition."""
+        partitions = tuple(ProducePartition(index=at, records=memoryview(each)) for at, each in enumerate(batches))
+        request = ProduceRequest(
+            acks=acks, timeout_ms=1000, topic_data=(ProduceTopic(name="t", partition_data=partitions),)
+        )
+        return ask(self.produces.produce, PRODUCE, version, request, connection)
+
+    def outcome(self, content: bytes) -> ProducePartitionResponse:
+        (answer,) = self.send(content).answer.responses[0].partition_responses
+        assert isinstance(answer, ProducePartitionResponse)
+        return answer
+
+    def stored(self, partition: int = 0) -> list[bytes]:
+        log = self.world.replicas.hosted[TopicPartition("t", partition)].log
+        return [bytes(each.payload) for each in log.store_log.read(0, 1 << 24)]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with world() as made:
+        yield Broker(made)
+
+
+def batch(body: bytes, **changes: int) -> bytes:
+    fields: dict[str, int] = {
+        "attributes": 0, "last_offset_delta": 0, "base_timestamp": 1_000_000, "max_timestamp": 1_000_000,
+        "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "count": 1,
+    } | changes  # fmt: skip
+    header = BatchHeader(base_offset=0, length=0, leader_epoch=-1, magic=2, crc=0, **fields)
+    return encode_batch_header(header, body) + body
+
+
+def records(*times: int) -> bytes:
+    return encode_records([(b"k", b"v")] * len(times), [1_000_000 + time for time in times])[HEADER_BYTES:]
+
+
+GOOD = batch(records(0))
+LONG = encode_varint(200) + records(0)[1:]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "words"),
+    [
+        (GOOD, "NONE", None),
+        (GOOD[:17] + b"\0\0\0\1" + GOOD[21:], "CORRUPT_MESSAGE", "CRC-32C 00000001"),
+        (GOOD[:-1], "CORRUPT_MESSAGE", "left"),
+        (batch(b"", count=0, last_offset_delta=-1), "INVALID_RECORD", "0 records, last offset delta -1"),
+        (batch(records(0, 0), count=2, last_offset_delta=5), "INVALID_RECORD", "2 records, last offset delta 5"),
+        (batch(records(0), attributes=0x20), "INVALID_RECORD", "no control batches"),
+        (batch(records(0), attributes=0x10), "INVALID_RECORD", "no transactions"),
+        (batch(records(0), producer_id=5, producer_epoch=0), "INVALID_RECORD", None),
+        (batch(records(0), producer_id=5, base_sequence=0), "INVALID_RECORD", None),
+        (batch(records(0), count=3, last_offset_delta=2), "INVALID_RECORD", "3 records in 9 bytes"),
+        (batch(records(0, 0, 0)), "INVALID_RECORD", "18 bytes follow the 1 records"),
+        (batch(b"\xff" * 40), "INVALID_RECORD", "record 0 holds a number that is not whole"),
+        (batch(LONG), "INVALID_RECORD", "record 0 has a length of 200 bytes"),
+        (batch(records(0), attributes=1), "INVALID_RECORD", "no gzip"),
+        (batch(records(0), attributes=2), "INVALID_RECORD", "no snappy"),
+        (batch(records(0), attributes=3), "INVALID_RECORD", "no LZ4"),
+        (batch(records(0), attributes=4), "INVALID_RECORD", "no zstd"),
+        (batch(records(0), attributes=5), "UNSUPPORTED_COMPRESSION_TYPE", "codec 5 is unknown"),
+        (batch(gzip.compress(records(0, 0)), attributes=1), "INVALID_RECORD", "9 bytes follow the 1 records"),
+        (GOOD + GOOD, "INVALID_RECORD", "more than one batch"),
+        (batch(records(0), attributes=8), "INVALID_TIMESTAMP", "time of appending"),
+        (b"", "INVALID_RECORD", "exactly one batch"),
+        (GOOD + bytes(1_100_000), "MESSAGE_TOO_LARGE", "max.message.bytes is 1048588"),
+    ],
+)
+def test_a_batch_is_taken_or_refused_in_words(broker: Broker, content: bytes, error: str, words: str | None) -> None:
+    answer = broker.outcome(content)
+    assert KafkaErrorCode(answer.error_code).name == error
+    assert (answer.error_message or "").find(words or "") >= 0
+    assert len(broker.stored()) == (error == "NONE")
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "error"),
+    [
+        (0, "NONE"),
+        (HOUR_MS, "NONE"),
+        (HOUR_MS + 1, "INVALID_TIMESTAMP"),
+        (-(2**40), "NONE"),
+        (2**50, "INVALID_TIMESTAMP"),
+    ],
+)
+def test_a_time_too_far_ahead_is_refused_and_the_record_is_named(broker: Broker, ahead_ms: int, error: str) -> None:
+    time = broker.now_ms + ahead_ms
+    answer = broker.outcome(encode_records([(None, b"a"), (None, b"b")], [broker.now_ms, time]))
+    assert KafkaErrorCode(answer.error_code).name == error
+    assert [each.batch_index for each in answer.record_errors] == ([] if error == "NONE" else [1])
+
+
+def test_how_far_a_time_may_be_off_is_a_setting() -> None:
+    with world("log.message.timestamp.after.max.ms=5", "log.message.timestamp.before.max.ms=7") as made:
+        broker = Broker(made)
+        for off, error in ((5, "NONE"), (6, "INVALID_TIMESTAMP"), (-7, "NONE"), (-8, "INVALID_TIMESTAMP")):
+            answer = broker.outcome(encode_records([(None, b"a")], broker.now_ms + off))
+            assert KafkaErrorCode(answer.error_code).name == error
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+@pytest.mark.parametrize("claimed", [-1, 5, 1_000_007, 2**62])
+def test_the_leader_writes_the_newest_time(broker: Broker, pack: Packer, claimed: int) -> None:
+    codec, body = pack(records(0, 7, 3))
+    content = batch(body, attributes=codec, count=3, last_offset_delta=2, max_timestamp=claimed)
+    assert broker.outcome(content).error_code == KafkaErrorCode.NONE
+    (stored,) = broker.stored()
+    assert check_batch(stored).max_timestamp == 1_000_007
+    assert stored[HEADER_BYTES:] == content[HEADER_BYTES:]
+    log = broker.world.replicas.hosted[T0].log
+    found = [log.find_time(1_000_000 + time) for time in (0, 1, 7, 8)]
+    assert found == [(0, 1_000_000), (1, 1_000_007), (1, 1_000_007), None]
+    assert log.find_newest_time() == (1, 1_000_007)
+
+
+def test_a_batch_whose_newest_time_is_right_is_stored_as_it_was_sent(broker: Broker) -> None:
+    broker.outcome(GOOD)
+    (stored,) = broker.stored()
+    assert stored[16:] == GOOD[16:]
+
+
+def test_without_acks_a_refused_batch_closes_its_connection(broker: Broker) -> None:
+    connection = Connection()
+    assert not broker.send(batch(b"\xff" * 40), acks=0, connection=connection).is_answered
+    assert (connection.is_closed, connection.reason) == (True, "a batch was refused: INVALID_RECORD")
+
+
+# ---------------------------------------------------------------- long requests
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """A broker that walks ten records a round."""
+    monkeypatch.setattr("kafka_compat.record_walk.RECORDS_IN_PART", 5)
+    monkeypatch.setattr(module, "TURN_WORK", 10)
+    monkeypatch.setattr(module, "PARTITION_WORK", 1)
+    with world() as made:
+        yield Broker(made)
+
+
+def many(count: int, value: bytes = b"v") -> bytes:
+    return encode_records([(None, value)] * count, 1_000_000)
+
+
+def test_a_long_batch_is_walked_in_several_rounds_and_appended_once(slow: Broker) -> None:
+    asked = slow.send(many(95))
+    rounds = 0
+    while slow.produces.has_more:
+        assert slow.stored() == []
+        slow.produces.pump()
+        rounds += 1
+    assert asked.is_answered
+    assert 7 <= rounds <= 12
+    assert [each.count for _, each in batch_headers(slow.stored()[0])] == [95]
+
+
+def test_what_follows_on_a_connection_waits_and_other_connections_do_not(slow: Broker) -> None:
+    first, second = Connection(), Connection()
+    asked = [slow.send(many(95, b"first"), connection=first), slow.send(many(1, b"second"), connection=first)]
+    slow.produces.pump()
+    slow.produces._work_left = 10  # another round
+    other = slow.send(many(1, b"other"), connection=second)
+    assert other.is_answered
+    assert not any(each.is_answered for each in asked)
+    while slow.produces.has_more:
+        slow.produces.pump()
+    assert all(each.is_answered for each in asked)
+    values = [next(iter(read_records(each))).value for each in slow.stored()]
+    assert values == [b"other", b"first", b"second"]
+
+
+def test_connections_with_long_requests_take_turns(slow: Broker) -> None:
+    busy, other = Connection(), Connection()
+    queued = [slow.send(many(30), connection=busy) for _ in range(10)]
+    late = slow.send(many(30), connection=other)
+    while not late.is_answered:
+        slow.produces.pump()
+    assert sum(each.is_answered for each in queued) <= 2
+
+
+def test_a_request_of_many_partitions_is_cut_between_them(slow: Broker) -> None:
+    asked = slow.send(many(8), many(8), many(8))
+    assert [len(slow.stored(each)) for each in range(3)] == [1, 0, 0]
+    while slow.produces.has_more:
+        slow.produces.pump()
+    assert [each.error_code for each in asked.answer.responses[0].partition_responses] == [0, 0, 0]
+
+
+def test_a_request_of_a_connection_that_has_closed_is_given_up(slow: Broker) -> None:
+    connection = Connection()
+    slow.send(many(95), connection=connection)
+    slow.send(many(95), connection=connection)
+    connection.close("gone")
+    slow.produces.pump()
+    assert not slow.produces.has_more
+    assert slow.stored() == []
+
+
+def test_a_partition_that_is_lost_while_its_batch_is_walked_is_answered_so(slow: Broker) -> None:
+    asked = slow.send(many(95))
+    slow.world.replicas.remove(T0)
+    while slow.produces.has_more:
+        slow.produces.pump()
+    (answer,) = asked.answer.responses[0].partition_responses
+    assert answer.error_code == KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
