@@ -36,7 +36,7 @@ class LogEnd:
     broker: int
     broker_epoch: int
     last_epoch: int
-    """The newest leader epoch that began in it, NO_EPOCH if none did."""
+    """The leader epoch of the last record, NO_EPOCH in an empty log."""
     end_offset: int
 
 
@@ -90,6 +90,8 @@ class BrokerRegistration:
     rack: str | None = None
     fenced: bool = True
     shutting_down: bool = False
+    served_epoch: int = NO_EPOCH
+    """The newest epoch with which a process of this id was unfenced: its directory has recorded that epoch."""
 
     @property
     def active(self) -> bool:

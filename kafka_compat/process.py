@@ -4,26 +4,31 @@
 
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening` (the port answers, though there may be no
 controller yet), `serving` (registered, up to date and unfenced), `controller` (this process becomes or stops being it), `partition`,
-`high_watermark` (see `broker.reporter`), `connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and
-before a bad end `failed`. SIGTERM and SIGINT hand over leaderships and stop it; a second signal stops it at once.
+`high_watermark` (see `broker.reporter`), `damage` and `doubtful` (see below), `connection_closed`, `connection_refused` (each with its
+reason), `stopping`, `stopped`, and before a bad end `failed`. SIGTERM and SIGINT hand over leaderships and stop it; a second signal
+stops it at once.
+
+Damage ends no process that has peers. A damaged log is cut, and fetched again from the other replicas; where damage is read while the
+broker serves, the broker is closed and opened again within this process, because only then it is known what the log still holds.
 
 Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, the
-directory cannot be used, belongs to another broker, is locked or damaged, or the disk failed.
+directory cannot be used, belongs to another broker or is locked, the disk failed, or the metadata of a broker without peers is damaged.
 """
 
 import logging
 import signal
 import sys
+from collections.abc import AsyncIterator
 from functools import partial
 
 import click
 import trio
 
-from kafka_compat.broker.broker import METADATA, PARTITIONS, Broker, BrokerPlan, BrokerReplaced
+from kafka_compat.broker.broker import Broker, BrokerPlan, BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.storage.checkpoints import ForeignDirectory
-from log.errors import CorruptLog
+from log.errors import CorruptLog, StorageError
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import RaftError
 from raft.process import (
@@ -33,11 +38,17 @@ from raft.process import (
     ServerProcess,
     Teller,
     checked_cluster_id,
+    leaves_of,
     members_apart,
     unique_addresses,
 )
 
 tell = Teller()
+
+REOPEN_PAUSE_S = 0.5
+"""Before a broker is opened again that was closed because of damage."""
+NOT_REPAIRED = (StorageError, AssertionError)
+"""What ends the process, whatever else has happened."""
 
 
 @click.command("broker", epilog=f"Settings for --set: {', '.join(sorted(BROKER_KEYS))}.")
@@ -81,58 +92,67 @@ def broker(
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     process = ServerProcess(name="broker", listen=listen, directory=directory, tell=tell)
-    process.run(partial(_serve, plan, process), lambda error: _explain(error, plan, started=process.started))
+    process.run(partial(_serve, plan, process), lambda error: _explain(error, plan))
 
 
 async def _serve(plan: BrokerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with Broker.open(plan, tell=tell, owns_thread=True) as running:
-            process.started = True
-            async for number in signals:
-                tell("stopping", signal=signal.Signals(number).name)
+        while True:
+            try:
+                await _serve_once(plan, process, signals)
                 break
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_second_signal, signals, nursery.cancel_scope)
-                await running.shut_down()
-                nursery.cancel_scope.cancel()
+            except (CorruptLog, BaseExceptionGroup) as error:
+                causes = leaves_of(error)
+                damage = next((each for each in causes if isinstance(each, CorruptLog)), None)
+                if damage is None or not process.started or any(isinstance(each, NOT_REPAIRED) for each in causes):
+                    raise
+                tell(
+                    "damage",
+                    file=damage.file,
+                    reason=f"{damage}",
+                    repair="the broker opens its logs again, and repairs this one",
+                )
+            with trio.move_on_after(REOPEN_PAUSE_S):
+                async for _ in signals:
+                    break
+                break
     tell("stopped")
 
 
-async def _second_signal(signals: object, scope: trio.CancelScope) -> None:
-    async for _ in signals:  # type: ignore[attr-defined]  # what `open_signal_receiver` gives has no public type
+async def _serve_once(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
+    """Serve until a signal arrives. Raises what ends a broker."""
+    async with Broker.open(plan, tell=tell, owns_thread=True) as running:
+        process.started = True
+        async for number in signals:
+            tell("stopping", signal=signal.Signals(number).name)
+            break
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_second_signal, signals, nursery.cancel_scope)
+            await running.shut_down()
+            nursery.cancel_scope.cancel()
+
+
+async def _second_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async for _ in signals:
         scope.cancel()
 
 
-def _explain(error: BaseException, plan: BrokerPlan, *, started: bool) -> str | None:
-    """Returns one line about an error of the broker's directory or place, with its correction; None for any other error."""
+def _explain(error: BaseException, plan: BrokerPlan) -> str | None:
+    """Returns one line about an error of the broker's directory or place, with its correction; None for any other error.
+
+    An operator may obey it in any state of the cluster: it never loses a copy.
+    """
     match error:
         case ForeignDirectory():
-            return f"{error} (--data)"
-        case CorruptLog(file=file):
-            return f"{error}; {_after_damage(file, plan, started=started)}"
+            return f"{error} (--data); nothing was changed. Give this broker a directory of its own"
+        case CorruptLog():
+            return f"{error}; the broker stops, and nothing was changed in --data {plan.data}. It has no peers to fetch that from"
         case BrokerReplaced():
             return f"{error}; give each broker an --id of its own"
         case RaftError():
             return f"{error}"
         case _:
             return None
-
-
-def _after_damage(file: str, plan: BrokerPlan, *, started: bool) -> str:
-    """Returns what has become of the broker, and what to do: each of its two directories can be fetched again, but not from the same."""
-    is_partition = file.startswith(plan.partitions)
-    if started and not is_partition:
-        return "the broker stops. Start it again: it cuts off what is damaged and fetches it from the others"
-    so_far = "the broker stops" if started else "nothing was changed"
-    if is_partition:
-        lost, holders, fetched = PARTITIONS, "the other replicas up", "its partitions"
-    else:
-        lost, holders, fetched = (
-            METADATA,
-            "all other brokers up and holding everything that is committed",
-            "the metadata",
-        )
-    return f"{so_far}. Keep a copy; then, with {holders}, remove `{lost}` in --data {plan.data}: this broker fetches {fetched} again"
 
 
 if __name__ == "__main__":

@@ -176,19 +176,28 @@ class LogStore:
     def repair(self, name: str) -> StoreRepaired:
         """Cut a log before its damage, or reset it, durably (see `store_salvage.py`). Returns what was done; then it can be opened.
 
-        For a log that `log` refused with `CorruptLog`, and of which there are other copies: the owner must not take it for a whole one.
-        Raises `UnknownLog` if there is none, `ValueError` if it is open, and what the disk raises; then it may be called again.
+        For a log that `log` refused with `CorruptLog`, or in which damage was read, and of which there are other copies: the owner must
+        not take it for a whole one. A log that is open is closed. Raises `UnknownLog` if there is none, and what the disk raises; then
+        it may be called again.
         """
+        return self._salvage(name).repair()
+
+    def set_aside(self, name: str) -> StoreRepaired:
+        """Reset a log to offset 0, durably, and keep the files of what it held as `repair` does. Raises as `repair` does."""
+        return self._salvage(name).repair(reset="it was set aside")
+
+    def _salvage(self, name: str) -> StoreSalvage:
         self._require_open()
         if name not in self._names:
             raise UnknownLog(name)
-        if name in self._logs:
-            raise ValueError(f"the log {name!r} is open")
+        opened = self._logs.get(name)
+        if opened is not None:
+            opened.note_damage()
+            opened.close()
+            del self._logs[name]
         interval = self.config.index_interval_bytes
-        path = self._path(name)
-        return StoreSalvage(
-            self._disk, self._shared.pool, path, log_id=log_id_of(name), interval_bytes=interval
-        ).repair()
+        pool, path = self._shared.pool, self._path(name)
+        return StoreSalvage(self._disk, pool, path, log_id=log_id_of(name), interval_bytes=interval)
 
     # Making durable
 

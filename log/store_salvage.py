@@ -52,12 +52,15 @@ class _Kept:
 class StoreSalvage(StoreRecovery):
     """One repair of one log. The caller holds the lock of the store, and opens the log in the ordinary way afterwards."""
 
-    def repair(self) -> StoreRepaired:
-        """Repair the log. Returns what was done; may be repeated after any error. Raises `NoSpace` or `StorageFailed` of the disk."""
+    def repair(self, *, reset: str | None = None) -> StoreRepaired:
+        """Repair the log; with a reason to `reset` it nothing is kept. Returns what was done; may be repeated after any error.
+
+        Raises `NoSpace` or `StorageFailed` of the disk.
+        """
         plan = self._pending()
         reason: str | None = "its repair was interrupted"
         if plan is None:
-            plan, reason = self._plan()
+            plan, reason = self._plan() if reset is None else (self._reset(0), reset)
             if plan is not None:
                 for name in self._disk.list_directory(self._directory):
                     if name.endswith(EVIDENCE_SUFFIX):

@@ -139,6 +139,13 @@ def tame_garbage_collection() -> None:
     gc.set_threshold(20_000, 20, 10_000)
 
 
+def leaves_of(error: BaseException) -> list[BaseException]:
+    """Returns the exceptions that an exception group holds, at any depth; of any other exception itself."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in leaves_of(each)]
+    return [error]
+
+
 def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Returns what ended a nursery. Several tasks may fall at once; an exception that is not just a consequence of shutting down comes first."""
     for error in group.exceptions:

@@ -11,6 +11,7 @@ it an epoch; once it has applied its own registration it hosts its replicas, and
 heartbeats. At the end it asks the controller for leave, so that others lead before it goes.
 """
 
+import contextlib
 import logging
 import random
 import secrets
@@ -30,6 +31,7 @@ from kafka_compat.broker.controller_node import ControllerNode
 from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
 from kafka_compat.broker.following import Following
 from kafka_compat.broker.housekeeping import Housekeeping
+from kafka_compat.broker.log_reports import LogReports
 from kafka_compat.broker.peers import PeerClient
 from kafka_compat.broker.replicas import Hosted, Replicas
 from kafka_compat.broker.reporter import Reporter, Tell
@@ -51,8 +53,9 @@ from kafka_compat.partition.effects import PartitionRoleChanged
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
+from kafka_compat.storage.run_record import this_boot
 from log.disk import Disk, RealDisk
-from log.errors import CorruptLog
+from log.errors import CorruptLog, LogError
 from log.store_flush import FlushRound
 from raft.config import MIB, RaftConfig
 from raft.disk_thread import DiskThread
@@ -63,6 +66,7 @@ from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.sharing import UndecidedDecoder, is_native
 from raft.notices import Notice, warn_of_long_turns
+from raft.process import leaves_of
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
 
@@ -104,6 +108,8 @@ class BrokerPlan:
     """Where clients reach this broker, if not where it listens."""
     settings: Settings = attrs.field(factory=Settings)
     raft: RaftConfig = attrs.field(factory=RaftConfig)
+    boot: str = attrs.field(factory=this_boot)
+    """Names the time since the machine was started: another one means that what was not flushed may be lost."""
 
     @property
     def metadata(self) -> str:
@@ -169,6 +175,7 @@ class Broker:
         self._produces, self._fetches = ProduceRequests(context, self._replicas), FetchRequests(context, self._replicas)
         self._node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
         self._cluster_requests = ClusterRequests(context, self._node)
+        self._reports = LogReports(context, store, self._replicas, tell)
         self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
         self._handlers = self._all_handlers()
         self._gate = Gate()
@@ -179,8 +186,7 @@ class Broker:
         self._group: RaftGroup | None = None
         self._wants_shutdown = False
         self._may_end = trio.Event()
-        self._controller_changed = trio.Event()
-        self._deadline_moved = trio.Event()
+        self._controller_changed, self._deadline_moved = trio.Event(), trio.Event()
         self._armed_for = 0.0
         self._listener: Listener[Any] = Listener(
             reactor,
@@ -221,9 +227,9 @@ class Broker:
     ) -> AsyncIterator[Self]:
         """Start the broker and stop it at the end of the block.
 
-        Raises `OSError` if the port cannot be bound; as `RaftGroup.open` and `BrokerStore.open` do if the directory cannot be used, and
-        `CorruptLog` if the log of a partition is damaged. A failed disk or a broken invariant is raised out of the block, in an
-        exception group as nurseries make them, and nothing is written any more.
+        Raises `OSError` if the port cannot be bound, and as `RaftGroup.open` and `BrokerStore.open` do if the directory cannot be used.
+        A failed disk, damage that is read in a log (`CorruptLog`) or a broken invariant is raised out of the block, in an exception
+        group as nurseries make them, and nothing is written any more. After damage the next `open` repairs that log.
         """
         used = disk or RealDisk()
         drawn = rng or random.Random(secrets.randbits(64))
@@ -231,13 +237,23 @@ class Broker:
         warn_of_long_turns(reactor.turns, tell or _log)
         try:
             with bind(*plan.listen) as listening:
-                store = BrokerStore.open(used, plan.partitions, cluster_id=plan.cluster_id, broker_id=plan.broker_id)
+                store = BrokerStore.open(
+                    used,
+                    plan.partitions,
+                    cluster_id=plan.cluster_id,
+                    broker_id=plan.broker_id,
+                    boot=plan.boot,
+                    flushed=plan.settings.flushes_before_ack,
+                )
                 broker = cls(plan, reactor=reactor, listening=listening, store=store, tell=tell or _log, rng=drawn)
                 try:
                     store.open_all(plan.settings.number("log.segment.bytes"))
-                    _require_sound(store)
+                    _require_disk(store)
                     async with broker._run(used, drawn):
                         yield broker
+                except BaseException as error:
+                    broker._note_damage(error)
+                    raise
                 finally:
                     broker._close()
         finally:
@@ -286,6 +302,14 @@ class Broker:
                         tasks.cancel_scope.cancel()
             nursery.cancel_scope.cancel()
 
+    def _note_damage(self, error: BaseException) -> None:
+        """Keep on record what ends this broker, if it is damage of a log: the next start repairs it."""
+        for damage in leaves_of(error):
+            if isinstance(damage, CorruptLog):
+                self._failed = True
+                with contextlib.suppress(LogError):
+                    self._store.note_damage(damage)
+
     def _close(self) -> None:
         """Everything has stopped; keep what a restart would have to find out again."""
         self._reactor.detach(self)
@@ -304,7 +328,6 @@ class Broker:
                 self._store.abandon()
             else:
                 self._store.close(
-                    broker_epoch=self._context.broker_epoch,
                     producers=self._replicas.producers(),
                     high_watermarks=self._replicas.high_watermarks(),
                 )
@@ -377,6 +400,7 @@ class Broker:
             self._group.announce()  # all brokers are to know soon
         self._note_elected()
         self._link.pump(now)
+        self._reports.pump(now)
         self._node.tick(now)
         self._replicas.tick(now)
         self._coordinators.pump(now)
@@ -416,6 +440,7 @@ class Broker:
         return min(
             float("inf") if link is None else link,
             self._node.deadline,
+            self._reports.deadline,
             self._replicas.deadline,
             self._coordinators.deadline,
             self._housekeeping.deadline,
@@ -487,13 +512,14 @@ class Broker:
                 self._delete(delta)
             if delta.partitions:
                 self._update(delta.partitions)
+        self._reports.image_changed()
         if own is not None and own.active and self._hosting and not self.serving.is_set():
             self.serving.set()
             self._tell("serving")
 
     def _host_all(self) -> None:
         """Host what the image assigns to this broker, and nothing else."""
-        self._hosting = True
+        is_first, self._hosting = not self._hosting, True
         states = {
             TopicPartition(name, number): state
             for name, topic in self._image.topics.items()
@@ -503,8 +529,11 @@ class Broker:
         assigned = {each: state.topic_id for each, state in states.items() if own in state.replicas}
         for partition in [each for each in self._replicas.hosted if each not in assigned]:
             self._replicas.remove(partition)
+        if is_first:
+            # Before logs that are missing are made, because nothing else shows that they are.
+            self._reports.begin({each: states[each] for each in assigned})
         for partition in self._store.strays(assigned):
-            if partition not in self._replicas.hosted:
+            if partition not in self._replicas.hosted and not self._reports.keeps_strays:
                 self._store.delete(partition)
         self._replicas.update_brokers(self._image.brokers)
         self._update(states)
@@ -576,7 +605,6 @@ class Broker:
             port,
             plan.settings.text("broker.rack"),
             self._context.unclean_default,
-            self._context.eligible,
         )
         waits_told = False
         while True:
@@ -607,7 +635,8 @@ class Broker:
 
         The connection stays while an answer is late: its end would fence this broker, and a controller that stalls answers later.
         """
-        applied = self._image.index if self._hosting else -1
+        # Who has applied nothing is not unfenced: not before the controller knows which logs may lack something.
+        applied = self._image.index if self._reports.ready else -1
         answers: list[BrokerHeartbeatResponse] = []
         answered = trio.Event()
 
@@ -652,12 +681,10 @@ def _last_index(group: RaftGroup) -> int:
     return last
 
 
-def _require_sound(store: BrokerStore) -> None:
-    """A broker that cannot use one of its logs does not start: as a leader in the metadata it would serve nothing."""
-    damaged = [*store.offline.values(), *store.unknown.values()]
-    if damaged:
-        first = damaged[0]
-        raise first if isinstance(first, CorruptLog) else CorruptLog(store.directory, 0, str(first))
+def _require_disk(store: BrokerStore) -> None:
+    """A broker whose disk fails does not start: as a leader in the metadata it would serve nothing."""
+    for error in store.offline.values():
+        raise error
 
 
 def _log(event: str, **fields: object) -> None:

@@ -65,7 +65,7 @@ from kafka_compat.controller.topics import (
     new_topic,
     repeated,
 )
-from kafka_compat.model import NO_LEADER, BrokerRegistration, TopicPartition
+from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 DELTAS_MAX = 10_000
@@ -185,7 +185,15 @@ def _register(index: int, command: RegisterBroker, changes: ImageChanges) -> Reg
             "resolves itself once the session of that process has expired.",
         )
     changes.put_broker(
-        BrokerRegistration(command.broker, index, command.incarnation, command.host, command.port, command.rack)
+        BrokerRegistration(
+            command.broker,
+            index,
+            command.incarnation,
+            command.host,
+            command.port,
+            command.rack,
+            served_epoch=NO_EPOCH if existing is None else existing.served_epoch,
+        )
     )
     # As fencing did, unless eligibility was off then: what is left are ISRs of which it is the last member.
     changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
@@ -200,7 +208,7 @@ def _unfence(command: UnfenceBroker, changes: ImageChanges) -> Acknowledged:
     if registration.shutting_down:
         return Acknowledged(KafkaErrorCode.INVALID_REQUEST, f"broker {command.broker} is shutting down")
     if registration.fenced:
-        changes.put_broker(evolve(registration, fenced=False))
+        changes.put_broker(evolve(registration, fenced=False, served_epoch=registration.epoch))
         changes.elect_leaderless(unclean_default=command.unclean_default)
     return Acknowledged()
 

@@ -25,6 +25,8 @@ _BROKER = shapes.record(
     shapes.optional(shapes.TEXT),
     shapes.BOOLEAN,
     shapes.BOOLEAN,
+    shapes.NUMBER_OR_NONE,
+    added=1,
 )
 _CONFIGS = shapes.array(shapes.fixed(shapes.TEXT, shapes.text(shapes.VALUE_MAX)))
 _PARTITION = shapes.fixed(

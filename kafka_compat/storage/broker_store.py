@@ -1,14 +1,17 @@
 """All partitions that a broker has on its disk.
 
-    <directory>/broker, clean-shutdown, high-watermarks
+    <directory>/broker, run, high-watermarks
     <directory>/lock, room, logs/<topic>-<partition>/…      a `LogStore`
     <directory>/logs/<topic>-<partition>/partition          topic, partition, topic id
 
 A partition is known by its topic's id: a topic that was deleted and made again under the same name never gets the old log. A log
 without the file `partition` was never written to, because its making did not end; it is removed at the next start.
 
-A partition whose log is damaged, or whose disk calls fail, is *offline*; the others go on. One thread owns the store and its logs;
-only `FlushRound.run` and `write_high_watermarks` may be called in another one.
+A damaged log is repaired as it is opened: what precedes the damage stays, the rest is set aside. Such a copy is *doubtful*, and so is one
+that is missing, that ends before its own high watermark, whose checkpoints are damaged, or from which a loss of power may have taken what
+was not flushed (`doubt_of`). A doubt is durable before its cause disappears, and stays until `doubts_known`. A partition whose disk
+calls fail is *offline*; the others go on. One thread owns the store and its logs; only `FlushRound.run` and `write_high_watermarks` may
+be called in another one.
 """
 
 import contextlib
@@ -16,21 +19,21 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
+import attrs
+
 from kafka_compat.model import TopicPartition
 from kafka_compat.storage.checkpoints import (
-    IDENTITY_NAME,
     BrokerMeta,
     HighWatermarks,
     read_identity,
-    take_clean_marker,
-    write_clean_marker,
     write_identity,
 )
 from kafka_compat.storage.partition_log import SEGMENT_BYTES, PartitionLog
 from kafka_compat.storage.producer_snapshots import ProducerStates
+from kafka_compat.storage.run_record import RUN_NAME, RunRecord, Stage
 from log.config import StoreConfig
 from log.disk import Disk
-from log.errors import CorruptLog, LogError, NoSpace, StorageFailed, UnknownLog
+from log.errors import CorruptLog, LogError, NoSpace, UnknownLog
 from log.store import LOGS_NAME, LogStore
 from log.store_flush import FlushRound
 
@@ -38,69 +41,208 @@ STORE_CONFIG = StoreConfig(segment_bytes_max=SEGMENT_BYTES)
 """Segments end at a topic's `segment.bytes`; the store's own bound is only the greatest."""
 
 
+@attrs.frozen
+class LogDamage:
+    """Something of a log that was found wrong, and what was done about it. `partition` is None if the log's name is that of none."""
+
+    name: str
+    partition: TopicPartition | None
+    reason: str
+    done: str
+
+
 class BrokerStore:
     """The partitions of one broker; made by `open`."""
 
-    def __init__(self, disk: Disk, directory: str, store: LogStore, meta: BrokerMeta, clean_epoch: int | None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        store: LogStore,
+        meta: BrokerMeta,
+        previous: RunRecord | None,
+        *,
+        boot: str,
+        flushed: bool,
+    ) -> None:
         """Use `open`."""
         self.directory = directory
         self.meta = meta
-        self.clean_epoch = clean_epoch
-        """The broker epoch before this start if it ended with `close`; None if it did not, or there was none."""
+        self.previous = previous
+        """What the process before this one recorded; None without one, or if the record is missing or damaged."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         """The partitions that can be used. Not to be changed from outside."""
         self.offline: dict[TopicPartition, LogError] = {}
-        """The partitions that cannot, and why."""
-        self.unknown: dict[str, LogError] = {}
-        """Names of damaged logs whose partition cannot be told; they stay where they are."""
+        """The partitions that cannot, and why: their disk calls fail."""
+        self.damages: list[LogDamage] = []
+        """What was found wrong as the logs were opened."""
+        self.is_new = previous is None and not meta.found and not store.names()
+        """Whether nothing was in the directory. What a broker of this id had before, only the cluster knows."""
         self._disk = disk
         self._store = store
         self._topic_ids: dict[TopicPartition, bytes] = {}
+        self._headless: set[str] = set()
+        """Names of logs whose partition cannot be told; they stay until a partition of this name is made."""
         self._high_watermarks = HighWatermarks(disk, directory)
         self._segment_bytes = SEGMENT_BYTES
+        record = previous or RunRecord(stage=Stage.OPENING)
+        self._run = attrs.evolve(record, stage=Stage.OPENING, boot=boot, flushed=flushed)
+        self._run = self._run.doubted(self._doubts_of_all(boot))
+        self._record()
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: str, *, cluster_id: str, broker_id: int, config: StoreConfig = STORE_CONFIG
+        cls,
+        disk: Disk,
+        directory: str,
+        *,
+        cluster_id: str,
+        broker_id: int,
+        config: StoreConfig = STORE_CONFIG,
+        boot: str = "",
+        flushed: bool = True,
     ) -> Self:
         """Returns the store in `directory`, opened or made; call `open_all` next.
 
-        Raises `DirectoryLocked` if it is open elsewhere, `ForeignDirectory` if it is another broker's, `NoSpace` or `StorageFailed`
-        if the disk refuses.
+        `boot` names the time since the machine was started, as far as it is known. `flushed` is whether everything is flushed before it
+        is acknowledged. Raises `DirectoryLocked` if it is open elsewhere, `ForeignDirectory` if it is another broker's, `NoSpace` or
+        `StorageFailed` if the disk refuses.
         """
         store = LogStore.open(disk, directory, config)
         try:
             meta = BrokerMeta.claim(disk, directory, cluster_id=cluster_id, broker_id=broker_id)
-            return cls(disk, directory, store, meta, take_clean_marker(disk, directory))
+            previous = RunRecord.read(disk, directory)
+            return cls(disk, directory, store, meta, previous, boot=boot, flushed=flushed)
         except BaseException:
             with contextlib.suppress(LogError):
                 store.close()
             raise
 
     def open_all(self, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Open every log: `logs`, and `offline` for those that cannot be. Recovery runs in threads of the store.
+        """Open every log, and repair those that are damaged: `logs`, and `offline` for those whose disk fails. See `damages`.
 
-        `segment_bytes` holds for every log until its own `segment_bytes` is set. Raises `StorageFailed` if the disk fails outside of
-        a log.
+        Recovery runs in threads of the store. `segment_bytes` holds for every log until its own `segment_bytes` is set. Raises
+        `StorageFailed` if the disk fails outside of a log.
         """
         self._segment_bytes = segment_bytes
         errors = self._store.open_all()
+        doubts = dict(self._run.doubts)
         for name in self._store.names():
-            directory = self._directory_of(name)
-            known = read_identity(self._disk, directory)
+            known = read_identity(self._disk, self._directory_of(name))
             if known is None:
                 self._without_identity(name, errors.get(name))
                 continue
             partition, topic_id = known
             self._topic_ids[partition] = topic_id
-            error = errors.get(name)
-            if error is None:
-                try:
-                    self._add(partition)
-                except LogError as failure:
-                    error = failure
+            try:
+                reason = self._open_one(partition, errors.get(name))
+            except LogError as failure:
+                self.offline[partition] = failure
+                reason = f"{failure}"  # a repair may have been half done
+            if reason is not None:
+                doubts[topic_id, partition.partition] = reason
+        self._run = attrs.evolve(self._run, stage=Stage.RUNNING, doubts=doubts)
+        self._record()
+        if not self._high_watermarks.found:
+            with contextlib.suppress(NoSpace):
+                self.write_high_watermarks({})
+
+    # Doubts
+
+    @property
+    def broker_epoch(self) -> int:
+        """The newest registration that may have served from this directory; -1 before the first."""
+        return self._run.broker_epoch
+
+    def doubt_of(self, partition: TopicPartition, topic_id: bytes) -> str | None:
+        """Returns why the copy of a partition that this broker should have may lack what it had; None if it is whole."""
+        if self._run.everything is not None:
+            return self._run.everything
+        doubt = self._run.doubts.get((topic_id, partition.partition))
+        return "its log is missing" if doubt is None and not self.has(partition, topic_id) else doubt
+
+    def doubt_all(self, reason: str) -> None:
+        """Every copy is doubtful; durable when it returns."""
+        self._run = self._run.doubted(reason)
+        self._record()
+
+    def doubt(self, partitions: Mapping[TopicPartition, tuple[bytes, str]]) -> None:
+        """These copies, given with topic ids and reasons, are doubtful; durable when it returns, all at once."""
+        doubts = {(topic_id, each.partition): reason for each, (topic_id, reason) in partitions.items()}
+        if not doubts.items() <= self._run.doubts.items():
+            self._run = attrs.evolve(self._run, doubts={**self._run.doubts, **doubts})
+            self._record()
+
+    def doubts_known(self) -> None:
+        """The controller has all doubts on record, durably: what this directory holds is no doubt any more."""
+        self._run = attrs.evolve(self._run, everything=None, doubts={})
+        self._record()
+
+    def serves_as(self, broker_epoch: int) -> None:
+        """From now on this registration may serve from the directory; durable when it returns."""
+        self._run = attrs.evolve(self._run, broker_epoch=broker_epoch)
+        self._record()
+
+    def note_damage(self, error: CorruptLog) -> TopicPartition | None:
+        """Record durably that a log was found damaged as it was read, so that the next start repairs it. Returns whose log it is.
+
+        Returns None if the file belongs to none of the logs.
+        """
+        for partition, log in self.logs.items():
+            if error.file == log.store_log.directory or error.file.startswith(f"{log.store_log.directory}/"):
+                self.doubt({partition: (self._topic_ids[partition], f"{error}")})
+                log.store_log.note_damage()
+                return partition
+        return None
+
+    def _doubts_of_all(self, boot: str) -> str | None:
+        """Returns why every copy is doubtful from the beginning; None if not every one is."""
+        if self.is_new:
+            return None
+        if not self.meta.found:
+            return "the file that states whose directory it is was missing or damaged"
+        if self.previous is None:
+            return f"the record of the last process, `{RUN_NAME}`, was missing or damaged"
+        if not self._high_watermarks.found:
+            return "the checkpoint of high watermarks was missing or damaged"
+        return self.previous.lost(boot)
+
+    def _record(self) -> None:
+        """Make the record durable. On a full disk there is none, which leaves everything doubtful for the next start."""
+        try:
+            self._run.write(self._disk, self.directory)
+        except NoSpace:
+            if self._disk.exists(f"{self.directory}/{RUN_NAME}"):
+                self._disk.remove(f"{self.directory}/{RUN_NAME}")
+                self._disk.sync_directory(self.directory)
+
+    def _open_one(self, partition: TopicPartition, error: LogError | None) -> str | None:
+        """Open the log of a partition, repaired if need be. Returns why it is doubtful, None if it is whole."""
+        reason: str | None = None
+        try:
             if error is not None:
-                self.offline[partition] = error
+                raise error
+            self._add(partition)
+        except CorruptLog as damage:
+            done = self._store.repair(str(partition))
+            self._add(partition)
+            reason = f"{damage}"
+            change = "is reset" if done.was_reset else f"is cut at offset {done.end_offset}"
+            if done.reason is None:
+                change = "was read again and found whole"
+            self.damages.append(LogDamage(str(partition), partition, reason, f"the log {change}"))
+        log = self.logs[partition]
+        found = log.store_log.recovery
+        reached = self._high_watermarks.of(self._topic_ids[partition], partition.partition)
+        if reason is None and found.torn_bytes_cut:
+            reason = f"its end was torn: {found.torn_reason}"
+        elif reason is None and found.mark_damaged:
+            reason = "the checkpoint of its durable end was missing or damaged"
+        elif reason is None and found.segment_missing:
+            reason = "its newest segment is missing"
+        elif reason is None and log.end_offset < reached:
+            reason = f"it ends at {log.end_offset}, before its high watermark {reached}"
+        return reason
 
     # Partitions
 
@@ -122,9 +264,9 @@ class BrokerStore:
     def create(self, partitions: Mapping[TopicPartition, bytes]) -> None:
         """Make the logs of these partitions, given with their topics' ids, durably and side by side; those that are there stay.
 
-        A log of the same name that belongs to another topic id is deleted first; if it is not known what it belongs to, its error is
-        raised, and only `delete` removes it. Raises `NoSpace`, `StorageFailed`, or `ValueError` for a name that is too long; what was
-        made until then stays, and the call may be repeated.
+        A log of the same name that belongs to another topic id is deleted first; if it is not known what it belongs to, its files are set
+        aside. The error of one that is offline is raised. Raises `NoSpace`, `StorageFailed`, or `ValueError` for a name that is too long;
+        what was made until then stays, and the call may be repeated.
         """
         missing = {each: topic_id for each, topic_id in partitions.items() if not self.has(each, topic_id)}
         for each in missing:
@@ -134,15 +276,19 @@ class BrokerStore:
                 raise self.offline[each]
         existing = set(self._store.names())
         for each in missing:
-            if str(each) in existing:
+            if str(each) in self._headless:
+                self._store.set_aside(str(each))
+            elif str(each) in existing:
                 # Left over from a call of this that failed.
                 self._store.delete(str(each))
-        self._store.create_all(map(str, missing))
+        names = [str(each) for each in missing]
+        self._store.create_all([name for name in names if name not in self._headless])
         self._side_by_side(
             lambda each: write_identity(self._disk, self._directory_of(str(each)), each, missing[each]), missing
         )
         for each, topic_id in missing.items():
             self._topic_ids[each] = topic_id
+            self._headless.discard(str(each))
             self._add(each)
 
     def delete(self, partition: TopicPartition) -> None:
@@ -215,13 +361,12 @@ class BrokerStore:
     def close(
         self,
         *,
-        broker_epoch: int = -1,
         producers: Mapping[TopicPartition, ProducerStates] | None = None,
         high_watermarks: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Flush, keep what a restart would have to find out again, mark the end as clean, and release the directory.
+        """Flush, keep what a restart would have to find out again, record that the end is clean, and release the directory.
 
-        The marker is left out if anything failed, also a log that is offline because of it.
+        It is not if anything failed, also a log that is offline because of it.
         """
         try:
             self.note_failures()
@@ -233,8 +378,9 @@ class BrokerStore:
             with contextlib.suppress(NoSpace):
                 if high_watermarks is not None:
                     self.write_high_watermarks(high_watermarks)
-                if not any(isinstance(each, StorageFailed) for each in self.offline.values()):
-                    write_clean_marker(self._disk, self.directory, broker_epoch)
+                if self._run.stage is Stage.RUNNING and not self.offline:
+                    self._run = attrs.evolve(self._run, stage=Stage.CLEAN)
+                    self._record()
         finally:
             self._store.close()
 
@@ -253,19 +399,18 @@ class BrokerStore:
         self.logs[partition] = PartitionLog(log, self._disk, segment_bytes=self._segment_bytes)
 
     def _without_identity(self, name: str, error: LogError | None) -> None:
-        log = None if error is not None else self._store.log(name)
-        if log is not None and log.end_offset == 0:
+        if error is not None and not isinstance(error, CorruptLog):
+            raise error
+        if error is None and self._store.log(name).end_offset == 0:
             self._store.delete(name)
             return
-        path = f"{self._directory_of(name)}/{IDENTITY_NAME}"
-        error = error or CorruptLog(
-            path, 0, "the file that states which topic the log belongs to is missing or damaged"
+        self._headless.add(name)
+        topic, _, number = name.rpartition("-")
+        partition = TopicPartition(topic, int(number)) if topic and number.isascii() and number.isdigit() else None
+        reason = "the file that states which topic the log belongs to is missing or damaged"
+        self.damages.append(
+            LogDamage(name, partition, reason, "the log is set aside once a partition of its name is made")
         )
-        topic, _, partition = name.rpartition("-")
-        if topic and partition.isascii() and partition.isdigit():
-            self.offline[TopicPartition(topic, int(partition))] = error
-        else:
-            self.unknown[name] = error
 
     def _side_by_side(self, work: Callable[[TopicPartition], None], partitions: Iterable[TopicPartition]) -> None:
         each = list(partitions)

@@ -1,4 +1,4 @@
-"""Small files of a broker: who it is, whether it was shut down cleanly, which partition a log is of, and the high watermarks.
+"""Small files of a broker: who it is, which partition a log is of, and the high watermarks; `run_record.py` has one more.
 
 Each holds msgpack followed by a CRC-32C, and is replaced as a whole. Start offsets need no file: a log keeps its own.
 """
@@ -16,7 +16,6 @@ from log.errors import LogError
 from log.frame import checksum
 
 META_NAME: Final = "broker"
-CLEAN_NAME: Final = "clean-shutdown"
 HIGH_WATERMARKS_NAME: Final = "high-watermarks"
 IDENTITY_NAME: Final = "partition"
 """In the directory of a log."""
@@ -25,7 +24,7 @@ _VERSION: Final = 1
 
 @attrs.define
 class ForeignDirectory(LogError):
-    """The directory belongs to another broker or cluster, or the file that states its owner is damaged. Nothing was changed."""
+    """The directory belongs to another broker or cluster. Nothing was changed."""
 
     directory: str
     detail: str
@@ -54,44 +53,29 @@ def read_checked(disk: Disk, path: str) -> list[Any] | None:
 
 @attrs.frozen
 class BrokerMeta:
-    """Whose directory it is. The incarnation is not kept: each start is another one."""
+    """Whose directory it is. The incarnation is not kept: each start is another one.
+
+    `found` is whether the file stated it; otherwise it was missing or damaged, and has been written.
+    """
 
     cluster_id: str
     broker_id: int
+    found: bool = attrs.field(default=True, eq=False)
 
     @classmethod
     def claim(cls, disk: Disk, directory: str, *, cluster_id: str, broker_id: int) -> Self:
-        """Returns it, read or written for the first time. Raises `ForeignDirectory` if the directory is another broker's."""
+        """Returns it, read, or written if it is missing or damaged. Raises `ForeignDirectory` if the directory is another broker's."""
         wanted = cls(cluster_id, broker_id)
-        path = f"{directory}/{META_NAME}"
-        if not disk.exists(path):
-            replace_file(disk, directory, META_NAME, encode_checked(cluster_id, broker_id))
-            return wanted
-        found = read_checked(disk, path)
+        found = read_checked(disk, f"{directory}/{META_NAME}")
         if found is None:
-            raise ForeignDirectory(directory, f"cannot be used: its file {META_NAME!r} is damaged")
+            replace_file(disk, directory, META_NAME, encode_checked(cluster_id, broker_id))
+            return attrs.evolve(wanted, found=False)
         if cls(*found) != wanted:
             raise ForeignDirectory(
                 directory,
                 f"belongs to broker {found[1]} of cluster {found[0]!r}, not to broker {broker_id} of {cluster_id!r}",
             )
         return wanted
-
-
-def take_clean_marker(disk: Disk, directory: str) -> int | None:
-    """Returns the broker epoch that was shut down cleanly, and removes the marker durably; None after any other end (KIP-966)."""
-    path = f"{directory}/{CLEAN_NAME}"
-    if not disk.exists(path):
-        return None
-    found = read_checked(disk, path)
-    disk.remove(path)
-    disk.sync_directory(directory)
-    return int(found[0]) if found is not None else None
-
-
-def write_clean_marker(disk: Disk, directory: str, broker_epoch: int) -> None:
-    """Record that everything is on the disk, as the last thing before the broker ends."""
-    replace_file(disk, directory, CLEAN_NAME, encode_checked(broker_epoch))
 
 
 def write_identity(disk: Disk, directory: str, partition: TopicPartition, topic_id: bytes) -> None:
@@ -109,7 +93,8 @@ def read_identity(disk: Disk, directory: str) -> tuple[TopicPartition, bytes] | 
 class HighWatermarks:
     """The high-watermark checkpoint of all partitions: one file, written every few seconds.
 
-    A value that is too old is still true, and a damaged file the same as none: a replica learns its high watermark again.
+    A value that is too old is still true. A damaged file is the same as none: a replica learns its high watermark again, but what the
+    file would have shown of its log is not known.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -117,6 +102,8 @@ class HighWatermarks:
         self._disk = disk
         self._directory = directory
         found = read_checked(disk, f"{directory}/{HIGH_WATERMARKS_NAME}")
+        self.found = found is not None
+        """Whether the file was there, and whole."""
         self._values = {(bytes(each[0]), int(each[1])): int(each[2]) for each in (found[0] if found else ())}
 
     def of(self, topic_id: bytes, partition: int) -> int:

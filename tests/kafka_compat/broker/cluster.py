@@ -63,6 +63,7 @@ class Cluster:
         self.settings = {**QUICK, "default.replication.factor": str(count), **settings}
         self.running: dict[int, Running] = {}
         self.events: list[tuple[int, str, dict[str, Any]]] = []
+        self._starts = 0
 
     async def start(self, broker: int) -> None:
         """Start a broker; returns when it listens."""
@@ -78,13 +79,15 @@ class Cluster:
             settings=Settings.from_assignments([f"{name}={value}" for name, value in self.settings.items()]),
         )
         ended = trio.Event()
+        self._starts += 1  # each process draws an incarnation of its own
+        rng = random.Random(1000 * self._starts + number)
 
         def tell(event: str, **fields: Any) -> None:
             self.events.append((number, event, fields))
 
         try:
             with trio.CancelScope() as scope:
-                async with Broker.open(plan, tell=tell, disk=self.disks[number], rng=random.Random(number)) as broker:
+                async with Broker.open(plan, tell=tell, disk=self.disks[number], rng=rng) as broker:
                     self.running[number] = Running(broker, scope, ended)
                     task_status.started()
                     await trio.sleep_forever()

@@ -42,8 +42,17 @@ def memory_disk(seed: int = 0) -> MemoryDisk:
     return MemoryDisk(random.Random(seed))
 
 
-def open_broker(disk: Disk, *, config: StoreConfig = SMALL, segment_bytes: int = SEGMENT_BYTES) -> BrokerStore:
-    store = BrokerStore.open(disk, DIRECTORY, cluster_id="cluster", broker_id=1, config=config)
+def open_broker(
+    disk: Disk,
+    *,
+    config: StoreConfig = SMALL,
+    segment_bytes: int = SEGMENT_BYTES,
+    boot: str = "boot",
+    flushed: bool = True,
+) -> BrokerStore:
+    store = BrokerStore.open(
+        disk, DIRECTORY, cluster_id="cluster", broker_id=1, config=config, boot=boot, flushed=flushed
+    )
     store.open_all(segment_bytes)
     return store
 

@@ -9,6 +9,7 @@ import pytest
 from kafka_compat.model import TopicPartition
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.checkpoints import ForeignDirectory
+from kafka_compat.storage.run_record import Stage
 from log.config import StoreConfig
 from log.disk import RealDisk
 from log.errors import CorruptLog, DirectoryLocked, LogError, NoSpace, StorageFailed, UnknownLog
@@ -59,12 +60,12 @@ def test_partitions_are_found_again_with_their_topic_ids(tmp_path: Path) -> None
     store.create(wanted)
     for each in wanted:
         store.log(each).append_as_leader([batch(each.partition + 1)], 0)
-    store.close(broker_epoch=77)
+    store.close()
     again = BrokerStore.open(RealDisk(), str(tmp_path), cluster_id="c", broker_id=2, config=config)
     again.open_all()
     assert {each: again.topic_id(each) for each in again.logs} == wanted
     assert [again.log(each).end_offset for each in sorted(wanted)] == [each.partition + 1 for each in sorted(wanted)]
-    assert (again.clean_epoch, again.offline, again.unknown) == (77, {}, {})
+    assert (again.damages, again.offline) == ([], {})
     again.close()
 
 
@@ -128,57 +129,96 @@ def test_the_longest_topic_of_kafka_has_room() -> None:
     assert set(open_broker(all_lost(disk, 0)).logs) == {longest}
 
 
-# ---------------------------------------------------------------- what is offline
+# ---------------------------------------------------------------- damage
 
 
-def test_a_damaged_log_is_offline_and_the_others_go_on() -> None:
+def doubts(store: BrokerStore) -> dict[TopicPartition, str | None]:
+    """Why each copy that was made is doubtful."""
+    ids = {PARTITION: TOPIC_ID, SECOND: TOPIC_ID, DASHED: OTHER_ID}
+    return {each: store.doubt_of(each, topic_id) for each, topic_id in ids.items()}
+
+
+def doubted(store: BrokerStore) -> set[TopicPartition]:
+    return {each for each, reason in doubts(store).items() if reason is not None}
+
+
+@pytest.mark.parametrize("bit", [8 * 10, 8 * 90, 8 * 1500])
+def test_a_damaged_log_is_cut_and_doubtful_and_the_others_are_whole(bit: int) -> None:
+    disk = memory_disk()
+    before = {each: held(log) for each, log in three_logs(disk).logs.items()}
+    disk = killed(disk, 0)
+    disk.flip_bit(f"{DIRECTORY}/logs/orders-1/00000000000000000000.log", bit)
+    store = open_broker(disk)
+    found = {each: held(log) for each, log in store.logs.items()}
+    assert found.pop(SECOND) == before.pop(SECOND)[: bit // 8 // 1100]
+    assert found == before
+    assert doubted(store) == {SECOND}
+    assert [(each.partition, each.name) for each in store.damages] == [(SECOND, "orders-1")]
+    store.log(SECOND).append_as_leader([batch()], 9)
+    store.flush()
+    again = open_broker(killed(disk, 1))
+    assert again.log(SECOND).end_offset == store.log(SECOND).end_offset
+    assert (again.damages, doubted(again)) == ([], {SECOND})
+
+
+@pytest.mark.parametrize("file", ["manifest", "durable", "partition", "00000000000000000000.log", "*"])
+@pytest.mark.parametrize("flips", [False, True])
+def test_a_partition_of_which_a_file_is_missing_or_damaged_is_doubtful(file: str, flips: bool) -> None:
     disk = memory_disk()
     three_logs(disk)
-    disk = all_lost(disk, 0)
-    path = min(
-        each for each in disk.paths() if each.startswith(f"{DIRECTORY}/logs/orders-1/") and each.endswith("manifest")
-    )
-    disk.flip_bit(path, 100)
+    disk = killed(disk, 0)
+    place = f"{DIRECTORY}/logs/a-1.b_c-12"
+    for path in [each for each in disk.paths() if each.startswith(f"{place}/") and file in ("*", each.split("/")[-1])]:
+        disk.flip_bit(path, 8 * 9) if flips else disk.remove(path)
     store = open_broker(disk)
-    assert set(store.logs) == {PARTITION, DASHED}
-    assert set(store.offline) == {SECOND}
-    assert store.has(SECOND, TOPIC_ID)
-    with pytest.raises(CorruptLog, match="orders-1"):
-        store.log(SECOND)
-    assert len(held(store.log(DASHED))) == 12
-    store.create({SECOND: TOPIC_ID})
-    assert set(store.offline) == {SECOND}
-    store.delete(SECOND)
-    store.create({SECOND: TOPIC_ID})
-    assert store.log(SECOND).end_offset == 0
+    assert doubted(store) == {DASHED}
+    store.doubt({DASHED: (OTHER_ID, "noted")})
+    store.create({DASHED: OTHER_ID})
+    store.log(DASHED).append_as_leader([batch()], 9)
+    store.flush()
+    again = open_broker(killed(disk, 1))
+    assert doubted(again) == {DASHED}
+    assert held(again.log(DASHED)) == held(store.log(DASHED))
+    again.doubts_known()
+    last = open_broker(killed(disk, 2).after_kill(random.Random(1)))
+    assert last.offline == {}
 
 
-def test_damage_that_the_producers_need_puts_only_that_log_offline() -> None:
-    """The batches behind the newest snapshot are read when a log is opened."""
+def test_damage_that_is_read_is_repaired_by_the_next_start() -> None:
     disk = memory_disk()
-    three_logs(disk)
-    disk = all_lost(disk, 0)
-    damaged(disk, "orders-0")
+    store = three_logs(disk)
+    store.log(SECOND).roll()
+    store.flush()
+    store.close()
     store = open_broker(disk)
-    assert set(store.offline) == {PARTITION}
-    assert set(store.logs) == {SECOND, DASHED}
+    damaged(disk, "orders-1")
+    with pytest.raises(CorruptLog) as raised:
+        held(store.log(SECOND))
+    assert store.note_damage(raised.value) == SECOND
+    assert store.note_damage(CorruptLog("data/metadata/x.log", 0, "other")) is None
+    store.close()
+    again = open_broker(disk)
+    assert doubted(again) == {SECOND}
+    assert held(again.log(SECOND)) == []
+    assert len(again.damages) == 1
 
 
 @pytest.mark.parametrize("bit", [0, 37, 8 * 20])
-def test_a_log_that_nobody_knows_the_topic_of_is_offline_and_is_not_overwritten(bit: int) -> None:
+def test_a_log_of_which_no_file_states_the_topic_is_set_aside_when_a_partition_of_its_name_is_made(bit: int) -> None:
     disk = memory_disk()
     three_logs(disk)
-    disk = all_lost(disk, 0)
-    disk.flip_bit(f"{DIRECTORY}/logs/a-1.b_c-12/partition", bit)
+    disk = killed(disk, 0)
+    place = f"{DIRECTORY}/logs/a-1.b_c-12"
+    content = disk.content(f"{place}/00000000000000000000.log")
+    disk.flip_bit(f"{place}/partition", bit)
     store = open_broker(disk)
-    assert set(store.offline) == {DASHED}
+    assert DASHED not in store.logs
     assert store.topic_id(DASHED) is None
-    with pytest.raises(CorruptLog, match="which topic the log belongs to is missing or damaged"):
-        store.create({DASHED: OTHER_ID})
-    assert f"{DIRECTORY}/logs/a-1.b_c-12/manifest" in disk.paths()
-    store.delete(DASHED)
+    assert doubted(store) == {DASHED}
     store.create({DASHED: OTHER_ID})
     assert store.log(DASHED).end_offset == 0
+    assert disk.content(f"{place}/00000000000000000000.damaged").startswith(content[:1000])
+    assert set(open_broker(killed(disk, 0)).logs) == {PARTITION, SECOND, DASHED}
 
 
 def test_a_damaged_log_of_no_partitions_name_stays_where_it_is() -> None:
@@ -187,9 +227,116 @@ def test_a_damaged_log_of_no_partitions_name_stays_where_it_is() -> None:
     store._store.create("stranger").append([])
     store._store.log("stranger").reset(5)
     again = open_broker(all_lost(disk, 0))
-    assert list(again.unknown) == ["stranger"]
+    assert [(each.name, each.partition) for each in again.damages] == [("stranger", None)]
     assert set(again.logs) == {PARTITION, SECOND, DASHED}
     assert any("stranger" in path for path in disk.paths())
+
+
+def test_a_log_that_ends_before_its_own_high_watermark_is_doubtful() -> None:
+    disk = memory_disk()
+    store = three_logs(disk)
+    store.write_high_watermarks({PARTITION: 10, SECOND: 12, DASHED: 5})
+    assert doubted(open_broker(killed(disk, 0))) == {SECOND}
+
+
+@pytest.mark.parametrize("name", ["broker", "run", "high-watermarks"])
+@pytest.mark.parametrize("flips", [False, True])
+def test_without_one_of_its_own_files_a_broker_starts_and_trusts_no_copy(name: str, flips: bool) -> None:
+    disk = memory_disk()
+    store = three_logs(disk)
+    store.serves_as(5)
+    store.close()
+    path = f"{DIRECTORY}/{name}"
+    disk.flip_bit(path, 8 * 3) if flips else disk.remove(path)
+    again = open_broker(disk)
+    assert doubted(again) == {PARTITION, SECOND, DASHED}
+    assert {each: log.end_offset for each, log in again.logs.items()} == {PARTITION: 10, SECOND: 11, DASHED: 12}
+    assert doubted(open_broker(killed(disk, 0))) == {PARTITION, SECOND, DASHED}
+    again.doubts_known()
+    assert doubted(open_broker(killed(disk, 0))) == set()
+
+
+def test_a_directory_that_is_new_has_no_doubts_of_its_own() -> None:
+    disk = memory_disk()
+    store = open_broker(disk)
+    assert store.is_new
+    assert store.doubt_of(PARTITION, TOPIC_ID) == "its log is missing"
+    store.create({PARTITION: TOPIC_ID})
+    assert store.doubt_of(PARTITION, TOPIC_ID) is None
+    assert not open_broker(killed(disk, 0)).is_new
+
+
+@pytest.mark.parametrize(
+    ("flushed", "boot", "closes", "all_are"),
+    [
+        (True, "second", False, False),
+        (False, "first", False, False),
+        (False, "second", False, True),
+        (False, "", False, True),
+        (False, "second", True, False),
+    ],
+)
+def test_what_was_not_flushed_is_doubtful_after_another_boot(
+    flushed: bool, boot: str, closes: bool, all_are: bool
+) -> None:
+    disk = memory_disk()
+    store = open_broker(disk, boot="first", flushed=flushed)
+    store.create({PARTITION: TOPIC_ID, SECOND: TOPIC_ID, DASHED: OTHER_ID})
+    if closes:
+        store.close()
+    else:
+        disk = killed(disk, 0)
+    # The setting counts that held for the process that wrote.
+    again = open_broker(disk, boot=boot, flushed=True)
+    assert doubted(again) == ({PARTITION, SECOND, DASHED} if all_are else set())
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
+    """With a torn end, a missing log and a damaged one; each copy is doubtful until the controller knows."""
+    failures = 0
+    for n in range(1, 400):
+        disk = memory_disk(n)
+        store = three_logs(disk)
+        store.write_high_watermarks({PARTITION: 10})
+        store.doubts_known()
+        disk = killed(disk, n)
+        damaged(disk, "orders-1")
+        disk.flip_bit(f"{DIRECTORY}/logs/a-1.b_c-12/manifest", 100)
+        disk.fail_call(n)
+        again = None
+        try:
+            again = open_broker(disk)
+            again.doubt(dict.fromkeys((PARTITION, SECOND), (TOPIC_ID, "noted")))
+        except LogError:
+            pass
+        if not disk.failed_as_asked:
+            assert again is not None
+            assert doubted(again) == {PARTITION, SECOND, DASHED}
+            break
+        failures += 1
+        found = open_broker(fate(disk, n))
+        assert {SECOND, DASHED} <= doubted(found)
+        assert found.offline == {}
+        assert {SECOND, DASHED} <= doubted(open_broker(fate(disk, n + 1)))
+    assert failures > 40
+
+
+def test_a_full_disk_leaves_no_record_that_would_be_believed() -> None:
+    disk = memory_disk()
+    store = three_logs(disk)
+    store.close()
+
+    def refuse(operation: str, path: str) -> None:
+        if operation == "write" and path.endswith("/run.tmp"):
+            raise NoSpace(operation, path)
+
+    disk.before_call = refuse
+    again = open_broker(disk)
+    assert doubted(again) == set()
+    again.close()
+    disk.before_call = None
+    assert doubted(open_broker(disk)) == {PARTITION, SECOND, DASHED}
 
 
 def test_a_log_whose_disk_failed_is_offline_and_the_end_is_not_clean() -> None:
@@ -214,8 +361,10 @@ def test_a_log_whose_disk_failed_is_offline_and_the_end_is_not_clean() -> None:
         store.log(SECOND)
     assert store.log(DASHED).durable_offset == 13
     disk.before_call = None
-    store.close(broker_epoch=4)
-    assert open_broker(disk).clean_epoch is None
+    store.close()
+    previous = open_broker(disk).previous
+    assert previous is not None
+    assert previous.stage is Stage.RUNNING
 
 
 # ---------------------------------------------------------------- the broker's own files
@@ -231,20 +380,24 @@ def test_a_directory_belongs_to_one_broker_of_one_cluster() -> None:
     with pytest.raises(DirectoryLocked):
         open_broker(disk)
     store.close()
-    disk.flip_bit(f"{DIRECTORY}/broker", 9)
-    with pytest.raises(ForeignDirectory, match="'broker' is damaged"):
-        open_broker(disk)
 
 
 @pytest.mark.parametrize("fate", FATES)
 def test_only_an_end_by_close_is_clean_and_only_once(fate: Fate) -> None:
     disk = memory_disk()
     store = open_broker(disk)
-    assert store.clean_epoch is None
-    store.close(broker_epoch=31)
-    disk = fate(disk, 0)
-    assert open_broker(disk).clean_epoch == 31
-    assert open_broker(fate(disk, 0)).clean_epoch is None
+    assert store.previous is None
+    assert store.broker_epoch == -1
+    store.serves_as(31)
+    store.close()
+    stages: list[Stage] = []
+    for _ in range(2):
+        disk = fate(disk, 0)
+        store = open_broker(disk)
+        assert store.previous is not None
+        assert store.broker_epoch == store.previous.broker_epoch == 31
+        stages.append(store.previous.stage)
+    assert stages == [Stage.CLEAN, Stage.RUNNING]
 
 
 @pytest.mark.parametrize("fate", FATES)
@@ -287,10 +440,11 @@ def test_a_full_disk_keeps_the_checkpoint_before() -> None:
 def test_a_clean_close_leaves_nothing_to_find_out(fate: Fate) -> None:
     disk = memory_disk()
     store = three_logs(disk)
-    store.close(broker_epoch=3, producers={SECOND: {9: (1, ((0, 1, 2, 3),))}}, high_watermarks={SECOND: 7})
+    store.close(producers={SECOND: {9: (1, ((0, 1, 2, 3),))}}, high_watermarks={SECOND: 7})
     again = open_broker(fate(disk, 2))
     assert again.high_watermark(SECOND) == 7
-    assert again.clean_epoch == 3
+    assert again.previous is not None
+    assert again.previous.stage is Stage.CLEAN
     if fate is killed:
         assert again.log(SECOND).take_producers() == {9: (1, ((0, 1, 2, 3),))}
 
@@ -318,7 +472,7 @@ def test_a_partition_is_made_whole_or_not_at_all(fate: Fate, exists: bool) -> No
             break
         again = open_broker(fate(disk, n))
         assert again.offline == {}
-        assert again.unknown == {}
+        assert again.damages == []
         for each in (PARTITION, SECOND, DASHED):
             log = again.logs.get(each)
             old = log is not None and again.topic_id(each) == TOPIC_ID

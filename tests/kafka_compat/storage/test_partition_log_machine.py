@@ -18,6 +18,7 @@ from kafka_compat.records import read_records
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 from kafka_compat.storage.producer_snapshots import ProducerStates, replay_into
+from kafka_compat.storage.run_record import Stage
 from log.errors import StorageFailed
 from log.memory_disk import MemoryDisk
 from tests.examples import examples
@@ -179,7 +180,8 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.store.close(producers={PARTITION: self.known})
         self.flushed()
         self.open(self.disk)
-        assert self.store.clean_epoch == -1
+        assert self.store.previous is not None
+        assert self.store.previous.stage is Stage.CLEAN
 
     def restart(self, seed: int, *, killed: bool) -> None:
         rng = random.Random(seed)

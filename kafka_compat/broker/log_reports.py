@@ -1,0 +1,139 @@
+"""What a broker reports of its logs to the controller (`ReportLogs`), so that no copy leads that may lack acknowledged records.
+
+Once the broker has applied its own registration it compares what it was in sync with, by the metadata, with what its disk holds. The
+copies that may lack something are reported, and only when the controller has all of them on record may the broker be unfenced: until
+then its heartbeats state that it has applied nothing. At any time it reports the end of each log for which the metadata shows that the
+next leader is found by comparing all of them.
+"""
+
+from collections.abc import Callable, Mapping
+
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.broker.replicas import Replicas
+from kafka_compat.broker.reporter import Tell
+from kafka_compat.controller.commands import REPORTS_PER_COMMAND_MAX, Acknowledged, CommandResult, LogReport, ReportLogs
+from kafka_compat.model import PartitionState, TopicPartition
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.storage.broker_store import BrokerStore
+
+RETRY_S = 0.05
+NAMED_MAX = 20
+"""Partitions that one event names; of more it gives the number."""
+REPAIRED = "it is repaired from the other replicas"
+
+
+class LogReports:
+    """The reports of one broker, one command at a time. `pump` is to be called once a round."""
+
+    def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, tell: Tell) -> None:
+        self.ready = False
+        """Whether the controller has on record every copy that may lack something; only then the broker may serve."""
+        self.keeps_strays = False
+        """Whether logs that the metadata does not know must stay: it may be the metadata that is missing something."""
+        self._context = context
+        self._store = store
+        self._replicas = replicas
+        self._tell = tell
+        self._doubtful: dict[TopicPartition, bytes] = {}
+        self._begun = False
+        self._under_way = False
+        self._not_before = 0.0
+
+    def begin(self, assigned: Mapping[TopicPartition, PartitionState]) -> None:
+        """This process is registered; `assigned` are its partitions. To be called before logs that are missing are made.
+
+        What is doubtful is durable when it returns, and so is the registration. Raises what the disk raises.
+        """
+        store, context = self._store, self._context
+        for damage in store.damages:
+            self._tell("damage", log=damage.name, reason=damage.reason, repair=f"{damage.done}; {REPAIRED}")
+        registration = context.image.brokers[context.broker_id]
+        self.keeps_strays = not store.is_new and (not store.meta.found or 0 <= registration.epoch <= store.broker_epoch)
+        if registration.served_epoch > store.broker_epoch:
+            store.doubt_all("the directory is new, or older than the one from which this broker served last")
+        if context.eligible:
+            self._note_doubts(assigned)
+        store.serves_as(registration.epoch)
+        self._begun = True
+        self.image_changed()
+
+    def _note_doubts(self, assigned: Mapping[TopicPartition, PartitionState]) -> None:
+        own = self._context.broker_id
+        reasons: dict[TopicPartition, tuple[bytes, str]] = {}
+        for partition, state in assigned.items():
+            # Any other copy counts for nothing until it has caught up with a leader.
+            if own in (*state.isr, *state.elr):
+                reason = self._store.doubt_of(partition, state.topic_id)
+                if reason is not None:
+                    reasons[partition] = state.topic_id, reason
+        self._store.doubt(reasons)
+        self._doubtful = {partition: topic_id for partition, (topic_id, _) in reasons.items()}
+        by_reason: dict[str, list[str]] = {}
+        for partition, (_, reason) in reasons.items():
+            by_reason.setdefault(reason, []).append(str(partition))
+        for reason, names in by_reason.items():
+            self._tell("doubtful", partitions=names[:NAMED_MAX], count=len(names), reason=reason, repair=REPAIRED)
+
+    def image_changed(self) -> None:
+        """There may be log ends to report."""
+        self._not_before = 0.0
+
+    @property
+    def deadline(self) -> float:
+        """When `pump` is due."""
+        return float("inf") if self._under_way or not self._begun else self._not_before
+
+    def pump(self, now: float) -> None:
+        """Send the next command, if there is anything to report."""
+        if self._under_way or not self._begun or now < self._not_before:
+            return
+        reports = self._reports() if self._context.eligible else ()
+        if not reports and not self.ready:
+            if self._context.eligible:
+                self._store.doubts_known()
+            self.ready = True
+        if not reports:
+            self._not_before = float("inf")
+            return
+        self._under_way = True
+        context = self._context
+        command = ReportLogs(context.broker_id, context.broker_epoch, reports, context.unclean_default)
+        context.controller.send(command, self._done_with(reports))
+
+    def _reports(self) -> tuple[LogReport, ...]:
+        """The next reports, the doubtful ones first: until these are known, no log end would be kept of them."""
+        hosted = self._replicas.hosted
+        self._doubtful = {each: topic_id for each, topic_id in self._doubtful.items() if each in hosted}
+        due = [(each, True) for each in self._doubtful]
+        due += [(each, False) for each in self._context.image.log_ends_wanted(self._context.broker_id)]
+        return tuple(
+            [
+                LogReport(
+                    hosted[each].topic_id,
+                    each.partition,
+                    doubtful,
+                    hosted[each].log.last_epoch,
+                    hosted[each].log.end_offset,
+                )
+                for each, doubtful in due[:REPORTS_PER_COMMAND_MAX]
+                if each in hosted
+            ]
+        )
+
+    def _done_with(self, reports: tuple[LogReport, ...]) -> Callable[[CommandResult | CommandFailed], None]:
+        reported = {(each.topic_id, each.partition) for each in reports}
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            self._under_way = False
+            if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
+                self._not_before = 0.0
+                self._doubtful = {
+                    each: topic_id
+                    for each, topic_id in self._doubtful.items()
+                    if (topic_id, each.partition) not in reported
+                }
+            else:
+                self._not_before = self._context.clock() + RETRY_S
+
+        return done

@@ -1,0 +1,94 @@
+"""What a broker's directory records of the process that used it last, and which of its copies may lack something.
+
+One small file, replaced as a whole at each step of a broker's life. A copy is *doubtful* if it may lack records that it had, because
+something is damaged or missing, or a loss of power may have taken what was not flushed. Doubts are durable before a repair hides their
+cause, and stay until the controller knows them. While logs are being opened all doubts are open: an end in that stage leaves every
+copy doubtful, and so does a record that is missing or damaged.
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import Final, Self
+
+import attrs
+
+from kafka_compat.storage.checkpoints import encode_checked, read_checked
+from log.disk import Disk, replace_file
+
+RUN_NAME: Final = "run"
+BOOT_PATH: Final = "/proc/sys/kernel/random/boot_id"
+Key = tuple[bytes, int]
+"""Topic id and partition number."""
+
+
+class Stage(enum.IntEnum):
+    """How far the process had come."""
+
+    OPENING = 0
+    """Its logs are being opened, and may be repaired."""
+    RUNNING = 1
+    CLEAN = 2
+    """It has ended, and everything is on the disk."""
+
+
+@attrs.frozen(kw_only=True)
+class RunRecord:
+    """The newest process of a broker, as its directory records it."""
+
+    stage: Stage
+    broker_epoch: int = -1
+    """The newest registration that may have served from this directory; -1 before the first."""
+    boot: str = ""
+    """Names the time since the machine was started: without a change of it, no power was lost. Empty if that is not known."""
+    flushed: bool = True
+    """Whether everything was flushed before it was acknowledged."""
+    everything: str | None = None
+    """Why every copy is doubtful, None if not every one is."""
+    doubts: Mapping[Key, str] = attrs.field(factory=dict)
+    """Which copies are doubtful, and why."""
+
+    def doubted(self, reason: str | None) -> Self:
+        """Returns the record with every copy doubtful, unless `reason` is None; the first reason stays."""
+        return self if reason is None or self.everything is not None else attrs.evolve(self, everything=reason)
+
+    def write(self, disk: Disk, directory: str) -> None:
+        """Replace the file, durably. Raises `NoSpace` on a full disk, and keeps the old one."""
+        rows = [(topic_id, number, reason) for (topic_id, number), reason in self.doubts.items()]
+        content = encode_checked(int(self.stage), self.broker_epoch, self.boot, self.flushed, self.everything, rows)
+        replace_file(disk, directory, RUN_NAME, content)
+
+    @classmethod
+    def read(cls, disk: Disk, directory: str) -> Self | None:
+        """Returns the record in a broker's directory; None if it is missing or damaged."""
+        found = read_checked(disk, f"{directory}/{RUN_NAME}")
+        if found is None:
+            return None
+        stage, broker_epoch, boot, flushed, everything, rows = found
+        doubts = {(bytes(topic_id), number): reason for topic_id, number, reason in rows}
+        return cls(
+            stage=Stage(stage),
+            broker_epoch=broker_epoch,
+            boot=boot,
+            flushed=flushed,
+            everything=everything,
+            doubts=doubts,
+        )
+
+    def lost(self, boot: str) -> str | None:
+        """Returns why the end of this process leaves every copy doubtful to one that starts now; None if it does not."""
+        if self.everything is not None:
+            return self.everything
+        if self.stage is Stage.OPENING:
+            return "the broker ended while it opened its logs"
+        if self.stage is Stage.RUNNING and not self.flushed and (not boot or self.boot != boot):
+            return "the broker was not stopped, and the machine started again since: a loss of power takes what was not flushed"
+        return None
+
+
+def this_boot() -> str:
+    """Returns the name of the time since this machine was started; empty where the system has none."""
+    try:
+        with open(BOOT_PATH, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

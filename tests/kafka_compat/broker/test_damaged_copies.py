@@ -1,0 +1,134 @@
+"""Copies that are damaged or missing: as long as one is sound nothing acknowledged is lost, and the partition serves again by itself."""
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from kafka_compat.model import NO_LEADER
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.memory_disk import MemoryDisk
+from tests.kafka_compat.broker.cluster import Cluster, cluster
+
+NONE = KafkaErrorCode.NONE
+COUNT = 6
+VALUES = [b"%d" % number for number in range(COUNT)]
+PLACE = "data/partitions/"
+Damage = Callable[[MemoryDisk], None]
+
+
+def without(prefix: str) -> Damage:
+    """Remove all files whose path begins so, durably."""
+
+    def damage(disk: MemoryDisk) -> None:
+        found = [path for path in disk.paths() if path.startswith(prefix)]
+        assert found or prefix == "data/"
+        for path in found:
+            disk.remove(path)
+        for directory in {path.rpartition("/")[0] for path in found}:
+            disk.sync_directory(directory)
+
+    return damage
+
+
+def flipped(disk: MemoryDisk) -> None:
+    """Flip a bit in the first batch."""
+    disk.flip_bit(f"{PLACE}logs/t-0/{0:020d}.log", 8 * 120)
+
+
+async def filled(brokers: Cluster) -> None:
+    """A topic on all brokers with some acknowledged records."""
+    async with brokers.client(1) as client:
+        assert await client.create("t", 3) is NONE
+    await brokers.until(lambda: brokers.knows("t"))
+    async with brokers.client(brokers.state("t").leader) as client:
+        for number, value in enumerate(VALUES):
+            assert await client.produce("t", value) == (NONE, number)
+
+
+async def kept(brokers: Cluster) -> None:
+    """All of the records are there, and the partition takes more with all replicas in sync."""
+    with trio.fail_after(20):
+        for running in list(brokers.running.values()):
+            await running.broker.serving.wait()
+    await brokers.until(lambda: brokers.state("t").leader != NO_LEADER and len(brokers.state("t").isr) == 3)
+    leader = brokers.state("t").leader
+    await brokers.until(lambda: brokers.leads(leader, "t"))
+    async with brokers.client(leader) as client:
+        assert await client.values("t") == VALUES
+        assert (await client.produce("t", b"after"))[0] is NONE
+
+
+DAMAGES = {
+    "flipped": flipped,
+    "no partition": without(f"{PLACE}logs/t-0/"),
+    "no segment": without(f"{PLACE}logs/t-0/{0:020d}.log"),
+    "no partitions": without(PLACE),
+    "no run record": without(f"{PLACE}run"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+async def test_the_last_one_to_stop_is_damaged_and_what_the_others_hold_is_kept(damage: Damage) -> None:
+    async with cluster(min_insync_replicas="2") as brokers:
+        await filled(brokers)
+        for each in (3, 2, 1):
+            if each != 1:
+                await brokers.running[each].broker.shut_down()
+            await brokers.kill(each)
+        damage(brokers.disks[1])
+        for each in (1, 2, 3):
+            await brokers.start(each)
+        await kept(brokers)
+        assert any(event == "doubtful" and number == 1 for number, event, _ in brokers.events)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+async def test_all_are_killed_and_one_is_damaged_and_what_the_others_hold_is_kept(damage: Damage) -> None:
+    number = list(DAMAGES.values()).index(damage)
+    order, broken = list(itertools.permutations((1, 2, 3)))[number], 3 - number % 3
+    async with cluster(min_insync_replicas="1") as brokers:
+        await filled(brokers)
+        disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
+        for each in order:
+            await brokers.kill(each)
+        brokers.disks = disks
+        damage(disks[broken])
+        for each in reversed(order):
+            await brokers.start(each)
+        await kept(brokers)
+
+
+async def test_the_copy_of_a_directory_from_before_is_not_trusted() -> None:
+    async with cluster(min_insync_replicas="1") as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        await brokers.kill(1)
+        before = brokers.disks[1].after_kill(random.Random(0))
+        await brokers.start(1)
+        await brokers.running[1].broker.serving.wait()
+        await brokers.until(lambda: len(brokers.state("t").isr) == 3)
+        async with brokers.client(brokers.state("t").leader) as client:
+            for number, value in enumerate(VALUES):
+                assert await client.produce("t", value) == (NONE, number)
+        for each in (3, 2, 1):
+            if each != 1:
+                await brokers.running[each].broker.shut_down()
+            await brokers.kill(each)
+        for path in [each for each in brokers.disks[1].paths() if each.startswith(PLACE)]:
+            brokers.disks[1].remove(path)
+        disk = brokers.disks[1]
+        for path in [each for each in before.paths() if each.startswith(PLACE)]:
+            file = disk.open(path, create=True)
+            file.write_at(0, [before.content(path)])
+            file.sync()
+            file.close()
+        brokers.events.clear()
+        for each in (1, 2, 3):
+            await brokers.start(each)
+        await kept(brokers)
+        reasons = [fields["reason"] for number, event, fields in brokers.events if (number, event) == (1, "doubtful")]
+        assert any("older than the one from which this broker served last" in reason for reason in reasons)
