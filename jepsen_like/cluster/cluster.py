@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 import trio
@@ -111,13 +111,18 @@ class Cluster:
         for process in hit:
             process.strike()
         for process in hit:
-            if process.machine.volume is not None:
-                process.machine.volume.cut_power()
+            process.machine.lose_power()
+            self._plan_again(process.node, boot_id=process.machine.boot_id)
         with trio.CancelScope(shield=True):
             await self.kill(nodes)
         for process in hit:
             if process.machine.volume is not None:
                 process.machine.volume.unmount()
+
+    def _plan_again(self, node: int, **changes: Any) -> None:
+        """From its next start on, this process is another in this."""
+        self._plans[node] = attrs.evolve(self._plans[node], **changes)
+        self.nodes[node].command = self.system.command(self._plans[node])
 
     async def pause(self, nodes: Iterable[int]) -> None:
         """SIGSTOP them together and wait until all have stopped."""
@@ -131,16 +136,13 @@ class Cluster:
     async def promote(self, master: int) -> None:
         """Have this node lead, by an operator's hand: those whom that concerns are stopped and started again if they run, or start so later."""
         self._promoted += (master,)
-        plans = {node: attrs.evolve(plan, promoted=self._promoted) for node, plan in self._plans.items()}
-        changed = {
-            node: command
-            for node, plan in plans.items()
-            if (command := self.system.command(plan)) != self.nodes[node].command
-        }
-        running = [node for node in changed if self.nodes[node].is_running]
+        before = {node: process.command for node, process in self.nodes.items()}
+        for node in self.nodes:
+            self._plan_again(node, promoted=self._promoted)
+        running = [
+            node for node, process in self.nodes.items() if process.command != before[node] and process.is_running
+        ]
         await self.stop(running)
-        for node, command in changed.items():
-            self.nodes[node].command = command
         await self.restart(running)
 
     async def heal(self) -> None:
@@ -286,6 +288,7 @@ async def open_cluster(
                 peers={other: site.peers[node, other] for other in ids if other != node},
                 advertised=site.clients,
                 mode=mode,
+                boot_id=machine.boot_id,
             )
             processes[node] = NodeProcess(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)

@@ -1,32 +1,43 @@
-"""Damage to the files of a node that is down: what bit rot, a lost sector or a lost file leave behind.
+"""What becomes of the files of a node that is down: what bit rot, a lost sector, a lost file or a lost disk leave behind.
 
-Each kind of damage returns a text about what it has changed, or None when there was nothing of its kind to damage. Which byte is
-hit is drawn from the caller's generator. `LogFiles` names the files of a system: segments and their index sidecars.
+Each kind of damage and of absence returns a text about what it has changed, or None when there was nothing of its kind. Which byte or
+file is hit is drawn from the caller's generator. `LogFiles` names the files of a system. A `Listing` shows from outside what
+is different after the act, whatever the act returned.
 """
 
 import enum
 import random
-from collections.abc import Callable, Sequence
+import shutil
+import zlib
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
 LAST_BYTES: Final = 512
 """How far from the end of a log the damage of its last frame lies at most."""
+DIFFERENCES_SHOWN: Final = 3
+READ_BYTES: Final = 1 << 20
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class LogFiles:
-    """The files of a system, as patterns below a data directory, and how a process ends that meets damage in them."""
+    """The files of a system, as patterns below a data directory, and how a process ends that meets damage in them, if it does."""
 
     segments: str
-    """Sorted by name they are in the order in which they were written."""
+    """Sorted by path they are, within each directory, in the order in which they were written."""
     indexes: str
-    damage_status: int
-    """The exit status of a process that found damage."""
-    damage_words: str
+    damage_status: int | None = None
+    """The exit status of a process that found damage; None: it never ends for that."""
+    damage_words: str = ""
     """What its last line on standard error then contains."""
+    copies: tuple[str, ...] = ()
+    """Directories of which each is a copy that the node holds; none where the data directory itself is the only one."""
+    checkpoints: tuple[str, ...] = ()
+    """Small files that record how far something had come."""
+    absences: "tuple[Absence, ...]" = ()
+    """What may be gone from a disk so that the node can still be asked to go on."""
 
 
 class Damage(enum.StrEnum):
@@ -44,32 +55,144 @@ class Damage(enum.StrEnum):
     """An index sidecar is gone."""
 
 
+class Absence(enum.StrEnum):
+    """What is gone from a disk."""
+
+    COPY = "copy"
+    """The directory of one copy: a partition's, a commit log's."""
+    CLOSED_SEGMENT = "closed-segment"
+    """A segment that is no longer written to."""
+    SEGMENT = "segment"
+    """Any segment, also the newest."""
+    CHECKPOINT = "checkpoint"
+    INDEX = "index"
+    DISK = "disk"
+    """Everything on the disk: an empty one is in its place."""
+
+
 def damage(data: Path, files: LogFiles, kind: Damage, rng: random.Random) -> str | None:
     """Damage one file in a node's data directory. Returns what was done, or None if there is nothing of this kind there."""
     return _DAMAGES[kind](data, files, rng)
 
 
+def is_damageable(data: Path, files: LogFiles) -> bool:
+    """Whether anything is there that `damage` could be done to."""
+    return bool(_segments(data, files))
+
+
+def vanish(data: Path, files: LogFiles, kind: Absence, kept: Collection[str], rng: random.Random) -> str | None:
+    """Remove one thing from a node's data directory, and never the names in `kept`, which lie on another disk.
+
+    Returns what was removed, or None if there is nothing of this kind there.
+    """
+    found = vanishable(data, files, kind, kept)
+    if kind is Absence.DISK:
+        return f"{emptied(data, kept):,} bytes removed" if found else None
+    if not found:
+        return None
+    path = rng.choice(found)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    return f"{path.relative_to(data)} removed"
+
+
+def vanishable(data: Path, files: LogFiles, kind: Absence, kept: Collection[str]) -> list[Path]:
+    """Returns what is there of a kind that could be gone."""
+    found = [path for pattern in _patterns(files, kind) for path in sorted(data.glob(pattern))]
+    if kind is Absence.CLOSED_SEGMENT:
+        newest = {path.parent: path for path in found}
+        found = [path for path in found if path != newest[path.parent]]
+    return [path for path in found if path.relative_to(data).parts[0] not in kept]
+
+
+def _patterns(files: LogFiles, kind: Absence) -> tuple[str, ...]:
+    match kind:
+        case Absence.COPY:
+            return files.copies
+        case Absence.CLOSED_SEGMENT | Absence.SEGMENT:
+            return (files.segments,)
+        case Absence.CHECKPOINT:
+            return files.checkpoints
+        case Absence.INDEX:
+            return (files.indexes,)
+        case Absence.DISK:
+            return ("*",)
+        case _:
+            assert_never(kind)
+
+
+def emptied(data: Path, kept: Collection[str]) -> int:
+    """Remove everything in a data directory but the names in `kept`. Returns how many bytes the files held."""
+    removed = 0
+    for path in data.iterdir() if data.is_dir() else ():
+        if path.name in kept:
+            continue
+        removed += sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return removed
+
+
+# -------------------------------------------------------------------- what is seen of it
+
+Listing = Mapping[str, tuple[int, int]]
+"""Of each file below a directory its size and the checksum of its content."""
+
+
+def listed(data: Path) -> Listing:
+    """Returns the files as they are now; of a node that is down."""
+    return {str(path.relative_to(data)): _content(path) for path in sorted(data.rglob("*")) if path.is_file()}
+
+
+def _content(path: Path) -> tuple[int, int]:
+    size, checksum = 0, 0
+    with path.open("rb") as file:
+        while chunk := file.read(READ_BYTES):
+            size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
+    return size, checksum
+
+
+def differences(before: Listing, after: Listing) -> str:
+    """Returns which files are gone, changed or new, in words; empty if none is."""
+    lines = []
+    for what, names in (
+        ("gone", before.keys() - after.keys()),
+        ("changed", {name for name in before.keys() & after.keys() if before[name] != after[name]}),
+        ("new", after.keys() - before.keys()),
+    ):
+        if names:
+            first = sorted(names)[:DIFFERENCES_SHOWN]
+            more = f" and {len(names) - len(first)} more" if len(names) > len(first) else ""
+            lines.append(f"{what}: {', '.join(first)}{more}")
+    return "; ".join(lines)
+
+
+# -------------------------------------------------------------------- damage
+
+
 def _closed_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    closed = [path for path in sorted(data.glob(files.segments))[:-1] if path.stat().st_size]
-    return _flipped(path := rng.choice(closed), rng.randrange(path.stat().st_size), rng) if closed else None
+    newest = _last_of_each(data, files)
+    closed = [path for path in _segments(data, files) if path != newest[path.parent]]
+    return _flipped(data, rng.choice(closed), rng) if closed else None
 
 
 def _open_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    for path in _newest_first(data, files):
-        return _flipped(path, rng.randrange(path.stat().st_size), rng)
-    return None
+    newest = _last_of_each(data, files)
+    return _flipped(data, rng.choice(list(newest.values())), rng) if newest else None
 
 
 def _last_frame(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    for path in _newest_first(data, files):
-        size = path.stat().st_size
-        return _flipped(path, rng.randrange(max(0, size - LAST_BYTES), size), rng)
-    return None
+    newest = _last_of_each(data, files)
+    return _flipped(data, rng.choice(list(newest.values())), rng, last=LAST_BYTES) if newest else None
 
 
 def _index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
     found = [path for path in sorted(data.glob(files.indexes)) if path.stat().st_size]
-    return _flipped(path := rng.choice(found), rng.randrange(path.stat().st_size), rng) if found else None
+    return _flipped(data, rng.choice(found), rng) if found else None
 
 
 def _no_index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
@@ -78,7 +201,7 @@ def _no_index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
         return None
     path = rng.choice(found)
     path.unlink()
-    return f"{path.name} removed"
+    return f"{path.relative_to(data)} removed"
 
 
 _DAMAGES: Final[dict[Damage, Callable[[Path, LogFiles, random.Random], str | None]]] = {
@@ -90,15 +213,24 @@ _DAMAGES: Final[dict[Damage, Callable[[Path, LogFiles, random.Random], str | Non
 }
 
 
-def _newest_first(data: Path, files: LogFiles) -> Sequence[Path]:
-    return [path for path in sorted(data.glob(files.segments), reverse=True) if path.stat().st_size]
+def _segments(data: Path, files: LogFiles) -> list[Path]:
+    """Those that hold something."""
+    return [path for path in sorted(data.glob(files.segments)) if path.stat().st_size]
 
 
-def _flipped(path: Path, position: int, rng: random.Random) -> str:
+def _last_of_each(data: Path, files: LogFiles) -> dict[Path, Path]:
+    """The newest segment that holds something, by directory."""
+    return {path.parent: path for path in _segments(data, files)}
+
+
+def _flipped(data: Path, path: Path, rng: random.Random, *, last: int | None = None) -> str:
+    """Flip one bit of a file, among its `last` bytes if that is given."""
+    size = path.stat().st_size
+    position = rng.randrange(0 if last is None else max(0, size - last), size)
     bit = rng.randrange(8)
     with path.open("r+b") as file:
         file.seek(position)
         (byte,) = file.read(1)
         file.seek(position)
         file.write(bytes([byte ^ 1 << bit]))
-    return f"{path.name}: bit {bit} of byte {position} flipped"
+    return f"{path.relative_to(data)}: bit {bit} of byte {position} flipped"

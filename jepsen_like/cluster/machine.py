@@ -8,6 +8,7 @@ the library of `preload`.
 import contextlib
 import enum
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,15 @@ class Machine:
         self.data = data
         self.page = page
         self.volume = volume
+        self.boot_id = str(uuid.uuid4())
+        """Of the time since power came last, as the kernel's `boot_id` is: processes that write without a flush keep what they wrote
+        as long as it stays the same."""
+
+    def lose_power(self) -> None:
+        """Cut the power of the volume, if there is one: what is on its way to the disk never arrives."""
+        self.boot_id = str(uuid.uuid4())
+        if self.volume is not None:
+            self.volume.cut_power()
 
     def environment(self) -> Mapping[str, str]:
         """Returns what the node's process needs in addition to the harness' own environment."""

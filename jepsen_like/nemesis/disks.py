@@ -1,4 +1,4 @@
-"""Faults of disks: slow, full, failing, with short writes, by the library in the process; and bits that rot in its files."""
+"""Faults of disks: slow, full, failing, with short writes, by the library in the process. What lies on them is in `contents`."""
 
 import errno
 import random
@@ -7,12 +7,11 @@ from typing import ClassVar, Final
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.file_damage import Damage, damage
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, Word
-from jepsen_like.nemesis.kind import Reach, Seen, look_at
+from jepsen_like.nemesis.kind import Seen, look_at
 from jepsen_like.nemesis.machines import MachineKind, pages
-from jepsen_like.nemesis.targets import ResolvedTarget, Target
+from jepsen_like.nemesis.targets import ResolvedTarget
 
 SLOW_SYNCS_S: Final = (0.01, 0.05, 0.2, 0.5, 2.0)
 FAILS_AFTER_MAX: Final = 20
@@ -154,46 +153,3 @@ class DiskError(DiskKind):
         page.heal_disk()
         process.expect_end(False)
         return "it went on" if has_failed else "it did not come to so many calls"
-
-
-class DamagedFiles(MachineKind):
-    """The node is killed, and a bit of its files flips, or an index is gone. Started again, it must mend itself."""
-
-    name: ClassVar[str] = "damage"
-    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
-    serves_within_s: ClassVar[float] = 20.0
-    """A start that mends damage reads all that the node holds."""
-    reach: ClassVar[Reach] = Reach.UNFLUSHED
-    """Damage of what was never flushed has no witness: it looks like a torn write, and is cut as one."""
-    takes_down: ClassVar[bool] = True
-    damages: ClassVar[bool] = True
-    nodes_min: ClassVar[int] = 3
-
-    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Killed together, then damaged one by one."""
-        rng = random.Random(hit.seed)
-        await cluster.kill(hit.nodes)
-        seen = {}
-        for node, state in look_at(cluster, hit.nodes).items():
-            process = cluster.nodes[int(node)]
-            kinds = rng.sample(list(Damage), len(Damage))
-            data = process.machine.data
-            done = next(
-                (f"{kind}: {what}" for kind in kinds if (what := damage(data, cluster.system.files, kind, rng))), None
-            )
-            process.unmet_damages += done is not None
-            seen[node] = f"{state}; {done or 'nothing to damage'}"
-        return seen
-
-    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Start them, and read what they have: damage that a start does not meet is met then."""
-        found_before = {node: cluster.nodes[node].ends_of_damage for node in hit.nodes}
-        await cluster.restart(hit.nodes)
-        async with trio.open_nursery() as nursery:
-            for node in hit.nodes:
-                nursery.start_soon(cluster.control.read_through, node)
-        seen = look_at(cluster, hit.nodes)
-        for node in hit.nodes:
-            if cluster.nodes[node].ends_of_damage > found_before[node]:
-                seen[str(node)] += ", met the damage when it was read, ended itself and was started again"
-        return seen

@@ -63,6 +63,8 @@ class FaultRecord:
     withheld: str | None = None
     scope: str = ""
     """What `leader` led, in epoch `term`."""
+    harmed: tuple[int, ...] = ()
+    """Of the nodes those whose disks have lost something; all of them where a fault that does that names none."""
 
     def row(self) -> dict[str, Any]:
         """As one row of `nemesis.jsonl`."""
@@ -72,7 +74,8 @@ class FaultRecord:
     def of_row(cls, row: Mapping[str, Any]) -> "FaultRecord":
         """From such a row. Raises `KeyError` or `TypeError` for anything else."""
         known = {field.name: row[field.name] for field in attrs.fields(cls) if field.name in row}
-        return cls(**{**known, "nodes": tuple(row["nodes"]), "links": tuple(row["links"])})
+        lists = {name: tuple(row.get(name, ())) for name in ("nodes", "links", "harmed")}
+        return cls(**{**known, **lists})
 
 
 @attrs.frozen
@@ -169,7 +172,7 @@ class Nemesis:
             try:
                 hit = await kind.locate(self._cluster, self._last_leader[0], hit)
                 if kind.damages:
-                    await self.budget.room_for(self._cluster, hit.nodes)
+                    await self.budget.room_for(self._cluster, hit.damaged)
                 await self._carry_out(fault, kind, hit, intended_ns)
             except Withheld as withheld:
                 now = time.monotonic_ns()
@@ -207,7 +210,7 @@ class Nemesis:
             del self._open[fault.id]
             raise
         if kind.damages:
-            self.budget.charge(hit.nodes)
+            self.budget.charge(hit.damaged)
         still.record = attrs.evolve(record, injected_ns=time.monotonic_ns(), observed=observed)
         self._complete[fault.id].set()
         self._on_news(FaultNews(fault, hit, record.leader, has_ended=False))
@@ -225,6 +228,7 @@ class Nemesis:
             target=fault.target.value,
             nodes=hit.nodes,
             links=hit.links,
+            harmed=hit.damaged if kind.damages else (),
             leader=leader.node,
             term=leader.epoch,
             scope=scope,
@@ -248,7 +252,7 @@ class Nemesis:
         del self._open[still.record.id]
         self._ended_s = trio.current_time()
         if still.kind.damages:
-            self.budget.charge(still.hit.nodes)  # what they have to reach is asked again, now that they can begin
+            self.budget.charge(still.hit.damaged)  # what they have to reach is asked again, now that they can begin
         self.records.append(attrs.evolve(still.record, ended_ns=time.monotonic_ns(), healed=healed))
         self._write(self.records[-1])
 

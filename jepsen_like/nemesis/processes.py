@@ -1,12 +1,11 @@
 """Faults of processes: killed, stopped, asked to end; and the one after which the disk is a new one."""
 
 import random
-import shutil
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.file_damage import emptied
 from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, Withheld, look_at
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
 
@@ -160,17 +159,3 @@ class WipeMaster(ProcessKind):
         emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
         await cluster.promote(successor)
         return {**await super().undo(cluster, hit), "successor": f"n{successor} leads"}
-
-
-def emptied(data: Path, kept: Collection[str]) -> int:
-    """Remove everything in a data directory but the names in `kept`. Returns how many bytes the files held."""
-    removed = 0
-    for path in data.iterdir() if data.is_dir() else ():
-        if path.name in kept:
-            continue
-        removed += sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    return removed

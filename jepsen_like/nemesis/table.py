@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
-from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
+from jepsen_like.nemesis.contents import DamagedFiles, Vanished
+from jepsen_like.nemesis.disks import DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import Here, Kinds, NemesisKind
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, ShrinkIsr, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
@@ -33,6 +34,7 @@ _KINDS: Final[tuple[NemesisKind, ...]] = (
     DiskFull(),
     DiskError(),
     DamagedFiles(),
+    Vanished(),
     Wipe(),
     PromoteByHand(),
     WipeMaster(),

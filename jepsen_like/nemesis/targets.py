@@ -54,6 +54,13 @@ class ResolvedTarget:
     seed: int = 0
     scope: str = ""
     """Whose leader was meant, for a fault to which that matters."""
+    harmed: tuple[int, ...] = ()
+    """The nodes whose disks are touched, where those are not all that are hit."""
+
+    @property
+    def damaged(self) -> tuple[int, ...]:
+        """The nodes that have less afterwards, if the fault damages."""
+        return self.harmed or self.nodes
 
     @property
     def links(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class _FaultRead:
     id: int
     kind: str
     nodes: tuple[int, ...]
+    harmed: tuple[int, ...]
     begun_ns: int
     injected_ns: int
     ended_ns: int
@@ -54,6 +55,7 @@ def allowances_of_run(directory: Path, began_ns: int | None = None) -> tuple[All
                 row["id"],
                 row["kind"],
                 tuple(row["nodes"]),
+                tuple(row.get("harmed", ())),
                 row["begun_ns"],
                 row["injected_ns"],
                 row.get("ended_ns", row["injected_ns"]),

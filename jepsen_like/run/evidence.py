@@ -6,6 +6,7 @@ invalid, because it is about the harness and not the system: a doubt leaves the 
 
 - A killed or stopped process was gone from /proc, a paused one stood still, over a cut way no byte passed;
   and every way that was to be slow, lossy or whatever else tells that it was.
+- A disk was touched while its node was down, and what it held was something else afterwards.
 - A fault hit what its target means, in every direction; the node it took for the leader had said itself that it leads;
   and every kind of process and link fault hit a leader at least once.
 - What a fault broke is whole again after its end, as seen from outside: the process runs, every way carried a question and
@@ -25,6 +26,7 @@ import numpy.typing as npt
 
 from jepsen_like.cluster.observations import LEADER, RoleSeen
 from jepsen_like.history.ops import Outcome
+from jepsen_like.nemesis.contents import CONTENT_KINDS, TOUCHED
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
@@ -33,6 +35,8 @@ from jepsen_like.run.recovery_time import Writes, recovery, unbroken_s
 
 GONE = re.compile(r"^pid \d+ dead$")
 POWERLESS = re.compile(r"^pid \d+ dead, its files held [\d,]+ bytes$")
+GONE_FIRST = re.compile(r"^pid \d+ dead\b")
+TOUCHED_INDEED = re.compile(r"^n\d+ seen from outside: (gone|changed)\b")
 STOPPED = re.compile(r"^pid \d+ state T$")
 NOTHING_PASSED = re.compile(r"^cut .*: 0 bytes passed\b(?!.*\bswallowed\b)")
 """And nothing was lost: what a cut holds back goes through after its end."""
@@ -98,6 +102,8 @@ def of_faults(
 def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> list[str]:
     if fault.kind in PROCESS_PROOFS:
         doubts = _of_processes(fault)
+    elif fault.kind in CONTENT_KINDS:
+        doubts = _of_contents(fault)
     elif fault.kind == PARTITION:
         doubts = _of_cuts(fault, nodes)
     elif isinstance(kind := KINDS.get(fault.kind), LinkKind):
@@ -116,6 +122,16 @@ def _of_processes(fault: FaultRecord) -> list[str]:
     proof, word = PROCESS_PROOFS[fault.kind]
     seen = {node: fault.observed.get(str(node), "nothing was seen of it") for node in fault.nodes}
     return [f"n{node} was not {word}: {text}" for node, text in seen.items() if not proof.match(text)]
+
+
+def _of_contents(fault: FaultRecord) -> list[str]:
+    seen = {node: fault.observed.get(str(node), NOTHING_SEEN) for node in fault.nodes}
+    doubts = [f"n{node} was not gone: {text}" for node, text in seen.items() if not GONE_FIRST.match(text)]
+    disks = {node: fault.observed.get(f"{TOUCHED} {node}", NOTHING_SEEN) for node in fault.harmed}
+    doubts += [
+        f"the disk of n{node} was not touched: {text}" for node, text in disks.items() if not TOUCHED_INDEED.match(text)
+    ]
+    return doubts if fault.harmed else [*doubts, "it touched no disk"]
 
 
 def _of_cuts(fault: FaultRecord, nodes: Sequence[int]) -> list[str]:

@@ -87,6 +87,8 @@ class ProcessPlan:
     mode: "Mode"
     promoted: Sequence[int] = ()
     """Whom an operator has let lead, in this order, in a system whose roles are given and never change by themselves."""
+    boot_id: str = ""
+    """Of the machine since its power came last; with another one, what was not flushed may be gone."""
 
 
 @attrs.frozen
@@ -175,6 +177,10 @@ class FaultSeen(Protocol):
         """The nodes it hit."""
 
     @property
+    def harmed(self) -> Sequence[int]:
+        """Of these the nodes whose disks have lost something."""
+
+    @property
     def begun_ns(self) -> int:
         """On the monotonic clock, like the times of a history."""
 
@@ -214,6 +220,11 @@ class Mode(abc.ABC):
     @abc.abstractmethod
     def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
         """The faults that may have cost records which this mode had acknowledged, and how far back each may reach."""
+
+    @property
+    def may_hold_alone(self) -> bool:
+        """Whether something may be acknowledged that one node alone holds, for a while at least."""
+        return False
 
     def survives(self, kind: str) -> bool:
         """Whether a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""

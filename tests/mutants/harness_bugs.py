@@ -258,6 +258,62 @@ NEMESES: Sequence[Mutant] = (
     ),
 )
 
+CONTENTS: Sequence[Mutant] = (
+    Mutant(
+        name="vanish-removes-nothing",
+        bug="what is to be gone from a disk is drawn and recorded, and stays there",
+        module="jepsen_like.cluster.file_damage",
+        edits=[
+            Edit(
+                "    if path.is_dir():\n        shutil.rmtree(path)\n    else:\n        path.unlink()\n    return f",
+                "    return f",
+            )
+        ],
+        oracles=["evidence"],
+        judge="contents",
+    ),
+    Mutant(
+        name="damage-writes-the-same-byte",
+        bug="the bit that is to flip is written back as it was",
+        module="jepsen_like.cluster.file_damage",
+        edits=[Edit("file.write(bytes([byte ^ 1 << bit]))", "file.write(bytes([byte]))")],
+        oracles=["evidence"],
+        judge="contents",
+    ),
+    Mutant(
+        name="disks-of-running-nodes-are-touched",
+        bug="nodes are not stopped before their disks are touched",
+        module="jepsen_like.nemesis.contents",
+        edits=[Edit("            await stops.stop(cluster, group)\n", "            await stops.stop(cluster, ())\n")],
+        oracles=["evidence", "nodes"],
+        judge="contents",
+    ),
+    Mutant(
+        name="stops-are-always-together",
+        bug="nodes are stopped and started all at once, whatever the seed",
+        module="jepsen_like.nemesis.stops",
+        edits=[Edit("rng.choice(list(Order))", "rng.choice([Order.TOGETHER])")],
+        oracles=["stops"],
+        judge="stops",
+    ),
+    Mutant(
+        name="stops-are-always-in-order-of-ids",
+        bug="the nodes are stopped in the order of their ids, whatever the seed",
+        module="jepsen_like.nemesis.stops",
+        edits=[Edit("        rng.shuffle(shuffled)\n", "        rng.random()\n")],
+        oracles=["stops"],
+        judge="stops",
+    ),
+    Mutant(
+        name="the-last-first-is-forgotten",
+        bug="the node that was stopped last is never the first to start",
+        module="jepsen_like.nemesis.stops",
+        edits=[Edit("self.nodes[::-1] if self.order is Order.LAST_FIRST else self.nodes", "self.nodes")],
+        oracles=["stops"],
+        judge="stops",
+    ),
+)
+
 VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="promises-excuse-a-kill",
@@ -265,7 +321,7 @@ VERDICTS: Sequence[Mutant] = (
         module="jepsen_like.systems.raft.promises",
         edits=[
             Edit(
-                "    loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK\n",
+                "    loses = harm.reach is not Reach.NOTHING and flush is not FlushPolicy.BEFORE_ACK\n",
                 "    loses = flush is not FlushPolicy.BEFORE_ACK\n",
             )
         ],
@@ -483,4 +539,4 @@ LET_GO: Sequence[Mutant] = (
     ),
 )
 
-HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *VERDICTS, *UNDOING, *LET_GO)
+HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *CONTENTS, *VERDICTS, *UNDOING, *LET_GO)

@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ RUN_ARGUMENTS = (
     "--nemesis",
     "kill,pause,partition",
 )
+SMALL_SEGMENTS = ("--set", "segment_bytes_max=65536")
 NOT_ORACLES = frozenset({"crash", "V-storm"})
 
 
@@ -269,7 +270,20 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def run_processes(mutant: Mutant, seeds: range) -> Judgement:
+def draw_stops(mutant: Mutant, seeds: range) -> Judgement:
+    """In which orders nodes are stopped and started, by what is never drawn."""
+    from tests.jepsen_like.nemesis.drawn_stops import SEEDS, never_drawn
+
+    missing = never_drawn()
+    return Judgement("stops" if missing else None, len(SEEDS), "; ".join(missing[:1]))
+
+
+def touch_disks(mutant: Mutant, seeds: range) -> Judgement:
+    """`quorumlog run` with faults that touch the content of disks."""
+    return run_processes(mutant, seeds, arguments=(*RUN_ARGUMENTS[:-1], "damage,vanish", *SMALL_SEGMENTS))
+
+
+def run_processes(mutant: Mutant, seeds: range, *, arguments: Sequence[str] = RUN_ARGUMENTS) -> Judgement:
     """`quorumlog run`, as a user would start it: real processes, real faults, its own verdict."""
     from jepsen_like.cli import execute
 
@@ -280,7 +294,7 @@ def run_processes(mutant: Mutant, seeds: range) -> Judgement:
             os.dup2(silent.fileno(), 1)
             os.dup2(silent.fileno(), 2)
             try:
-                execute(["run", *RUN_ARGUMENTS, "--seed", str(number), "--out", out])
+                execute(["run", *arguments, "--seed", str(number), "--out", out])
             except SystemExit:
                 pass
             finally:
@@ -342,8 +356,10 @@ JUDGES: Mapping[str, Judge] = {
     "drivers": drive,
     "clients": call,
     "run": run_processes,
+    "contents": touch_disks,
+    "stops": draw_stops,
     "nodes": run_mutated_nodes,
     "verdicts": conclude,
 }
-ALONE = frozenset({"run", "nodes"})
+ALONE = frozenset({"run", "nodes", "contents"})
 """Judges that measure real time, and so want the machine for themselves."""

@@ -59,6 +59,7 @@ class KafkaAdapter(System):
     )
     refused: ClassVar[Mapping[str, str]] = {
         "damage": "a broker does not mend its files by itself; use wipe",
+        "vanish": "a broker takes what is gone for a beginning; use wipe",
         "disk-error": "a broker ends when its disk fails, and leaves that to whoever starts it; use kill",
         "wipe-master": "a controller elects leaders; use wipe",
         "promote-by-hand": "a controller elects leaders; use kill",

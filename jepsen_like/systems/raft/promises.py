@@ -70,6 +70,7 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-full": "where a majority has room: after a handover; elsewhere it refuses until there is room",
     "disk-error": _AFTER_ELECTION,
     "damage": _AFTER_ELECTION,
+    "vanish": _AFTER_ELECTION,
 }
 """When the group serves again under each kind of fault, or still does; what is missing is not done to it."""
 HARMS: Mapping[str, Harm] = {
@@ -93,7 +94,7 @@ class Promise:
 
 def _raft(flush: FlushPolicy, harm: Harm) -> Promise:
     # A killed process leaves its writes with the operating system, whole: few faults reach what no flush has secured.
-    loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK
+    loses = harm.reach is not Reach.NOTHING and flush is not FlushPolicy.BEFORE_ACK
     return Promise(Replication.RAFT, flush, harm.name, Loss.UNFLUSHED_TAIL if loses else Loss.NOTHING, harm.serves)
 
 

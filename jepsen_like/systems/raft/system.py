@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import LogFiles
+from jepsen_like.cluster.file_damage import Absence, LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
@@ -30,6 +30,7 @@ class RaftSystem(System):
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "disk-full": ("reserve_bytes=4096",),
         "damage": ("segment_bytes_max=262144",),
+        "vanish": ("segment_bytes_max=262144",),
     }
     refused: ClassVar[Mapping[str, str]] = {
         "wipe": "a voter without its log and its vote would vote once more; use damage",
@@ -38,7 +39,11 @@ class RaftSystem(System):
         "shrink-isr": "raft has no set of replicas in sync; use partition",
     }
     files: ClassVar[LogFiles] = LogFiles(
-        segments="*.log", indexes="*.index", damage_status=4, damage_words=" is damaged at byte "
+        segments="*.log",
+        indexes="*.index",
+        damage_status=4,
+        damage_words=" is damaged at byte ",
+        absences=(Absence.CLOSED_SEGMENT, Absence.INDEX),
     )
 
     def configure(self, words: Sequence[str], replication: str) -> Mode:

@@ -39,6 +39,7 @@ class RocketMqSystem(System):
     refused: ClassVar[Mapping[str, str]] = {
         "wipe": "a voter of a raft group without its log and its vote would vote once more; a master's disk is lost by wipe-master",
         "shrink-isr": "rocketmq has no set of replicas in sync that a fault could shrink; use partition",
+        "vanish": "what a broker does without a part of its store is not judged yet; use wipe-master",
         "damage": "what a broker does with a damaged commit log is not judged yet; use power",
         "clock-jump": "messages have the time of a wall clock in them, which is not judged",
         "clock-drift": "messages have the time of a wall clock in them, which is not judged",

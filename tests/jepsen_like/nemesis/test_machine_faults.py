@@ -13,7 +13,7 @@ from jepsen_like.cluster import preload, volumes
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import Word
-from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
+from jepsen_like.nemesis.disks import DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import NemesisKind, Seen
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, ClockKind, Power
 from jepsen_like.nemesis.targets import ResolvedTarget
@@ -158,17 +158,4 @@ async def test_disks_fail_and_a_node_that_acknowledged_a_record_has_it(tmp_path:
             assert max(counts) > 0, seen
         seen = await under_load(cluster, client, DiskError(), [2])
         assert seen["2"].endswith("it ended itself with status 4"), seen
-        assert cluster.unasked_ends == []
-
-
-async def test_damaged_nodes_mend_themselves(tmp_path: Path) -> None:
-    async with nodes(tmp_path, settings=["segment_bytes_max=65536"]) as (cluster, client):
-        for _ in range(30):
-            await client.append([RECORD * 100])
-        for seed in range(4):
-            hit = ResolvedTarget((1 + seed % 3,), seed=seed)
-            seen = await DamagedFiles().inject(cluster, hit)
-            assert all("flipped" in said or "removed" in said for said in seen.values()), seen
-            await DamagedFiles().undo(cluster, hit)
-            assert await settled(cluster) == STORED + 30
         assert cluster.unasked_ends == []

@@ -11,6 +11,7 @@ import pytest
 from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence
 from jepsen_like.history.ops import NEVER, Outcome
+from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.run import evidence
@@ -47,6 +48,21 @@ def test_a_process_fault_is_proved_by_the_kernel(kind: str, proof: str, lie: str
     assert doubts(kind, observed={"1": proof}) == []
     assert lie in doubts(kind, observed={"1": lie})[0]
     assert "nothing was seen" in doubts(kind, observed={})[0]
+
+
+@pytest.mark.parametrize("kind", CONTENT_KINDS)
+def test_a_touched_disk_is_proved_by_what_it_holds_afterwards(kind: str) -> None:
+    def told(seen: str, state: str = "pid 77 dead") -> list[str]:
+        return doubts(kind, observed={"1": f"{state}; copy: logs/log-0 removed", "disk of 1": seen}, harmed=(1,))
+
+    assert told("n1 seen from outside: gone: logs/log-0/00.log") == []
+    assert told("n1 seen from outside: changed: logs/log-0/00.log") == []
+    (as_before,) = told("n1 seen from outside: as before")
+    assert "the disk of n1 was not touched" in as_before
+    (running,) = told("n1 seen from outside: gone: logs/log-0/00.log", "pid 77 state S")
+    assert "n1 was not gone: pid 77 state S" in running
+    (bare,) = doubts(kind, observed={"1": "pid 77 dead"})
+    assert bare.endswith("it touched no disk")
 
 
 def test_a_partition_is_proved_way_by_way() -> None:

@@ -210,7 +210,7 @@ class ToySystem(System):
     replications: ClassVar[tuple[str, ...]] = ("copies",)
     workloads: ClassVar[Mapping[str, Model]] = {"log": Model.LOG}
     serves: ClassVar[Mapping[str, str]] = dict.fromkeys(KINDS, "once node 1 is back")
-    files: ClassVar[LogFiles] = LogFiles("*.log", "*.index", 4, "damaged")
+    files: ClassVar[LogFiles] = LogFiles(segments="*.log", indexes="*.index")
 
     def configure(self, words: Sequence[str], replication: str) -> Mode:
         settings = {"switch": "none", **dict(word.split("=", 1) for word in words)}
