@@ -141,6 +141,13 @@ BROKER_PROPERTIES: Final = _table(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         "The delays that messages can have, by level.",
     ),
+    _flag("timerWheelEnable", "true", "Whether messages may have a time of their own (5.x).", updatable=True),
+    _number(
+        "timerMaxDelaySec",
+        3 * 24 * 3600,
+        "How far ahead that may be, in s (5.x). The log is kept as long as a message in it waits.",
+        updatable=True,
+    ),
     _number("flushConsumerOffsetInterval", 5_000, "How often offsets of consumers are written, in ms.", least=1),
     _number("cleanResourceInterval", 10_000, "How often old files are looked for, in ms.", least=1),
     # Pulls
@@ -160,6 +167,12 @@ BROKER_PROPERTIES: Final = _table(
     _flag("autoCreateSubscriptionGroup", "true", "Whether consuming makes a group.", updatable=True),
     _flag("notifyConsumerIdsChangedEnable", "true", "Whether a group's clients are told at once who is in it."),
     _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
+    _flag("storeReplyMessageEnable", "true", "Whether replies are stored besides being pushed.", updatable=True),
+    # Traces
+    _words("regionId", "DefaultRegion", "MSG_REGION of every message that is stored.", updatable=True),
+    _flag("traceOn", "true", "TRACE_ON of every message that is stored: clients may trace it.", updatable=True),
+    _flag("traceTopicEnable", "false", "Whether the broker has the topic of traces from the start."),
+    _words("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "The name of that topic."),
     # Registration
     _number("registerNameServerPeriod", 30_000, "How often the broker registers, in ms.", least=1),
     _number("registerBrokerTimeoutMills", 24_000, "How long a registration may take, in ms.", least=1),
@@ -204,14 +217,14 @@ _NOT_HERE: Final = _names(
     "flushConsumerOffsetHistoryInterval flushIntervalConsumeQueue flushLeastPagesWhenWarmMapedFile forceRegister fromOffset haMaxGapNotInSync "
     "haMaxTimeSlaveNotCatchup heartbeatThreadPoolNums highSpeedMode isEnableBatchPush lockInStrictMode mappedFileSizeConsumeQueue "
     "mappedFileSizeConsumeQueueExt maxDelayTime maxErrorRateOfBloomFilter maxHashSlotNum maxIndexNum maxMsgsNumBatch maxStatsIdleTimeInMinutes "
-    "msgTraceTopicName numbersOfDispatch offsetCheckInterval onlyConsumeFromMaster openMessagePoolSize osPageCacheBusyTimeOutMills "
+    "numbersOfDispatch offsetCheckInterval onlyConsumeFromMaster openMessagePoolSize osPageCacheBusyTimeOutMills "
     "preferredLeaderId processReplyMessageThreadPoolNums pullMessageThreadPoolNums pullThreadPoolQueueCapacity putMsgIndexHightWater "
-    "queryMessageThreadPoolNums queryThreadPoolQueueCapacity recheckReputOffsetFromCq redeleteHangedFileInterval regionId rejectPullConsumerEnable "
+    "queryMessageThreadPoolNums queryThreadPoolQueueCapacity recheckReputOffsetFromCq redeleteHangedFileInterval rejectPullConsumerEnable "
     "replyThreadPoolQueueCapacity sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverAsyncSemaphoreValue "
     "serverCallbackExecutorThreads serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads serverSocketBacklog "
     "serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads skipPreOnline startAcceptSendRequestTimeStamp "
-    "storePathCommitLog storePathConsumeQueue storePathIndex storePathEpochFile storeCheckpoint storeReplyMessageEnable "
-    "supportActingMaster syncBrokerMemberGroupPeriod timerWheelEnable traceOn traceTopicEnable transferMsgByHeap transientStorePoolEnable "
+    "storePathCommitLog storePathConsumeQueue storePathIndex storePathEpochFile storeCheckpoint "
+    "supportActingMaster syncBrokerMemberGroupPeriod transferMsgByHeap transientStorePoolEnable "
     "transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS waitTimeMillsInHeartbeatQueue "
     "waitTimeMillsInPullQueue waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue warmMapedFileEnable "
     "clusterTest configStorePath productEnvName rocketmqHome tlsEnable tlsTestModeEnable deleteTopicWithBrokerRegistration "

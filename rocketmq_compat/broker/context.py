@@ -8,12 +8,13 @@ import attrs
 
 from raft.disk_thread import Done, Work
 from rocketmq_compat.config import Properties
-from rocketmq_compat.consumers.delays import DelayLevels
+from rocketmq_compat.consumers.delays import DelayedPlace, DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.locks import QueueLocks
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.offsets import ConsumerOffsets
 from rocketmq_compat.consumers.registry import ClientRegistry
+from rocketmq_compat.consumers.timers import TimerRule, waiting_place
 from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.records import IllegalMessage, MalformedRecord
 from rocketmq_compat.remoting.codes import ResponseCode
@@ -55,6 +56,12 @@ class BrokerContext:
     locks: QueueLocks = attrs.field(factory=QueueLocks)
     copy_facts: Callable[[], Mapping[str, object]] = dict
     """What this copy of the commit log reports to operators about itself and the others, by name."""
+    timers_waiting: Callable[[], int] = lambda: 0
+    """How many timer messages wait."""
+    delays_from: Callable[[], int | None] = lambda: None
+    """The physical offset from which delayed messages wait, beyond which the commit log is not trimmed; None if none do."""
+    when_known: Callable[[str, Callable[[], None]], None] = lambda topic, done: done()
+    """Calls back when the name servers know a topic as it is, or cannot be waited for any longer; at once for one that has not changed."""
     node_id: int | None = None
     """In a raft group, which member this broker is, from 1 on; None if its role is fixed."""
     leads: bool = False
@@ -100,6 +107,15 @@ class BrokerContext:
             raise RequestRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE, f"this broker is no master of {self.broker_name}: ask that"
             )
+
+    def waiting_place(self, topic: str, queue_id: int, properties: Mapping[str, str]) -> DelayedPlace | None:
+        """Returns where a message of this queue waits until it is due; None if it does not. Raises `RequestRefused` for an illegal time."""
+        timers = TimerRule(
+            self.properties.flag("timerWheelEnable"), round(self.properties.number("timerMaxDelaySec") * 1000)
+        )
+        return waiting_place(
+            self.levels, timers, self.wall_ms(), topic, queue_id, properties, waiting=self.timers_waiting()
+        )
 
     def require_perm(self, perm: int, what: str) -> None:
         """Raises `RequestRefused` with NO_PERMISSION if `brokerPermission` lacks this bit."""

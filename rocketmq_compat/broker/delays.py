@@ -1,15 +1,16 @@
-"""Delivers delayed messages when they are due: stores each in its real queue, then moves on (`ScheduleMessageService`).
+"""Delivers delayed messages when they are due: stores each in its real queue, then moves on (`ScheduleMessageService`), those that wait for
+a level here, those with a time of their own in `timers.py`.
 
-A message of the schedule topic is delivered at least once: after a crash or a failover those of the last seconds come again.
+A message is delivered at least once: after a crash or a failover those of the last seconds come again.
 """
 
 from collections.abc import Mapping
 
 from rocketmq_compat.broker.context import BrokerContext
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
-from rocketmq_compat.consumers.delays import DelaySchedule, delivered_to
+from rocketmq_compat.broker.timers import TimerMessages, deliver_again
+from rocketmq_compat.consumers.delays import DelaySchedule
 from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
-from rocketmq_compat.records import encode_record, read_head, read_properties, write_properties
 from rocketmq_compat.storage.dispatch import QueueRun
 
 DELIVERIES_OF_ROUND = 256
@@ -22,12 +23,27 @@ class DelayedMessages:
     def __init__(self, context: BrokerContext, offsets: Mapping[int, int]) -> None:
         self._context = context
         self._has_more = False
+        self.timers = TimerMessages(context)
+        context.timers_waiting = lambda: self.timers.waiting
+        context.delays_from = lambda: self.keeps_from
         self.follow(offsets)
 
     @property
     def offsets(self) -> Mapping[int, int]:
-        """The offset of the next message of each level."""
-        return self._schedule.offsets
+        """The offset of the next message of each level, and how far timer messages are, as `TimerState` has it."""
+        return {**self._schedule.offsets, **self.timers.offsets}
+
+    @property
+    def keeps_from(self) -> int | None:
+        """The physical offset from which messages still wait; None if none do. The commit log must not be trimmed beyond it."""
+        store, waiting = self._context.store, self.timers.waiting_places
+        for level, offset in self._schedule.offsets.items():
+            key = SCHEDULE_TOPIC, level - 1
+            _, end = store.queue(key) or (0, 0)
+            if offset < end:
+                waiting.append((key, offset))
+        places = [place for key, offset in waiting if (place := store.place(key, offset)) is not None]
+        return min(places, default=None)
 
     @property
     def deadline(self) -> float:
@@ -36,7 +52,7 @@ class DelayedMessages:
             return float("inf")
         if self._has_more:
             return self._context.clock()
-        due_ms = self._schedule.deadline_ms()
+        due_ms = min(self._schedule.deadline_ms(), self.timers.deadline_ms)
         return self._context.clock() + max(0.0, (due_ms - self._context.wall_ms()) / 1000)
 
     def follow(self, offsets: Mapping[int, int]) -> None:
@@ -46,6 +62,7 @@ class DelayedMessages:
         for level in range(1, context.levels.highest + 1):
             start, end = context.store.queue((SCHEDULE_TOPIC, level - 1)) or (0, 0)
             self._schedule.bounds(level, start, end)
+        self.timers.follow(offsets)
 
     def arrived(self, runs: list[QueueRun]) -> None:
         """Messages have come; some of them may be delayed ones."""
@@ -53,12 +70,14 @@ class DelayedMessages:
             if run.key[0] == SCHEDULE_TOPIC:
                 start, _ = self._context.store.queue(run.key) or (0, 0)
                 self._schedule.bounds(run.key[1] + 1, start, run.next)
+        self.timers.arrived(runs)
 
     def tick(self, replicated: MessagePort) -> None:
         """Deliver what is due."""
         self._has_more = False
         if self._context.is_slave:
             return
+        self._has_more = self.timers.tick(replicated)
         left = DELIVERIES_OF_ROUND
         while left > 0:
             self._look()
@@ -85,27 +104,11 @@ class DelayedMessages:
         if not found.records:
             self._schedule.delivered(level, offset)
             return
-        record = found.records[0]
-        head = read_head(record)
-        real = delivered_to(read_properties(head.properties))
-        if real is None:
+        again = deliver_again(context, found.records[0])
+        if again is None:
             context.tell("delayed_message_dropped", level=level, offset=offset, reason="it names no topic and queue")
             self._schedule.delivered(level, offset)
             return
-        topic, queue_id, properties = real
-        again = encode_record(
-            topic=topic,
-            body=head.body(record),
-            properties=write_properties(properties),
-            queue_id=queue_id,
-            born_ms=head.born_ms,
-            born_host=head.born_host,
-            store_ms=context.wall_ms(),
-            store_host=context.store_host,
-            flag=head.flag,
-            sys_flag=head.sys_flag,
-            reconsume_times=head.reconsume_times,
-        )
         self._schedule.started(level, offset)
 
         def done(outcome: PutOutcome) -> None:

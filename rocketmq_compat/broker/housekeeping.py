@@ -49,7 +49,7 @@ class BrokerHousekeeping:
         store = self._context.store
         rule = CommitLogRetention(hours_max=self._context.properties.number("fileReservedTime"))
         before = store.log.start_offset
-        start = store.retain(rule, self._context.wall_ms())
+        start = store.retain(rule, self._context.wall_ms(), self._context.delays_from())
         if start > before:
             self._report(LogStartMoved(start))
         store.close_idle()

@@ -11,6 +11,8 @@ AUTO_CREATE_TOPIC: Final = "TBW102"
 """The template of topics that are created by their first message."""
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 """Holds delayed messages until they are due."""
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+"""Holds timer messages until their time."""
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -31,10 +33,23 @@ SYSTEM_TOPICS: Final = frozenset(
     }
 )
 NOT_TO_BE_SENT_TO: Final = frozenset(
-    {SCHEDULE_TOPIC, HALF_TOPIC, HALF_DONE_TOPIC, CHECKED_TOO_OFTEN_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC}
+    {
+        SCHEDULE_TOPIC,
+        TIMER_TOPIC,
+        HALF_TOPIC,
+        HALF_DONE_TOPIC,
+        CHECKED_TOO_OFTEN_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
 )
 
 _LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def reply_topic(cluster: str) -> str:
+    """Returns the topic to which consumers of a cluster send the replies of requests."""
+    return f"{cluster}_REPLY_TOPIC"
 
 
 def has_legal_characters(name: str) -> bool:

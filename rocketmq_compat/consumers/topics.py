@@ -15,7 +15,9 @@ from rocketmq_compat.consumers.topic_names import (
     OFFSET_MOVED_TOPIC,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    TIMER_TOPIC,
     is_system_topic,
+    reply_topic,
     require_sendable,
     validate_topic_name,
 )
@@ -52,6 +54,7 @@ class TopicTable:
         cluster: str,
         broker_name: str,
         delay_levels: int = SCHEDULE_QUEUES,
+        trace_topic: str | None = None,
     ) -> "TopicTable":
         """Returns the table of a new broker. `default_queues` (`defaultTopicQueueNums`) is the most that an automatic topic gets."""
         table = cls(auto_create=auto_create)
@@ -61,6 +64,7 @@ class TopicTable:
             cluster=cluster,
             broker_name=broker_name,
             delay_levels=delay_levels,
+            trace_topic=trace_topic,
         ):
             table._topics[topic.topic_name] = topic
         return table
@@ -103,6 +107,11 @@ class TopicTable:
         if not found.perm & WRITABLE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
         return found
+
+    def for_delivery(self, time_ms: int, name: str, queue_id: int) -> None:
+        """Creates the topic of a delayed message if it is missing, so that consumers find the message."""
+        if name not in self._topics:
+            self._put(time_ms, new_topic(name, queue_id + 1, queue_id + 1))
 
     def for_pull(self, name: str, queue_id: int, group: str) -> TopicConfig:
         """Returns the topic from which a group pulls. Raises `RequestRefused`: TOPIC_NOT_EXIST, NO_PERMISSION, and SYSTEM_ERROR for a
@@ -190,12 +199,22 @@ def new_topic(name: str, read_queues: int, write_queues: int, perm: int = READ_W
 
 
 def system_topics(
-    *, auto_create: bool, default_queues: int, cluster: str, broker_name: str, delay_levels: int
+    *,
+    auto_create: bool,
+    default_queues: int,
+    cluster: str,
+    broker_name: str,
+    delay_levels: int,
+    trace_topic: str | None = None,
 ) -> Iterator[TopicConfig]:
-    """The topics that every broker has."""
+    """The topics that every broker has, and `trace_topic` if that is wanted."""
     yield new_topic(SELF_TEST_TOPIC, 1, 1)
     yield new_topic(OFFSET_MOVED_TOPIC, 1, 1)
     yield new_topic(SCHEDULE_TOPIC, max(SCHEDULE_QUEUES, delay_levels), max(SCHEDULE_QUEUES, delay_levels))
+    yield new_topic(TIMER_TOPIC, 1, 1)
+    yield new_topic(reply_topic(cluster), 1, 1)
+    if trace_topic is not None:
+        yield new_topic(trace_topic, 1, 1)
     yield new_topic(cluster, 16, 16, INHERITED | READ_WRITE)
     yield new_topic(broker_name, 1, 1, INHERITED | READ_WRITE)
     if auto_create:

@@ -13,7 +13,7 @@ call raises `StorageFailed` after the disk has failed, and `CorruptLog` where it
 
 import contextlib
 import enum
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
 from typing import Final, Self
@@ -332,9 +332,10 @@ class MessageStore:
             self.derived.trim(start)
         return start
 
-    def retain(self, rule: CommitLogRetention, now_ms: int) -> int:
-        """Trim by the retention rule. Returns the start; see `trim`."""
-        return self.trim(start_to_keep(self.log, rule, now_ms))
+    def retain(self, rule: CommitLogRetention, now_ms: int, keep_from: int | None = None) -> int:
+        """Trim by the retention rule, but nothing from the physical offset `keep_from` on. Returns the start; see `trim`."""
+        start = start_to_keep(self.log, rule, now_ms)
+        return self.trim(start if keep_from is None else max(self.log.start_offset, min(start, keep_from)))
 
     def delete_topic(self, topic: str) -> None:
         """Forget the queues of a topic, durably. Its messages stay in the commit log until they are trimmed.
@@ -399,17 +400,27 @@ class MessageStore:
                     found.append(record)
         return found
 
-    def offset_at_time(self, key: QueueKey, timestamp_ms: int) -> int:
+    def offset_at_time(self, key: QueueKey, timestamp_ms: int, *, is_upper: bool = False) -> int:
         """Returns the queue offset of the first message stored at this time or later, or of the next one; 0 without such a queue.
 
-        If the clocks of masters went back, it is that of some message with an older one before it.
+        With `is_upper`, that of the last message stored at this time or earlier, and 0 if there is none (`BoundaryType`). If the clocks of masters went back, it is that of some message with an older one before it.
         """
         queue = self.derived.queues.get(key)
         if queue is None:
             return 0
         first = queue.min_offset(self.log.start_offset)
         offsets = range(first, queue.next)
+        if is_upper:
+            found = bisect_right(offsets, timestamp_ms, key=lambda offset: self._stored_at(queue, offset))
+            return first + found - 1 if found else 0
         return first + bisect_left(offsets, timestamp_ms, key=lambda offset: self._stored_at(queue, offset))
+
+    def place(self, key: QueueKey, offset: int) -> int | None:
+        """Returns the physical offset of the message at this queue offset; None if there is none."""
+        queue = self.derived.queues.get(key)
+        if queue is None or not queue.min_offset(self.log.start_offset) <= offset < queue.next:
+            return None
+        return queue.place(offset)
 
     def store_time(self, key: QueueKey, offset: int) -> int | None:
         """Returns when the message at this queue offset was stored; None if there is none."""

@@ -1,10 +1,15 @@
-"""Messages of producers (10, 310, 320), and those that consumers send back (36)."""
+"""Messages of producers (10, 310, 320), and those that consumers send back (36).
 
+Who is told that a message is stored finds its topic at the name servers: the answer to the first message of a topic waits for them.
+"""
+
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from rocketmq_compat.broker.context import BrokerContext, guarded
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
+from rocketmq_compat.broker.stamps import STAMPS, MessageStamps
 from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, dead_letter_topic
 from rocketmq_compat.consumers.retry import (
     DEAD_LETTER_QUEUES,
@@ -14,11 +19,13 @@ from rocketmq_compat.consumers.retry import (
     is_exhausted,
     sent_back,
 )
+from rocketmq_compat.consumers.timers import TIMER_PREFIX
 from rocketmq_compat.record_layout import TRANSACTION_MASK
 from rocketmq_compat.records import (
     encode_host,
     encode_record,
     inner_messages,
+    join_properties,
     message_id,
     read_head,
     read_properties,
@@ -34,8 +41,12 @@ from rocketmq_compat.remoting.headers.sending import (
 from rocketmq_compat.remoting.session import Handler, RemotingCall
 
 TRANSACTION_PREPARED: Final = "TRAN_MSG"
-_MARKS: Final = tuple(f"{name}\1" for name in (DELAY_LEVEL, WAIT_STORED, TRANSACTION_PREPARED))
-"""A message whose properties contain none of these is stored with them as they came."""
+_TIMED: Final = rf"{DELAY_LEVEL}|{TIMER_PREFIX}[A-Z_]+|{TRANSACTION_PREPARED}"
+_CHANGED: Final = re.compile(rf"(?:{_TIMED}|{'|'.join(STAMPS)}|{WAIT_STORED}(?!\x01(?i:true)(?:\x02|$)))\x01")
+"""A message whose properties contain none of these is stored with them as they came, and stamps."""
+_AT_A_TIME: Final = re.compile(rf"(?:^|\x02)(?:{_TIMED})\x01")
+"""What no message of a batch may have: all of it goes to one queue, at once."""
+_STAMPED: Final = re.compile(rf"(?:{'|'.join(STAMPS)})\x01")
 
 
 class SendRequests:
@@ -44,6 +55,7 @@ class SendRequests:
     def __init__(self, context: BrokerContext, replicated: MessagePort) -> None:
         self._context = context
         self._replicated = replicated
+        self._stamps = MessageStamps(context)
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
@@ -66,33 +78,20 @@ class SendRequests:
         context = self._context
         context.require_master()
         topic = self._topic(header)
-        queue_id = self._queue(header, topic)
+        queue_id = queue_of(context, header, topic)
         if header.sys_flag & TRANSACTION_MASK:
             raise self._no_transactions()
         if header.batch or call.request.code == RequestCode.SEND_BATCH_MESSAGE:
             self._send_batch(call, header, topic, queue_id)
             return
-        text, wait = header.properties or "", True
-        name = topic.topic_name
-        is_dead = topic.topic_name != header.topic
-        if is_dead or any(mark in text for mark in _MARKS):
-            properties = read_properties(text)
-            if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
-                raise self._no_transactions()
-            wait = properties.get(WAIT_STORED, "").lower() != "false"
-            if is_dead:
-                properties.pop(DELAY_LEVEL, None)
-            place = context.levels.place(name, queue_id, properties)
-            if place is not None:
-                name, queue_id, properties = place.topic, place.queue_id, dict(place.properties)
-            text = write_properties(properties)
+        name, queue_id, text, wait = self._placed(header, topic, queue_id)
         record = encode_record(
             topic=name,
             body=call.request.body,
             properties=text,
             queue_id=queue_id,
             born_ms=header.born_timestamp,
-            born_host=_born_host(call),
+            born_host=born_host(call),
             store_ms=context.wall_ms(),
             store_host=context.store_host,
             flag=header.flag,
@@ -100,7 +99,27 @@ class SendRequests:
             reconsume_times=header.reconsume_times,
             body_bytes_max=context.properties.number("maxMessageSize"),
         )
-        self._put(call, [record], queue_id, wait=wait)
+        self._put(call, topic.topic_name, [record], queue_id, wait=wait)
+
+    def _placed(
+        self, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
+    ) -> tuple[str, int, str, bool]:
+        """Returns topic, queue and properties with which a message is stored, and whether its sender waits for flush and slaves."""
+        text, name = header.properties or "", topic.topic_name
+        is_dead = name != header.topic
+        if not is_dead and _CHANGED.search(text) is None:
+            return name, queue_id, join_properties(text, self._stamps.text()), True
+        properties = read_properties(text)
+        if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
+            raise self._no_transactions()
+        if is_dead:
+            properties.pop(DELAY_LEVEL, None)
+        properties.update(self._stamps.values())
+        wait = properties.get(WAIT_STORED, "").lower() != "false"
+        place = self._context.waiting_place(name, queue_id, properties)
+        if place is None:
+            return name, queue_id, write_properties(properties), wait
+        return place.topic, place.queue_id, write_properties(place.properties), wait
 
     def _send_batch(
         self, call: RemotingCall, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
@@ -108,20 +127,24 @@ class SendRequests:
         context = self._context
         if topic.topic_name.startswith(RETRY_PREFIX) or topic.topic_name != header.topic:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "a retry topic takes no batch")
-        born_host, store_ms = _born_host(call), context.wall_ms()
+        host, store_ms = born_host(call), context.wall_ms()
         bytes_max = context.properties.number("maxMessageSize")
         if len(call.request.body) > bytes_max:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"a batch of {len(call.request.body)} bytes; at most {bytes_max}"
             )
+        common = read_properties(header.properties or "")
+        wait = common.get(WAIT_STORED, "").lower() != "false"
+        common.update(self._stamps.values())
+        added = write_properties(common)
         records = [
             encode_record(
                 topic=topic.topic_name,
                 body=each.body,
-                properties=each.properties,
+                properties=_with_common(each.properties, added, common),
                 queue_id=queue_id,
                 born_ms=header.born_timestamp,
-                born_host=born_host,
+                born_host=host,
                 store_ms=store_ms,
                 store_host=context.store_host,
                 flag=each.flag,
@@ -131,10 +154,11 @@ class SendRequests:
             )
             for each in inner_messages(call.request.body)
         ]
-        self._put(call, records, queue_id, wait=True)
+        self._put(call, topic.topic_name, records, queue_id, wait=wait)
 
-    def _put(self, call: RemotingCall, records: list[bytes], queue_id: int, *, wait: bool) -> None:
-        host = self._context.store_host
+    def _put(self, call: RemotingCall, topic: str, records: list[bytes], queue_id: int, *, wait: bool) -> None:
+        context = self._context
+        host = context.store_host
 
         def done(outcome: PutOutcome) -> None:
             if not isinstance(outcome, StoredMessages):
@@ -142,9 +166,9 @@ class SendRequests:
                 return
             ids = ",".join(message_id(host, each) for each in outcome.physical_offsets)
             header = SendMessageResponseHeader(
-                msg_id=ids, queue_id=queue_id, queue_offset=outcome.queue_offsets[0], transaction_id=None
+                msg_id=ids, queue_id=queue_id, queue_offset=outcome.queue_offsets[0], **self._stamps.of_answers()
             )
-            call.answer(outcome.status, header)
+            context.when_known(topic, lambda: call.answer(outcome.status, header))
 
         self._replicated.put(records, done, wait=wait)
 
@@ -172,21 +196,6 @@ class SendRequests:
                 context.wall_ms(), dead_letter_topic(group.group_name), DEAD_LETTER_QUEUES
             )
         return topic
-
-    def _queue(self, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
-        if topic.topic_name != header.topic:
-            return 0
-        queues = max(topic.read_queue_nums, topic.write_queue_nums)
-        if header.queue_id >= queues:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
-                f"request queueId[{header.queue_id}] is illegal: {topic.topic_name} has {queues}",
-            )
-        if header.queue_id >= 0:
-            return header.queue_id
-        if topic.write_queue_nums <= 0:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"topic {topic.topic_name} has no queue to write to")
-        return self._context.rng.randrange(topic.write_queue_nums)
 
     def _no_transactions(self) -> RequestRefused:
         """What a broker with `rejectTransactionMessage` answers."""
@@ -219,7 +228,7 @@ class SendRequests:
         topic = context.topics.for_sent_back(context.wall_ms(), retried.topic, retried.queues)
         name, queue_id = topic.topic_name, context.rng.randrange(retried.queues)
         properties = retried.properties
-        place = context.levels.place(name, queue_id, properties)
+        place = context.waiting_place(name, queue_id, properties)
         if place is not None:
             name, queue_id, properties = place.topic, place.queue_id, place.properties
         again = encode_record(
@@ -238,13 +247,45 @@ class SendRequests:
 
         def done(outcome: PutOutcome) -> None:
             if isinstance(outcome, StoredMessages):
-                call.answer()
+                context.when_known(topic.topic_name, call.answer)
             else:
                 call.refuse(outcome.code, outcome.reason)
 
         self._replicated.put([again], done)
 
 
-def _born_host(call: RemotingCall) -> bytes:
+def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
+    """Returns the properties of a message of a batch, and those that the whole batch has: `added`, which are `common` as text.
+
+    Raises `RequestRefused` with MESSAGE_ILLEGAL if the message asks for a time of its own.
+    """
+    if _AT_A_TIME.search(properties) is not None:
+        raise RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL, "a message of a batch cannot be delayed, or belong to a transaction"
+        )
+    if _STAMPED.search(properties) is not None:
+        return write_properties({**read_properties(properties), **common})
+    return join_properties(properties, added)
+
+
+def queue_of(context: BrokerContext, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+    """Returns the queue to store a message in. Raises `RequestRefused` with SYSTEM_ERROR if the topic has no such queue."""
+    if topic.topic_name != header.topic:
+        return 0
+    queues = max(topic.read_queue_nums, topic.write_queue_nums)
+    if header.queue_id >= queues:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"request queueId[{header.queue_id}] is illegal: {topic.topic_name} has {queues}",
+        )
+    if header.queue_id >= 0:
+        return header.queue_id
+    if topic.write_queue_nums <= 0:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"topic {topic.topic_name} has no queue to write to")
+    return context.rng.randrange(topic.write_queue_nums)
+
+
+def born_host(call: RemotingCall) -> bytes:
+    """Returns the address of a client, as records hold it."""
     host, _, port = call.connection.name.rpartition(":")
     return encode_host(host.strip("[]"), int(port))

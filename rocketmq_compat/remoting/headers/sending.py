@@ -1,4 +1,5 @@
-"""Sending messages: SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36) and transactions (37, 39)."""
+"""Sending messages: SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36), replies of
+requests (324 to 326), and transactions (37, 39)."""
 
 import functools
 from collections.abc import Mapping
@@ -78,6 +79,30 @@ class SendMessageResponseHeader(ExtHeader):
     queue_id: Count
     queue_offset: Offset
     transaction_id: str | None = None
+    region_id: Annotated[str | None, WireName("MSG_REGION")] = None
+    trace_on: Annotated[bool | None, WireName("TRACE_ON")] = None
+    """What the message is stored with: a producer traces it by them."""
+
+
+@frozen(kw_only=True)
+class ReplyMessageRequestHeader(ExtHeader):
+    """A reply that the broker pushes to the client that asked, with the fields of the request by which it came: PUSH_REPLY_MESSAGE_TO_CLIENT."""
+
+    producer_group: Name
+    topic: Name
+    default_topic: str
+    default_topic_queue_nums: Int
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str
+    reconsume_times: Count
+    unit_mode: bool
+    born_host: str
+    """HOST:PORT, as `store_host`."""
+    store_host: str
+    store_timestamp: Long
 
 
 @frozen(kw_only=True)

@@ -98,6 +98,8 @@ def test_a_new_broker_has_the_systems_topics() -> None:
         "SELF_TEST_TOPIC": (1, 1, 6),
         "OFFSET_MOVED_EVENT": (1, 1, 6),
         "SCHEDULE_TOPIC_XXXX": (18, 18, 6),
+        "rmq_sys_wheel_timer": (1, 1, 6),
+        "c_REPLY_TOPIC": (1, 1, 6),
         "c": (16, 16, 7),
         "broker-a": (1, 1, 7),
         "TBW102": (8, 8, 7),
@@ -106,6 +108,10 @@ def test_a_new_broker_has_the_systems_topics() -> None:
     many = TopicTable.with_system_topics(
         auto_create=True, default_queues=8, cluster="c", broker_name="b", delay_levels=20
     )
+    traced = TopicTable.with_system_topics(
+        auto_create=True, default_queues=8, cluster="c", broker_name="b", trace_topic="traces"
+    )
+    assert traced.require("traces").write_queue_nums == 1
     assert many.require("SCHEDULE_TOPIC_XXXX").read_queue_nums == 20
 
 

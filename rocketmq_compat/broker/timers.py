@@ -1,0 +1,122 @@
+"""Delivers timer messages at their time: reads the timer queue into `TimerSchedule`, and stores what is due in its real queue.
+
+Never before its time by this broker's clock, and at least once, as other delayed messages are.
+"""
+
+from collections.abc import Mapping
+
+from raft.net.decoder import Buffer
+from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
+from rocketmq_compat.consumers.delays import delivered_to
+from rocketmq_compat.consumers.timers import TimerSchedule, TimerState, due_ms_of
+from rocketmq_compat.consumers.topic_names import TIMER_TOPIC
+from rocketmq_compat.records import encode_record, read_head, read_properties, write_properties
+from rocketmq_compat.storage.dispatch import QueueKey, QueueRun
+
+TIMER_QUEUE: QueueKey = (TIMER_TOPIC, 0)
+READ_OF_ROUND = 256
+"""So many messages of the timer queue are read in one round of the reactor; others follow in the next."""
+
+
+class TimerMessages:
+    """The timer messages of one broker. A slave keeps the state of its master, and delivers nothing."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._schedule = TimerSchedule.starting_at(TimerState(), 0, 0)
+
+    @property
+    def offsets(self) -> Mapping[int, int]:
+        """How far they are, to be kept among the offsets of delay levels."""
+        return self._schedule.decide().as_offsets()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait, as far as the queue was read."""
+        return self._schedule.waiting
+
+    @property
+    def waiting_places(self) -> list[tuple[QueueKey, int]]:
+        """Returns the queue and the offset from which messages wait; nothing if none do."""
+        waits_from = self._schedule.waits_from
+        return [] if waits_from is None else [(TIMER_QUEUE, waits_from)]
+
+    @property
+    def deadline_ms(self) -> float:
+        """When `tick` is due, in ms of the wall clock."""
+        return 0.0 if self._schedule.to_read() is not None else self._schedule.deadline_ms()
+
+    def follow(self, offsets: Mapping[int, int]) -> None:
+        """Go on as these offsets say: those of a checkpoint, or of the master."""
+        start, end = self._context.store.queue(TIMER_QUEUE) or (0, 0)
+        self._schedule = TimerSchedule.starting_at(TimerState.among(offsets), start, end)
+
+    def arrived(self, runs: list[QueueRun]) -> None:
+        """Messages have come; some of them may be timer messages."""
+        for run in runs:
+            if run.key == TIMER_QUEUE:
+                start, _ = self._context.store.queue(TIMER_QUEUE) or (0, 0)
+                self._schedule.bounds(start, run.next)
+
+    def tick(self, replicated: MessagePort) -> bool:
+        """Read what is new, and deliver what is due. Returns whether there is more to do at once."""
+        self._read()
+        schedule, now_ms = self._schedule, self._context.wall_ms()
+        for offset in schedule.take_due(now_ms):
+            self._deliver(replicated, schedule, offset)
+        return schedule.to_read() is not None
+
+    def _read(self) -> None:
+        schedule, offset = self._schedule, self._schedule.to_read()
+        if offset is None:
+            return
+        found = self._context.store.read(TIMER_QUEUE, offset, count_max=READ_OF_ROUND)
+        for record in found.records:
+            head = read_head(record)
+            schedule.passed_over(head.queue_offset)
+            schedule.read(head.queue_offset, due_ms_of(read_properties(head.properties)))
+        schedule.passed_over(found.next_offset)
+
+    def _deliver(self, replicated: MessagePort, schedule: TimerSchedule, offset: int) -> None:
+        context = self._context
+        found = context.store.read(TIMER_QUEUE, offset, count_max=1)
+        again = deliver_again(context, found.records[0]) if found.records else None
+        if again is None:
+            reason = "it names no topic and queue" if found.records else "it has left the log"
+            context.tell("timer_message_dropped", offset=offset, reason=reason)
+            schedule.delivered(offset)
+            return
+
+        def done(outcome: PutOutcome) -> None:
+            if isinstance(outcome, StoredMessages):
+                schedule.delivered(offset)
+            else:
+                schedule.failed(context.wall_ms(), offset)
+
+        replicated.put([again], done)
+
+
+def deliver_again(context: BrokerContext, record: Buffer) -> bytes | None:
+    """Returns the record of a delayed message that is due, for its real queue; None if it does not name that."""
+    head = read_head(record)
+    real = delivered_to(read_properties(head.properties))
+    if real is None:
+        return None
+    topic, queue_id, properties = real
+    if not context.is_raft:
+        # Its topic may have been created by it, and be known by no queue and no table yet. A group has agreed on it before.
+        context.topics.for_delivery(context.wall_ms(), topic, queue_id)
+    return encode_record(
+        topic=topic,
+        body=head.body(record),
+        properties=write_properties(properties),
+        queue_id=queue_id,
+        born_ms=head.born_ms,
+        born_host=head.born_host,
+        store_ms=context.wall_ms(),
+        store_host=context.store_host,
+        flag=head.flag,
+        sys_flag=head.sys_flag,
+        reconsume_times=head.reconsume_times,
+    )
