@@ -53,6 +53,7 @@ from rocketmq_compat.broker.requests.locks import LockRequests
 from rocketmq_compat.broker.requests.offsets import OffsetQueries
 from rocketmq_compat.broker.requests.pull import PullRequests
 from rocketmq_compat.broker.requests.query import QueryRequests
+from rocketmq_compat.broker.requests.reply import ReplyRequests
 from rocketmq_compat.broker.requests.send import SendRequests
 from rocketmq_compat.broker.slave_sync import SlaveSync
 from rocketmq_compat.broker.tables import BrokerTables, TablesPort, load_tables
@@ -60,6 +61,8 @@ from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, DURABLE
 from rocketmq_compat.consumers.delays import BadDelayLevels, DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.consumers.topic_names import validate_topic_name
 from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.records import encode_host
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
@@ -117,6 +120,10 @@ class MessageBrokerPlan:
             raise InvalidProperty("brokerId", "brokerId is 0 for a master, and another number for a SLAVE.")
         name_servers(properties)
         self.delay_levels()
+        try:
+            validate_topic_name(properties.words("msgTraceTopicName"))
+        except RequestRefused as refused:
+            raise InvalidProperty("msgTraceTopicName", f"msgTraceTopicName: {refused.remark}") from None
         master = properties.text("haMasterAddress")
         if master is not None and not is_address(master):
             raise InvalidProperty("haMasterAddress", f"haMasterAddress={master} is no HOST:PORT.")
@@ -192,6 +199,7 @@ class MessageBroker:
         self._reporter = CopyReporter(context, self._log)
         self._pulls = PullRequests(context)
         self._clients = ClientRequests(context)
+        self._replies = ReplyRequests(context, self._log, self._clients.session_of_producer)
         handlers = self._handlers()
         limits = ListenerLimits(
             connections_max=CONNECTIONS_MAX,
@@ -255,6 +263,7 @@ class MessageBroker:
             **self._pulls.handlers(),
             **OffsetQueries(context, self._tables, lambda: self._delays.offsets).handlers(),
             **self._clients.handlers(),
+            **self._replies.handlers(),
             **LockRequests(context).handlers(),
             **QueryRequests(context).handlers(),
             **AdminRequests(context, self._tables, lambda: self.epoch).handlers(),
@@ -458,6 +467,7 @@ class MessageBroker:
         self._log.tick(now)  # what was just delivered is seen at once
         self._pulls.tick(now)
         self._clients.tick(now)
+        self._replies.tick(now)
         self._housekeeping.tick(now)
         self._registration.tick()
         self._reporter.tick(now)
@@ -478,6 +488,7 @@ class MessageBroker:
             self._delays.deadline,
             self._pulls.deadline,
             self._clients.deadline,
+            self._replies.deadline,
             self._housekeeping.deadline,
             self._reporter.deadline,
         )
@@ -504,6 +515,7 @@ class MessageBroker:
     def _connection_closed(self, session: RemotingSession) -> None:
         self._pulls.connection_closed(session)
         self._clients.connection_closed(session)
+        self._replies.connection_closed(session)
 
     # ---------------------------------------------------------------- the master of a slave
 
@@ -550,6 +562,7 @@ def _context(
             cluster=properties.words("brokerClusterName"),
             broker_name=properties.words("brokerName"),
             delay_levels=levels.highest,
+            trace_topic=properties.words("msgTraceTopicName") if properties.flag("traceTopicEnable") else None,
         ),
         groups=GroupTable(auto_create=properties.flag("autoCreateSubscriptionGroup")),
         levels=levels,

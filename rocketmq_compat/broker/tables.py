@@ -42,12 +42,12 @@ SEPARATOR = "@"
 """Between topic and group, in a key of the offset table."""
 
 
-def answering(call: RemotingCall) -> Saved:
-    """Returns what answers a call when what it has changed lasts."""
+def answering(call: RemotingCall, body: bytes = b"") -> Saved:
+    """Returns what answers a call, with `body`, when what it has changed lasts."""
 
     def saved(failure: str | None) -> None:
         if failure is None:
-            call.answer()
+            call.answer(body=body)
         else:
             call.refuse(ResponseCode.SYSTEM_ERROR, f"perhaps it does not last: {failure}")
 

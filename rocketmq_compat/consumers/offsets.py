@@ -80,6 +80,10 @@ class ConsumerOffsets:
         """Returns the groups that have committed offsets of a topic."""
         return {group for group, name, _ in self._offsets if name == topic}
 
+    def topics_of_group(self, group: str) -> set[str]:
+        """Returns the topics of which a group has committed offsets."""
+        return {topic for name, topic, _ in self._offsets if name == group}
+
     def query(self, key: OffsetKey, *, queue_start: int, start_in_memory: bool, zero_if_unknown: bool = True) -> int:
         """Returns where a consumer begins (`ConsumerManageProcessor.queryConsumerOffset`).
 

@@ -140,6 +140,8 @@ class ClientRegistry:
     def __init__(self, expiry_s: float = EXPIRY_S) -> None:
         self.expiry_s = expiry_s
         self._producers: dict[str, dict[int, str]] = {}
+        self._producer_ids: dict[str, dict[int, int]] = {}
+        """By client id, the channels of its producers, and in how many groups each is."""
         self._consumers: dict[str, RegisteredGroup] = {}
         self._beats: dict[_Registration, float] = {}
         """When each was named last; in that order, so the first expires first."""
@@ -165,6 +167,10 @@ class ClientRegistry:
     def producers(self, group: str) -> Mapping[int, str]:
         """Returns the client ids of a producer group, by channel."""
         return self._producers.get(group, {})
+
+    def producer_channel(self, client_id: str) -> int | None:
+        """Returns the channel by which the producers of a client came last; None if there are none."""
+        return next(reversed(self._producer_ids.get(client_id, {})), None)
 
     def groups_of_topic(self, topic: str) -> Iterator[str]:
         """Every consumer group that subscribes to a topic."""
@@ -216,7 +222,12 @@ class ClientRegistry:
     def _beat(self, now: float, beat: ClientBeat) -> None:
         self._require_room(beat)
         for group in beat.producer_groups:
-            self._producers.setdefault(group, {})[beat.channel] = beat.client_id
+            producers = self._producers.setdefault(group, {})
+            before = producers.get(beat.channel)
+            if before != beat.client_id:
+                self._count_producer(before, beat.channel, -1)
+                self._count_producer(beat.client_id, beat.channel, 1)
+            producers[beat.channel] = beat.client_id
             self._renew(now, (_Role.PRODUCER, group, beat.channel))
         for consumer in beat.consumers:
             self._consumer_beat(now, beat, consumer)
@@ -270,7 +281,7 @@ class ClientRegistry:
         match role:
             case _Role.PRODUCER:
                 producers = self._producers[name]
-                del producers[channel]
+                self._count_producer(producers.pop(channel), channel, -1)
                 if not producers:
                     del self._producers[name]
             case _Role.CONSUMER:
@@ -282,6 +293,16 @@ class ClientRegistry:
                     self._notify(group)
             case _:
                 assert_never(role)
+
+    def _count_producer(self, client_id: str | None, channel: int, change: int) -> None:
+        if client_id is None:
+            return
+        channels = self._producer_ids.setdefault(client_id, {})
+        channels[channel] = channels.get(channel, 0) + change
+        if not channels[channel]:
+            del channels[channel]
+        if not channels:
+            del self._producer_ids[client_id]
 
     def _notify(self, group: RegisteredGroup) -> None:
         self._effects.append(NotifyConsumers(group.name, tuple(group.clients)))

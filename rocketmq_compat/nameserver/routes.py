@@ -40,6 +40,7 @@ from rocketmq_compat.remoting.bodies import (
     READABLE,
     WRITABLE,
     BrokerData,
+    BrokerMemberGroup,
     ClusterInfo,
     DataVersion,
     QueueData,
@@ -269,10 +270,12 @@ class RouteTable:
             broker_datas=tuple(self._broker_data(name) for name in names),
         )
 
-    def member_group(self, cluster: str, name: str) -> BrokerData | None:
+    def member_group(self, cluster: str, name: str) -> BrokerMemberGroup | None:
         """Returns the brokers of a name; None if there are none in the cluster."""
         group = self._groups.get(name)
-        return None if group is None or group.cluster != cluster else self._broker_data(name)
+        if group is None or group.cluster != cluster:
+            return None
+        return BrokerMemberGroup(cluster=cluster, broker_name=name, broker_addrs=self._broker_data(name).broker_addrs)
 
     def cluster_info(self) -> ClusterInfo:
         """Returns all brokers and clusters."""

@@ -124,6 +124,17 @@ class BrokerData(JsonBody):
     cluster: str
     broker_name: str
     broker_addrs: Mapping[int, str] = attrs.field(factory=dict)
+    enable_acting_master: bool = False
+    """Whether a slave stands in for its master (5.x); not here. Some clients decode no route without it."""
+
+
+@frozen(kw_only=True)
+class BrokerMemberGroup(JsonBody):
+    """The same as brokers ask for it."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: Mapping[int, str] = attrs.field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -148,7 +159,7 @@ class ClusterInfo(JsonBody):
 class GetBrokerMemberGroupResponseBody(JsonBody):
     """The brokers of one name: the answer to GET_BROKER_MEMBER_GROUP."""
 
-    broker_member_group: BrokerData | None = None
+    broker_member_group: BrokerMemberGroup | None = None
 
 
 @frozen(kw_only=True)

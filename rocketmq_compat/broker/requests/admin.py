@@ -1,12 +1,14 @@
 """Administrators: topics and groups (17, 18, 21, 200, 201, 207, 215, 351, 352), settings (25, 26), and what goes on (28, 202, 208, 305)."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from rocketmq_compat.broker.context import BrokerContext, guarded
-from rocketmq_compat.broker.tables import TablesPort, answering, group_wrapper, topic_wrapper
+from rocketmq_compat.broker.tables import Saved, TablesPort, answering, group_wrapper, topic_wrapper
 from rocketmq_compat.config import InvalidProperty, assignments_of
 from rocketmq_compat.consumers.model import RequestRefused
-from rocketmq_compat.consumers.topic_names import SYSTEM_TOPICS
+from rocketmq_compat.consumers.topic_attributes import changed_attributes
+from rocketmq_compat.consumers.topic_names import is_system_topic, reply_topic
 from rocketmq_compat.remoting.bodies import (
     ConsumeStats,
     KVTable,
@@ -28,6 +30,8 @@ from rocketmq_compat.remoting.headers.topics import (
     TopicRequestHeader,
 )
 from rocketmq_compat.remoting.session import Handler, RemotingCall
+
+FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 
 
 class AdminRequests:
@@ -67,6 +71,12 @@ class AdminRequests:
         context = self._context
         context.require_master()
         header = CreateTopicRequestHeader.read(call.request.ext)
+        before = context.topics.get(header.topic)
+        if header.topic_filter_type not in FILTER_TYPES:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"topicFilterType can be {' or '.join(FILTER_TYPES)}, not {header.topic_filter_type[:100]}",
+            )
         topic = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -75,9 +85,12 @@ class AdminRequests:
             topic_filter_type=header.topic_filter_type,
             topic_sys_flag=header.topic_sys_flag,
             order=header.order,
+            attributes=changed_attributes(
+                {} if before is None else before.attributes, header.attributes, is_new=before is None
+            ),
         )
         context.topics.update(context.wall_ms(), topic)
-        self._tables.save(answering(call))
+        self._tables.save(self._when_known(call, header.topic))
 
     def _delete_topic(self, call: RemotingCall) -> None:
         context = self._context
@@ -87,7 +100,19 @@ class AdminRequests:
             context.offsets.remove_topic(context.wall_ms(), topic)
             if not context.is_raft:  # there every broker does so when the deletion is committed
                 context.store.delete_topic(topic)
-        self._tables.save(answering(call))
+        self._tables.save(self._when_known(call, topic))
+
+    def _when_known(self, call: RemotingCall, topic: str) -> Saved:
+        """Returns what answers a call when its change of a topic lasts, and the name servers know it."""
+        answer = answering(call)
+
+        def saved(failure: str | None) -> None:
+            if failure is None:
+                self._context.when_known(topic, lambda: answer(None))
+            else:
+                answer(failure)
+
+        return saved
 
     def _all_topics(self, call: RemotingCall) -> None:
         call.answer(body=topic_wrapper(self._context.topics).encode())
@@ -97,7 +122,9 @@ class AdminRequests:
         call.answer(body=topic.encode())
 
     def _system_topics(self, call: RemotingCall) -> None:
-        names = sorted(SYSTEM_TOPICS & self._context.topics.topics.keys())
+        context = self._context
+        own = {context.cluster, context.broker_name, reply_topic(context.cluster)}
+        names = sorted(name for name in context.topics.topics if is_system_topic(name) or name in own)
         call.answer(body=TopicList(topic_list=tuple(names)).encode())
 
     def _topic_stats(self, call: RemotingCall) -> None:
@@ -134,27 +161,37 @@ class AdminRequests:
 
     def _group(self, call: RemotingCall) -> None:
         name = GroupRequestHeader.read(call.request.ext).group
-        found = self._context.groups.groups.get(name)
-        if found is None:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{name}] does not exist"
-            )
-        call.answer(body=found.encode())
+        context = self._context
+        if context.is_slave:
+            found = context.groups.groups.get(name)
+            if found is None:
+                raise RequestRefused(
+                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{name}] does not exist"
+                )
+        else:
+            found = context.groups.require(context.wall_ms(), name)
+        body = found.encode()
+        self._tables.save(answering(call, body))
 
     def _consume_stats(self, call: RemotingCall) -> None:
         context = self._context
         header = GetConsumeStatsRequestHeader.read(call.request.ext)
+        group = header.consumer_group
+        names = {header.topic} if header.topic else context.offsets.topics_of_group(group)
+        registered = context.registry.consumer_group(group)
+        if registered is not None and registered.subscriptions:
+            names &= registered.subscriptions.keys()
         offsets = {}
-        for (group, topic, queue_id), offset in context.offsets.snapshot().offsets.items():
-            if group != header.consumer_group or header.topic not in (None, "", topic):
-                continue
-            key = topic, queue_id
-            _, end = context.store.queue(key) or (0, 0)
-            consumed_ms = context.store.store_time(key, offset - 1) if offset else None
-            queue = MessageQueue(broker_name=context.broker_name, queue_id=queue_id, topic=topic)
-            offsets[queue] = OffsetWrapper(
-                broker_offset=end, consumer_offset=offset, last_timestamp=consumed_ms or 0, pull_offset=offset
-            )
+        for topic in filter(None, map(context.topics.get, sorted(filter(None, names)))):
+            for queue_id in range(topic.read_queue_nums):
+                key = topic.topic_name, queue_id
+                _, end = context.store.queue(key) or (0, 0)
+                offset = context.offsets.get((group, *key)) or 0
+                consumed_ms = context.store.store_time(key, offset - 1) if offset else None
+                queue = MessageQueue(broker_name=context.broker_name, queue_id=queue_id, topic=topic.topic_name)
+                offsets[queue] = OffsetWrapper(
+                    broker_offset=end, consumer_offset=offset, last_timestamp=consumed_ms or 0, pull_offset=offset
+                )
         call.answer(body=ConsumeStats(offset_table=offsets).encode())
 
     # ---------------------------------------------------------------- the broker

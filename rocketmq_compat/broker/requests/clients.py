@@ -59,6 +59,11 @@ class ClientRequests:
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: guarded(self._groups_of_topic),
         }
 
+    def session_of_producer(self, client_id: str) -> RemotingSession | None:
+        """Returns the session by which the producers of a client came; None if there are none."""
+        channel = self._context.registry.producer_channel(client_id)
+        return None if channel is None else self._sessions[channel]
+
     @property
     def deadline(self) -> float:
         """When `tick` is due."""

@@ -6,7 +6,10 @@ from rocketmq_compat.broker.context import BrokerContext, guarded
 from rocketmq_compat.broker.tables import TablesPort, answering, offset_wrapper
 from rocketmq_compat.remoting.bodies import DelayOffsetSerializeWrapper
 from rocketmq_compat.remoting.codes import RequestCode
+from rocketmq_compat.remoting.errors import BadHeader
 from rocketmq_compat.remoting.headers.offsets import (
+    LOWER,
+    UPPER,
     EarliestMsgStoretimeResponseHeader,
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
@@ -82,7 +85,11 @@ class OffsetQueries:
 
     def _search(self, call: RemotingCall) -> None:
         header = SearchOffsetRequestHeader.read(call.request.ext)
-        offset = self._context.store.offset_at_time((header.topic, header.queue_id), header.timestamp)
+        boundary = (header.boundary_type or LOWER).lower()
+        if boundary not in (LOWER, UPPER):
+            raise BadHeader(f"{boundary[:60]!r} is neither {LOWER} nor {UPPER}", "boundaryType")
+        key = header.topic, header.queue_id
+        offset = self._context.store.offset_at_time(key, header.timestamp, is_upper=boundary == UPPER)
         call.answer(header=OffsetResponseHeader(offset=offset))
 
     def _max(self, call: RemotingCall) -> None:

@@ -1,7 +1,12 @@
 """Offsets of queues: what a group has consumed (14, 15), and where a queue begins, ends, or was at a time (29 to 32)."""
 
+from typing import Final
+
 from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Long, Name, Offset
+
+LOWER: Final = "lower"
+UPPER: Final = "upper"
 
 
 @frozen(kw_only=True)
@@ -41,7 +46,7 @@ class SearchOffsetRequestHeader(ExtHeader):
     queue_id: Count
     timestamp: Long
     boundary_type: str | None = None
-    """`lower` or `upper`: which of several messages of one time is meant; `lower` if it is missing."""
+    """`LOWER` or `UPPER`, in any case: with the latter, the last message that was stored at that time or earlier."""
 
 
 @frozen(kw_only=True)

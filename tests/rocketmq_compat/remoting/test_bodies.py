@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rocketmq_compat.remoting import bodies, fastjson
 from rocketmq_compat.remoting.bodies import (
     BrokerData,
+    BrokerMemberGroup,
     ConsumeFromWhere,
     ConsumeModel,
     ConsumerOffsetSerializeWrapper,
@@ -197,7 +198,9 @@ def test_names_have_places_from_zero_on() -> None:
 
 
 def test_a_member_that_may_be_missing_is_read_if_it_is_there() -> None:
-    group = GetBrokerMemberGroupResponseBody(broker_member_group=ROUTE.broker_datas[0])
+    group = GetBrokerMemberGroupResponseBody(
+        broker_member_group=BrokerMemberGroup(cluster="c", broker_name="a", broker_addrs={0: "h:1"})
+    )
     assert GetBrokerMemberGroupResponseBody.decode(group.encode()) == group
 
 

@@ -1,0 +1,55 @@
+"""Attributes of topics (`TopicAttributes`, `AttributeUtil`): which there are, and how a request changes them. Pure.
+
+A request names them as text, `+message.type=FIFO,-message.type`: with `+` one is set, with `-` it is removed. `message.type` is kept and shown, as
+RocketMQ's broker does: only its gRPC proxy demands that messages are of this type. The others would change how a topic is stored. They
+are taken at their default, and otherwise refused.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.remoting.codes import ResponseCode
+
+MESSAGE_TYPE: Final = "message.type"
+VALUES: Final[Mapping[str, frozenset[str]]] = {
+    MESSAGE_TYPE: frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}),
+    "queue.type": frozenset({"SimpleCQ"}),
+    "cleanup.policy": frozenset({"DELETE"}),
+    "reserve.time": frozenset({"-1"}),
+}
+"""What each attribute may be."""
+TEXT_MAX: Final = 4096
+
+
+def changed_attributes(before: Mapping[str, str], text: str | None, *, is_new: bool) -> Mapping[str, str]:
+    """Returns the attributes of a topic after a change as `text` has it. Raises `RequestRefused` with INVALID_PARAMETER."""
+    attributes = dict(before)
+    named: set[str] = set()
+    if text is not None and len(text) > TEXT_MAX:
+        raise _refused(f"{len(text)} characters of attributes, at most {TEXT_MAX}")
+    for each in (text or "").split(","):
+        word = each.strip()
+        if not word:
+            continue
+        sign, name, equals, value = word[0], *word[1:].partition("=")
+        if sign not in "+-" or not name or bool(equals) != (sign == "+"):
+            raise _refused(f"{word[:100]!r} is neither +NAME=VALUE nor -NAME")
+        if name in named:
+            raise _refused(f"{name[:100]} is named twice")
+        if name not in VALUES:
+            raise _refused(f"unsupported key: {name[:100]}")
+        named.add(name)
+        if sign == "+":
+            if value not in VALUES[name]:
+                raise _refused(f"{name} can be {' or '.join(sorted(VALUES[name]))} here, not {value[:100]}")
+            attributes[name] = value
+        elif is_new:
+            raise _refused(f"only add attribute is supported while creating topic. key: {name}")
+        elif attributes.pop(name, None) is None:
+            raise _refused(f"attempt to delete a nonexistent key: {name}")
+    return attributes
+
+
+def _refused(reason: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.INVALID_PARAMETER, f"attributes: {reason}")
