@@ -6,8 +6,8 @@
         queue_id: Count
 
 `queue_id` is `queueId` on the wire, unless the type names it otherwise (`Annotated[str, WireName("clientID")]`). A field without a default
-must be there; None is not written. Reading is lenient about what real clients vary (`1`, `true` and `True` are true; fields that are not in
-the table are ignored) and refuses the rest with `BadHeader`.
+must be there; None is not written. Reading is lenient about what real clients vary (`1`, `true` and `True` are true; an empty text is a number
+that is missing, where it may be; fields that are not in the table are ignored) and refuses the rest with `BadHeader`.
 """
 
 import functools
@@ -165,7 +165,7 @@ def _meaning(hint: Any) -> tuple[Parser, str | None]:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         (inner,) = (each for each in typing.get_args(hint) if each is not type(None))
         inner_parse, inner_name = _meaning(inner)
-        return inner_parse, name or inner_name
+        return inner_parse if inner is str else functools.partial(_optional, inner_parse), name or inner_name
     match hint:
         case type() if hint is bool:
             return _flag, name
@@ -173,6 +173,11 @@ def _meaning(hint: Any) -> tuple[Parser, str | None]:
             return _any_text, name
         case _:
             raise TypeError(f"an ext field cannot be of type {hint}")
+
+
+def _optional(parse: Parser, name: str, text: str) -> Any:
+    """An empty text stands for a field that is missing, as some clients write it."""
+    return parse(name, text) if text else None
 
 
 def _number(least: int, most: int, name: str, text: str) -> int:

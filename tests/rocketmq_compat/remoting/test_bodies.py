@@ -65,7 +65,14 @@ def test_a_route_has_the_members_of_the_protocol() -> None:
         "queueDatas": [
             {"brokerName": "b", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0},
         ],
-        "brokerDatas": [{"cluster": "c", "brokerName": "b", "brokerAddrs": {"0": "h:1", "1": "h:2"}}],
+        "brokerDatas": [
+            {
+                "cluster": "c",
+                "brokerName": "b",
+                "brokerAddrs": {"0": "h:1", "1": "h:2"},
+                "enableActingMaster": False,
+            }
+        ],
         "filterServerTable": {},
     }
 
