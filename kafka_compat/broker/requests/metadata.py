@@ -224,8 +224,8 @@ class MetadataRequests:
                     leader_epoch=topic.partitions[index].leader_epoch,
                     replica_nodes=topic.partitions[index].replicas,
                     isr_nodes=topic.partitions[index].isr,
-                    eligible_leader_replicas=(),
-                    last_known_elr=(),
+                    eligible_leader_replicas=topic.partitions[index].elr,
+                    last_known_elr=topic.partitions[index].suspects,
                     offline_replicas=self._offline(topic.partitions[index]),
                 )
                 for index in indexes
