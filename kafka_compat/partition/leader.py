@@ -326,9 +326,11 @@ class LeaderReplica:
     # ------------------------------------------------------------ small questions
 
     def epoch_end(self, event: EpochEndAsked, out: list[Effect]) -> None:
-        """Where an epoch ends in this log."""
+        """Where an epoch ends in this log; an epoch that is to come has no end, as in Apache Kafka."""
         error = NONE if event.leader_epoch == NO_EPOCH else epoch_error(self.epoch, event.leader_epoch)
-        end = self._log.epochs.end_of(event.epoch if error is NONE else NO_EPOCH, self._log.log_end)
+        epochs = self._log.epochs
+        is_known = error is NONE and event.epoch <= epochs.last
+        end = epochs.end_of(event.epoch if is_known else NO_EPOCH, self._log.log_end)
         out.append(AnswerEpochEnd(event.token, error, end.epoch, end.end_offset))
 
     def latest_offset(self, event: LatestOffsetAsked, out: list[Effect]) -> None:
