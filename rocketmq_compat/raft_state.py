@@ -12,7 +12,7 @@ The records themselves are not part of the state: a node appends them to its com
 the tables, and stands for all earlier commands of a node whose commit log holds everything before that end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
 import attrs
@@ -127,20 +127,26 @@ class GroupTables:
         *,
         topics: Mapping[str, TopicConfig],
         topic_version: DataVersion,
+        changed_topics: Iterable[str] | None,
         groups: Mapping[str, SubscriptionGroupConfig],
         group_version: DataVersion,
+        changed_groups: Iterable[str] | None,
         offsets: OffsetSnapshot,
+        changed_offsets: Iterable[OffsetKey] | None,
         delays: Mapping[int, int],
     ) -> TableChanges:
-        """Returns what makes these tables equal to the given ones. A table of the same version is the same."""
+        """Returns what makes these tables equal to the given ones, which differ in the changed keys alone, or anywhere if these are None.
+
+        A table of the same version is the same.
+        """
         has_topics, has_groups = topic_version != self.topic_version, group_version != self.group_version
         has_offsets = offsets.version != self.offset_version
         return TableChanges(
-            _changes(self.topics, topics) if has_topics else {},
+            _changes(self.topics, topics, changed_topics) if has_topics else {},
             topic_version if has_topics else None,
-            _changes(self.groups, groups) if has_groups else {},
+            _changes(self.groups, groups, changed_groups) if has_groups else {},
             group_version if has_groups else None,
-            _changes(self.offsets, offsets.offsets) if has_offsets else {},
+            _changes(self.offsets, offsets.offsets, changed_offsets) if has_offsets else {},
             offsets.version if has_offsets else None,
             {level: offset for level, offset in delays.items() if self.delays.get(level) != offset},
         )
@@ -248,7 +254,11 @@ def _merge(table: dict[KeyT, ValueT], changes: Mapping[KeyT, ValueT | None]) -> 
             table[key] = value
 
 
-def _changes(before: Mapping[KeyT, ValueT], after: Mapping[KeyT, ValueT]) -> dict[KeyT, ValueT | None]:
+def _changes(
+    before: Mapping[KeyT, ValueT], after: Mapping[KeyT, ValueT], keys: Iterable[KeyT] | None
+) -> dict[KeyT, ValueT | None]:
+    if keys is not None:
+        return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
     changed: dict[KeyT, ValueT | None] = {key: value for key, value in after.items() if before.get(key) != value}
     changed.update(dict.fromkeys(before.keys() - after.keys()))
     return changed

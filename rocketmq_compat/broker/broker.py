@@ -426,7 +426,11 @@ class MessageBroker:
                 server.close(BROKER_STOPS)
             self._links.stop(BROKER_STOPS)
             if not self._failed:
-                self._tables.save()
+                if isinstance(self._tables, BrokerTables):
+                    self._store.flush()
+                    self._tables.save_all()
+                else:
+                    self._tables.save()
             self._disk.close()
         except BaseException:
             self._failed = True

@@ -47,6 +47,9 @@ class RaftTables:
         """Of this node's leadership."""
         self._proposed = GroupTables()
         """What the tables of the state will be."""
+        self._topic_changes = context.topics.watch()
+        self._group_changes = context.groups.watch()
+        self._offset_changes = context.offsets.watch()
         self._under_way = 0
         self._has_failed = False
         self._waiting: list[Saved] = []
@@ -61,7 +64,7 @@ class RaftTables:
         )
         self._term = term
         self._has_failed = False
-        self._proposed = self._state.tables.copy()
+        self._propose_all()
 
     def end(self) -> None:
         """This node is no master any more."""
@@ -71,7 +74,7 @@ class RaftTables:
         for done in waiting:
             done("this broker is not the master any more")
 
-    def save(self, done: Saved | None = None) -> None:
+    def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
         """Have what has changed committed. `done` is called with None when it is, or with the reason if perhaps it is not."""
         if self._term is not None:
             if done is not None:
@@ -100,17 +103,26 @@ class RaftTables:
         elif not self._under_way:
             if self._has_failed:
                 self._has_failed = False
-                self._proposed = self._state.tables.copy()
+                self._propose_all()
             self._propose()
+
+    def _propose_all(self) -> None:
+        """What is proposed next is all that differs from the state."""
+        self._proposed = self._state.tables.copy()
+        for changes in (self._topic_changes, self._group_changes, self._offset_changes):
+            changes.note_all()
 
     def _propose(self) -> None:
         context, waiting = self._context, self._waiting
         changes = self._proposed.changes_to(
             topics=context.topics.topics,
             topic_version=context.topics.version,
+            changed_topics=self._topic_changes.take(),
             groups=context.groups.groups,
             group_version=context.groups.version,
-            offsets=context.offsets.snapshot(),
+            changed_groups=self._group_changes.take(),
+            offsets=OffsetSnapshot(context.offsets.version, context.offsets.offsets),
+            changed_offsets=self._offset_changes.take(),
             delays=self._delays.offsets,
         )
         if changes.is_empty and not waiting:

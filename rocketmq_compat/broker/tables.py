@@ -1,12 +1,18 @@
 """Topics, groups, consumer offsets and delay offsets on the disk: read at the start, written when they have changed.
 
 They are written now and then, as RocketMQ does: after a crash a group consumes again what it committed since, and a topic that its
-first message created is known by its queues. What an administrator changes is written before the answer (`save`).
+first message created is known by its queues. What an administrator changes is written before the answer (`save`): a topic or a group by
+itself, however many there are.
+
+Delay offsets are written once the commit log is durable up to where it ended when they were taken: a message that they call delivered is in
+its real queue after every crash.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
+
+import attrs
 
 from log.errors import NoSpace
 from raft.disk_thread import DiskThread
@@ -16,8 +22,10 @@ from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
 from rocketmq_compat.consumers.topics import TopicTable, new_topic
 from rocketmq_compat.remoting.bodies import (
     ConsumerOffsetSerializeWrapper,
+    DataVersion,
     DelayOffsetSerializeWrapper,
     SubscriptionGroupWrapper,
+    TopicConfig,
     TopicConfigSerializeWrapper,
 )
 from rocketmq_compat.remoting.codes import ResponseCode
@@ -34,8 +42,8 @@ Saved = Callable[[str | None], None]
 class TablesPort(Protocol):
     """What makes changes of the tables last."""
 
-    def save(self, done: Saved | None = None) -> None:
-        """Make what has changed last."""
+    def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
+        """Make what has changed last; with `names_only` it is enough that topics and groups do."""
 
 
 SEPARATOR = "@"
@@ -55,8 +63,9 @@ def answering(call: RemotingCall, body: bytes = b"") -> Saved:
 
 
 def topic_wrapper(table: TopicTable) -> TopicConfigSerializeWrapper:
-    """Returns the topics as they are sent and written."""
-    return TopicConfigSerializeWrapper(topic_config_table=table.topics, data_version=table.version)
+    """Returns the topics as they are sent and written; to be encoded, since it has them as JSON already."""
+    encoded = cast("Mapping[str, TopicConfig]", table.encoded())
+    return TopicConfigSerializeWrapper(topic_config_table=encoded, data_version=table.version)
 
 
 def group_wrapper(table: GroupTable) -> SubscriptionGroupWrapper:
@@ -97,35 +106,43 @@ class BrokerTables:
         self._delay_offsets = delay_offsets
         self._written: dict[CheckpointName, object] = {}
         """What tells the state of each table that was written, or is being written."""
+        self._changes = {CheckpointName.TOPICS: context.topics.watch(), CheckpointName.GROUPS: context.groups.watch()}
+        self._taken_delays: tuple[int, Mapping[int, int]] | None = None
+        """Delay offsets that are to be written, and the end of the log when they were taken."""
         self._under_way = 0
         """Writes that have not ended."""
 
-    def save(self, done: Saved | None = None) -> None:
+    def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
         """Write what has changed; `done` is called when it is on the disk, or with the reason if the disk is full: the old files stay then."""
-        contents: dict[CheckpointName, Mapping[str, Any]] = {}
-        for name, (state, wrapper) in self._states().items():
-            if self._written.get(name) != state:
-                self._written[name] = state
-                contents[name] = json.loads(wrapper().encode())
-        if not contents:
+        work = [self._topics_to_write(), self._groups_to_write()]
+        if not names_only:
+            work += [self._offsets_to_write(), self._delays_to_write()]
+        self._submit([each for each in work if each is not None], done)
+
+    def save_all(self) -> None:
+        """Write everything as it is. The commit log must be durable."""
+        self._taken_delays = self._context.store.log.end_offset, dict(self._delay_offsets())
+        self.save()
+
+    def _submit(self, work: list["_Write"], done: Saved | None) -> None:
+        if not work:
             if done is not None and self._under_way:
                 # What is to last is being written; whether that succeeds is known when the thread comes to this.
-                self._disk.submit(lambda: None, lambda error: self.save(done))
+                self._disk.submit(lambda: None, lambda error: self._submit([], done))
             elif done is not None:
                 done(None)
             return
         self._under_way += 1
-        checkpoints = self._context.store.checkpoints
 
         def write() -> None:
-            for name, content in contents.items():
-                checkpoints.write(name, content)
+            for each in work:
+                each.write()
 
         def written(error: BaseException | None) -> None:
             self._under_way -= 1
             if isinstance(error, NoSpace):
-                for name in contents:
-                    self._written.pop(name, None)
+                for each in work:
+                    each.forget()
                 self._context.tell("checkpoint_failed", reason=str(error))
             elif error is not None:
                 raise error
@@ -134,18 +151,61 @@ class BrokerTables:
 
         self._disk.submit(write, written)
 
-    def _states(self) -> dict[CheckpointName, tuple[object, Callable[[], JsonBody]]]:
-        context = self._context
-        delays = dict(self._delay_offsets())
-        return {
-            CheckpointName.TOPICS: (context.topics.version, lambda: topic_wrapper(context.topics)),
-            CheckpointName.GROUPS: (context.groups.version, lambda: group_wrapper(context.groups)),
-            CheckpointName.CONSUMER_OFFSETS: (
-                context.offsets.version,
-                lambda: offset_wrapper(context.offsets.snapshot()),
-            ),
-            CheckpointName.DELAY_OFFSETS: (delays, lambda: DelayOffsetSerializeWrapper(offset_table=delays)),
-        }
+    def _topics_to_write(self) -> "_Write | None":
+        topics = self._context.topics
+        return self._entries(CheckpointName.TOPICS, topics.topics, topics.version, lambda: topic_wrapper(topics))
+
+    def _groups_to_write(self) -> "_Write | None":
+        groups = self._context.groups
+        return self._entries(CheckpointName.GROUPS, groups.groups, groups.version, lambda: group_wrapper(groups))
+
+    def _entries(
+        self,
+        name: CheckpointName,
+        entries: Mapping[str, JsonBody],
+        version: DataVersion,
+        wrapper: Callable[[], JsonBody],
+    ) -> "_Write | None":
+        """What has changed of a table with a journal: single entries, or all of it."""
+        changes, checkpoints = self._changes[name], self._context.store.checkpoints
+        if changes.is_empty:
+            return None
+        keys = changes.take()
+        if keys is None or checkpoints.wants_file(name):
+            content = json.loads(wrapper().encode())
+            return _Write(lambda: checkpoints.write(name, content), changes.note_all)
+        lines = {key: json.loads(entries[key].encode()) if key in entries else None for key in keys}
+        of_table = json.loads(version.encode())
+        return _Write(lambda: checkpoints.append(name, lines, of_table), changes.note_all)
+
+    def _offsets_to_write(self) -> "_Write | None":
+        offsets = self._context.offsets
+        return self._whole(CheckpointName.CONSUMER_OFFSETS, offsets.version, lambda: offset_wrapper(offsets.snapshot()))
+
+    def _delays_to_write(self) -> "_Write | None":
+        log, now = self._context.store.log, dict(self._delay_offsets())
+        if self._taken_delays is None:
+            self._taken_delays = log.end_offset, now
+        end, taken = self._taken_delays
+        if log.durable_offset < end:
+            return None
+        self._taken_delays = None if taken == now else (log.end_offset, now)
+        return self._whole(CheckpointName.DELAY_OFFSETS, taken, lambda: DelayOffsetSerializeWrapper(offset_table=taken))
+
+    def _whole(self, name: CheckpointName, state: object, wrapper: Callable[[], JsonBody]) -> "_Write | None":
+        if self._written.get(name) == state:
+            return None
+        self._written[name] = state
+        content, checkpoints = json.loads(wrapper().encode()), self._context.store.checkpoints
+        return _Write(lambda: checkpoints.write(name, content), lambda: self._written.pop(name, None))
+
+
+@attrs.frozen
+class _Write:
+    """One file to write, in the disk thread, and what makes it be written again if there was no room for it."""
+
+    write: Callable[[], None]
+    forget: Callable[[], object]
 
 
 def load_tables(context: BrokerContext) -> Mapping[int, int]:
@@ -174,12 +234,12 @@ def load_tables(context: BrokerContext) -> Mapping[int, int]:
 
 def _read(context: BrokerContext, name: CheckpointName, wrapper: type[WrapperT]) -> WrapperT | None:
     found = context.store.checkpoints.read(name)
-    reason = found.trouble
-    if reason is None:
+    reason, table = found.trouble, None
+    if found.content or reason is None:
         try:
-            return wrapper.of(dict(found.content))
+            table = wrapper.of(dict(found.content))
         except BadBody as error:
             reason = str(error)
-    if context.store.log.end_offset or not reason.endswith("is missing"):
+    if reason is not None and (context.store.log.end_offset or not reason.endswith("is missing")):
         context.tell("checkpoint_unusable", file=name.file, reason=reason)
-    return None
+    return table

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.consumers.model import RequestRefused, next_version
+from rocketmq_compat.consumers.model import ChangedKeys, RequestRefused, next_version
 from rocketmq_compat.consumers.topic_names import has_legal_characters
 from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig
 from rocketmq_compat.remoting.codes import ResponseCode
@@ -24,6 +24,13 @@ class GroupTable:
     groups_max: int = GROUPS_MAX
     version: DataVersion = attrs.field(factory=DataVersion)
     _groups: dict[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+    _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
+
+    def watch(self) -> ChangedKeys[str]:
+        """Returns what takes note of groups that change from now on."""
+        watcher: ChangedKeys[str] = ChangedKeys()
+        self._watchers.append(watcher)
+        return watcher
 
     @property
     def groups(self) -> Mapping[str, SubscriptionGroupConfig]:
@@ -41,7 +48,7 @@ class GroupTable:
                 )
             found = SubscriptionGroupConfig(group_name=name)
             self._groups[name] = found
-            self.version = next_version(self.version, time_ms)
+            self._changed(time_ms, name)
         return found
 
     def update(self, time_ms: int, group: SubscriptionGroupConfig) -> None:
@@ -49,17 +56,24 @@ class GroupTable:
         if not is_group_name(group.group_name):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"a consumer group cannot be called {group.group_name!r}")
         self._groups[group.group_name] = group
-        self.version = next_version(self.version, time_ms)
+        self._changed(time_ms, group.group_name)
 
     def delete(self, time_ms: int, name: str) -> None:
         """An operator deletes a group; nothing happens if there is none."""
         if self._groups.pop(name, None) is not None:
-            self.version = next_version(self.version, time_ms)
+            self._changed(time_ms, name)
 
     def load(self, version: DataVersion, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
         """These are all groups from now on: what a checkpoint holds, or the master of a slave."""
         self.version = version
         self._groups = dict(groups)
+        for watcher in self._watchers:
+            watcher.note_all()
+
+    def _changed(self, time_ms: int, name: str) -> None:
+        self.version = next_version(self.version, time_ms)
+        for watcher in self._watchers:
+            watcher.note((name,))
 
 
 def is_group_name(name: str) -> bool:

@@ -1,6 +1,7 @@
 """What the modules of this package have in common: refusals, versions of tables, the topics of a group."""
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Generic, TypeVar
 
 import attrs
 
@@ -20,6 +21,40 @@ class RequestRefused(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.remark}"
+
+
+KeyT = TypeVar("KeyT")
+
+
+@attrs.define(eq=False)
+class ChangedKeys(Generic[KeyT]):
+    """The keys of a table whose values have changed since they were taken last: for who writes, sends or proposes only these."""
+
+    is_all: bool = True
+    """The table has changed as a whole, or was not looked at yet."""
+    keys: dict[KeyT, None] = attrs.field(factory=dict)
+
+    def note(self, keys: Iterable[KeyT]) -> None:
+        """These have changed."""
+        if not self.is_all:
+            self.keys.update(dict.fromkeys(keys))
+
+    def note_all(self) -> None:
+        """Everything may have changed."""
+        self.is_all = True
+        self.keys.clear()
+
+    def take(self) -> tuple[KeyT, ...] | None:
+        """Returns the keys that have changed; None if everything may have. They count as unchanged from now on."""
+        taken = None if self.is_all else tuple(self.keys)
+        self.is_all = False
+        self.keys.clear()
+        return taken
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has changed."""
+        return not (self.is_all or self.keys)
 
 
 def next_version(version: DataVersion, time_ms: int) -> DataVersion:

@@ -6,13 +6,13 @@ copies the whole table now and then (`follow`).
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 import attrs
 
 from log.values import frozen
-from rocketmq_compat.consumers.model import RequestRefused, next_version
+from rocketmq_compat.consumers.model import ChangedKeys, RequestRefused, next_version
 from rocketmq_compat.remoting.bodies import DataVersion
 from rocketmq_compat.remoting.codes import ResponseCode
 
@@ -50,6 +50,13 @@ class ConsumerOffsets:
     _ahead: set[OffsetKey] = attrs.field(factory=set)
     """Committed to this broker, and higher than what its master had when it was copied last."""
     _snapshot: OffsetSnapshot | None = None
+    _watchers: list[ChangedKeys[OffsetKey]] = attrs.field(factory=list)
+
+    def watch(self) -> ChangedKeys[OffsetKey]:
+        """Returns what takes note of offsets that change from now on."""
+        watcher: ChangedKeys[OffsetKey] = ChangedKeys()
+        self._watchers.append(watcher)
+        return watcher
 
     def commit(self, time_ms: int, key: OffsetKey, offset: int, *, queue_end: int) -> CommitEffect:
         """Takes the offset of the next message that a group consumes from a queue that ends at `queue_end`.
@@ -69,8 +76,13 @@ class ConsumerOffsets:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{self.offsets_max} offsets are kept, no more are taken")
         self._offsets[key] = offset
         self._ahead.add(key)
-        self._changed(time_ms)
+        self._changed(time_ms, (key,))
         return CommitEffect.WENT_BACK if before is not None and offset < before else CommitEffect.ADVANCED
+
+    @property
+    def offsets(self) -> Mapping[OffsetKey, int]:
+        """Every offset, as it is now."""
+        return self._offsets
 
     def get(self, key: OffsetKey) -> int | None:
         """Returns what was committed; None if nothing was."""
@@ -124,6 +136,8 @@ class ConsumerOffsets:
         self._offsets = dict(snapshot.offsets)
         self._ahead.clear()
         self._snapshot = None
+        for watcher in self._watchers:
+            watcher.note_all()
 
     def follow(self, snapshot: OffsetSnapshot) -> None:
         """A slave takes over the table of its master, and keeps what was committed to itself and is higher.
@@ -145,8 +159,10 @@ class ConsumerOffsets:
             del self._offsets[key]
             self._ahead.discard(key)
         if keys:
-            self._changed(time_ms)
+            self._changed(time_ms, keys)
 
-    def _changed(self, time_ms: int) -> None:
+    def _changed(self, time_ms: int, keys: Iterable[OffsetKey]) -> None:
         self.version = next_version(self.version, time_ms)
         self._snapshot = None
+        for watcher in self._watchers:
+            watcher.note(keys)

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, next_version
+from rocketmq_compat.consumers.model import RETRY_PREFIX, ChangedKeys, RequestRefused, next_version
 from rocketmq_compat.consumers.topic_names import (
     AUTO_CREATE_TOPIC,
     OFFSET_MOVED_TOPIC,
@@ -21,8 +21,10 @@ from rocketmq_compat.consumers.topic_names import (
     require_sendable,
     validate_topic_name,
 )
+from rocketmq_compat.remoting import fastjson
 from rocketmq_compat.remoting.bodies import INHERITED, READABLE, WRITABLE, DataVersion, TopicConfig
 from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.fastjson import JsonText
 
 SCHEDULE_QUEUES: Final = 18
 """Queues of the schedule topic, one for each delay level; more if more levels are configured."""
@@ -44,6 +46,8 @@ class TopicTable:
     topics_max: int = TOPICS_MAX
     version: DataVersion = attrs.field(factory=DataVersion)
     _topics: dict[str, TopicConfig] = attrs.field(factory=dict)
+    _texts: dict[str, tuple[TopicConfig, JsonText]] = attrs.field(factory=dict)
+    _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
 
     @classmethod
     def with_system_topics(
@@ -73,6 +77,23 @@ class TopicTable:
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic by its name."""
         return self._topics
+
+    def watch(self) -> ChangedKeys[str]:
+        """Returns what takes note of topics that change from now on."""
+        watcher: ChangedKeys[str] = ChangedKeys()
+        self._watchers.append(watcher)
+        return watcher
+
+    def encoded(self) -> Mapping[str, JsonText]:
+        """Returns the JSON of every topic by its name. Only what has changed since the last call is written again."""
+        texts = self._texts
+        self._texts = {
+            name: known
+            if (known := texts.get(name)) is not None and known[0] is topic
+            else (topic, JsonText(fastjson.dumps(topic)))
+            for name, topic in self._topics.items()
+        }
+        return {name: text for name, (_, text) in self._texts.items()}
 
     def get(self, name: str) -> TopicConfig | None:
         """Returns the topic; None if this broker has none of this name."""
@@ -154,18 +175,36 @@ class TopicTable:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
         if self._topics.pop(name, None) is None:
             return False
-        self.version = next_version(self.version, time_ms)
+        self._changed(time_ms, name)
         return True
 
     def load(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """A checkpoint holds these topics: they take the place of those of the same name, and the system's others stay."""
         self.version = version
         self._topics.update(topics)
+        self._changed_as_a_whole()
+
+    def learn(self, topic: TopicConfig) -> None:
+        """A slave takes over one topic of its master, until it takes over all of them."""
+        self._topics[topic.topic_name] = topic
+        for watcher in self._watchers:
+            watcher.note((topic.topic_name,))
 
     def follow(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """A slave takes over the topics of its master: there are no others."""
+        if self.version != version or self._topics.keys() != topics.keys():
+            self._changed_as_a_whole()
         self.version = version
         self._topics = dict(topics)
+
+    def _changed(self, time_ms: int, name: str) -> None:
+        self.version = next_version(self.version, time_ms)
+        for watcher in self._watchers:
+            watcher.note((name,))
+
+    def _changed_as_a_whole(self) -> None:
+        for watcher in self._watchers:
+            watcher.note_all()
 
     def _created_after(self, time_ms: int, name: str, default_topic: str, default_queues: int) -> TopicConfig:
         template = self._topics.get(default_topic)
@@ -189,7 +228,7 @@ class TopicTable:
     def _put(self, time_ms: int, topic: TopicConfig) -> TopicConfig:
         if self._topics.get(topic.topic_name) != topic:
             self._topics[topic.topic_name] = topic
-            self.version = next_version(self.version, time_ms)
+            self._changed(time_ms, topic.topic_name)
         return topic
 
 

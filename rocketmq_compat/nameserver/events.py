@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from log.values import frozen
-from rocketmq_compat.remoting.bodies import DataVersion, TopicConfigSerializeWrapper
+from rocketmq_compat.remoting.bodies import DataVersion, QueueData, TopicConfigSerializeWrapper
 
 Connection = Hashable
 
@@ -30,6 +30,14 @@ class BrokerRegistered:
     ha_address: str
     topics: TopicConfigSerializeWrapper | None
     expires_after_s: float
+
+
+@frozen
+class TopicRegistered:
+    """A broker states the queues of one of its topics (REGISTER_TOPIC_IN_NAMESRV); without any, the topic is gone there."""
+
+    topic: str
+    queues: tuple[QueueData, ...]
 
 
 @frozen
@@ -103,6 +111,7 @@ class KvDeletion:
 
 NamesrvEvent = (
     BrokerRegistered
+    | TopicRegistered
     | BrokerUnregistered
     | BrokerBeat
     | DataVersionQuery
@@ -171,7 +180,11 @@ class CloseBrokerConnection:
 
 @frozen
 class KvChanged:
-    """What administrators stored is to be kept before they are answered."""
+    """What an administrator stored, or has deleted (None), is to be kept before the answer."""
+
+    namespace: str
+    key: str
+    value: str | None
 
 
 NamesrvEffect = (

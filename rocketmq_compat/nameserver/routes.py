@@ -33,6 +33,7 @@ from rocketmq_compat.nameserver.events import (
     RegistrationRefused,
     RegistrationTimePassed,
     TopicDeletion,
+    TopicRegistered,
     TopicsChanged,
     WritePermChange,
 )
@@ -90,6 +91,8 @@ class RouteTable:
         match event:
             case BrokerRegistered():
                 return self._register(now, event)
+            case TopicRegistered():
+                return [self._register_topic(event)]
             case BrokerUnregistered(broker):
                 found = self._find(broker)
                 return [] if found is None else self._remove(found, "it unregistered")
@@ -114,7 +117,7 @@ class RouteTable:
                 return [TopicsChanged(self._change_perm(broker_name, is_writable=is_writable))]
             case KvPut(namespace, key, value):
                 self._kv.setdefault(namespace, {})[key] = value
-                return [KvChanged()]
+                return [KvChanged(namespace, key, value)]
             case KvDeletion(namespace, key):
                 return self._delete_value(namespace, key)
             case _:
@@ -187,6 +190,18 @@ class RouteTable:
                 topic_sys_flag=config.topic_sys_flag,
             )
 
+    def _register_topic(self, event: TopicRegistered) -> RegistrationAccepted | RegistrationRefused:
+        """The version that its broker registered with stays: with the next one it registers again as a whole."""
+        for data in event.queues:
+            if data.broker_name not in self._groups:
+                return RegistrationRefused(f"no broker has registered as {data.broker_name}")
+        for data in event.queues:
+            if data.read_queue_nums or data.write_queue_nums:
+                self._topics.setdefault(event.topic, {})[data.broker_name] = data
+            elif data.broker_name in self._topics.get(event.topic, ()):
+                self._forget_queues(event.topic, data.broker_name)
+        return RegistrationAccepted()
+
     def _forget_topics(self, name: str, *, except_for: Mapping[str, object] | None = None) -> None:
         kept = except_for or {}
         for topic in [each for each, queues in self._topics.items() if name in queues and each not in kept]:
@@ -254,7 +269,7 @@ class RouteTable:
             return []
         if not values:
             del self._kv[namespace]
-        return [KvChanged()]
+        return [KvChanged(namespace, key, None)]
 
     # ---------------------------------------------------------------- questions
 

@@ -5,7 +5,7 @@ file for it; a disk that fails ends the name server. Name servers know nothing o
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import attrs
@@ -39,6 +39,7 @@ from rocketmq_compat.nameserver.events import (
     RegistrationRefused,
     RegistrationTimePassed,
     TopicDeletion,
+    TopicRegistered,
     TopicsChanged,
     WritePermChange,
 )
@@ -52,6 +53,7 @@ from rocketmq_compat.remoting.bodies import (
     RegisterBrokerBody,
     TopicConfigSerializeWrapper,
     TopicList,
+    TopicRouteData,
 )
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadHeader
@@ -71,6 +73,7 @@ from rocketmq_compat.remoting.headers.routes import (
     RegisterBrokerResponseHeader,
     WipeWritePermResponseHeader,
 )
+from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
 from rocketmq_compat.remoting.server import RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
 
@@ -169,12 +172,17 @@ class NameServer:
                     session = self._sessions.get(connection) if isinstance(connection, int) else None
                     if session is not None:
                         session.connection.close(reason)
-                case KvChanged():
-                    if self._kv_file is not None:
-                        self._kv_file.write(self._table.all_values())
+                case KvChanged(namespace, key, value):
+                    self._keep(namespace, key, value)
                 case _:
                     pass  # an answer, which the handler sends
         return effects
+
+    def _keep(self, namespace: str, key: str, value: str | None) -> None:
+        """Raises `NoSpace` if there is no room for the change; the file is shortened another time if there is none for that."""
+        if self._kv_file is not None and self._kv_file.change(namespace, key, value):
+            with suppress(NoSpace):
+                self._kv_file.write(self._table.all_values())
 
     def _connection_closed(self, session: RemotingSession) -> None:
         if self._sessions.pop(id(session), None) is not None:
@@ -195,6 +203,7 @@ class NameServer:
     def _handlers(self) -> Mapping[int, Handler]:
         return {
             RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self._register_topic,
             RequestCode.UNREGISTER_BROKER: self._unregister,
             RequestCode.BROKER_HEARTBEAT: self._heartbeat,
             RequestCode.QUERY_DATA_VERSION: self._query_data_version,
@@ -235,6 +244,15 @@ class NameServer:
                 call.refuse(ResponseCode.SYSTEM_ERROR, reason)
             case other:
                 raise AssertionError(f"a registration ends with its answer, not with {other}")
+
+    def _register_topic(self, call: RemotingCall) -> None:
+        topic = TopicRequestHeader.read(call.request.ext).topic
+        queues = TopicRouteData.decode(call.request.body).queue_datas
+        match self._step(TopicRegistered(topic, queues)):
+            case [RegistrationRefused(reason)]:
+                call.refuse(ResponseCode.SYSTEM_ERROR, reason)
+            case _:
+                call.answer()
 
     def _unregister(self, call: RemotingCall) -> None:
         self._step(BrokerUnregistered(_broker(call)[1]))

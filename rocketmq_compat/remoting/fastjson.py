@@ -152,6 +152,12 @@ class _Lenient:
 # Writing
 
 
+class JsonText(str):
+    """JSON that was written before, and is put into a longer text as it is."""
+
+    __slots__ = ()
+
+
 def dumps(value: object) -> str:
     """Returns the text of a value of mappings, sequences, texts, numbers and None. A key that is a mapping is written as an object.
 
@@ -162,6 +168,8 @@ def dumps(value: object) -> str:
             return "null"
         case enum.Enum():
             return _dump(value.name)
+        case JsonText():
+            return str(value)
         case str() | bool() | int() | float():
             return _dump(value)
         case Mapping():

@@ -2,25 +2,28 @@
 
     {"version": 1, "crc32c": …, "content": {…}}
 
-A file is replaced as a whole, so a crash leaves the old or the new one. One that is missing or damaged is named by `read`, so that the
+A file is replaced as a whole, so a crash leaves the old or the new one. A table of which single entries change has a journal besides
+(`change_journal.py`), and its file is replaced when that has become as long as it is. One that is missing or damaged is named by `read`, so that the
 broker can tell its operator what it has to do without; `derived_topics` is what is still known of topics then. What the contents are is
 for their owners: this module only demands an object.
 """
 
 import contextlib
 import enum
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
 from log.disk import Disk, replace_file
-from log.frame import checksum
+from rocketmq_compat.change_journal import JOURNAL_BYTES_MIN, SEQUENCE, ChangeJournal, decode_line, encode_line
 from rocketmq_compat.storage.dispatch import QueueKey
 
 CONFIG_NAME: Final = "config"
-_VERSION: Final = 1
+
+_CHANGES: Final = "changes"
+_OF_TABLE: Final = "dataVersion"
+"""The version of a table, in its file and in each line of its journal."""
 
 
 class CheckpointName(enum.StrEnum):
@@ -36,57 +39,113 @@ class CheckpointName(enum.StrEnum):
         """The name of its file."""
         return f"{self}.json"
 
+    @property
+    def journal(self) -> str:
+        """The name of the file of its changes."""
+        return f"{self}.journal"
+
+    @property
+    def member(self) -> str:
+        """What the entries of the table are called in the file. Raises `KeyError` for one without a journal."""
+        return {
+            CheckpointName.TOPICS: "topicConfigTable",
+            CheckpointName.GROUPS: "subscriptionGroupTable",
+        }[self]
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether single entries of the table are written."""
+        return self in (CheckpointName.TOPICS, CheckpointName.GROUPS)
+
 
 @attrs.frozen
 class ReadCheckpoint:
-    """What a file holds. If `trouble`, a sentence that names the file, is not None, `content` is empty."""
+    """What a file and its journal hold. If `trouble`, a sentence that names the file, is not None, `content` is what is known without it."""
 
     content: Mapping[str, Any]
     trouble: str | None = None
 
 
 class BrokerCheckpoints:
-    """The files of one broker; `write` may be called in any thread, one at a time for each name."""
+    """The files of one broker; `write` and `append` may be called in any thread, one at a time for each name."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         """Raises `StorageFailed` if the disk fails."""
         self._disk = disk
         self._directory = f"{directory}/{CONFIG_NAME}"
         disk.make_directory(self._directory)
+        self._tables: dict[CheckpointName, _JournaledTable] = {}
 
     def read(self, name: CheckpointName) -> ReadCheckpoint:
-        """Returns what the file holds. Raises `StorageFailed` if the disk fails."""
+        """Returns what the file holds, and its journal. Raises `StorageFailed` if the disk fails."""
         path = f"{self._directory}/{name.file}"
+        trouble, content, file_bytes = None, None, 0
         if not self._disk.exists(path):
-            return ReadCheckpoint({}, f"{path} is missing")
-        with contextlib.closing(self._disk.open(path, create=False)) as file:
-            content = decode_checkpoint(file.read_at(0, file.size()))
-        return ReadCheckpoint({}, f"{path} is damaged") if content is None else ReadCheckpoint(content)
+            trouble = f"{path} is missing"
+        else:
+            with contextlib.closing(self._disk.open(path, create=False)) as file:
+                file_bytes = file.size()
+                content = decode_checkpoint(file.read_at(0, file_bytes))
+            trouble = f"{path} is damaged" if content is None else None
+        if not name.has_journal:
+            return ReadCheckpoint(content or {}, trouble)
+        known = dict(content or {})
+        table = self._tables[name] = _JournaledTable(ChangeJournal(self._disk, self._journal_path(name)), file_bytes)
+        changes, is_damaged = table.journal.replay(int(known.pop(SEQUENCE, 0)))
+        entries = dict(known.get(name.member) or {})
+        for change in changes:
+            for key, value in change[_CHANGES].items():
+                if value is None:
+                    entries.pop(key, None)
+                else:
+                    entries[key] = value
+            known[name.member], known[_OF_TABLE] = entries, change[_OF_TABLE]
+        if is_damaged:
+            table.file_bytes = 0  # the table is written as a whole next
+            trouble = trouble or f"{self._journal_path(name)} is damaged"
+        return ReadCheckpoint(known, trouble)
 
     def write(self, name: CheckpointName, content: Mapping[str, Any]) -> None:
         """Replace the file, durably. Raises `NoSpace` (the old one stays) or `StorageFailed`, and `ValueError` for what JSON cannot hold."""
-        replace_file(self._disk, self._directory, name.file, encode_checkpoint(content))
+        if not name.has_journal:
+            replace_file(self._disk, self._directory, name.file, encode_checkpoint(content))
+            return
+        table = self._table(name)
+        encoded = encode_checkpoint({**content, SEQUENCE: table.journal.sequence})
+        replace_file(self._disk, self._directory, name.file, encoded)
+        table.file_bytes = len(encoded)
+        table.journal.clear()
+
+    def wants_file(self, name: CheckpointName) -> bool:
+        """Whether the table should be written as a whole, because its journal has become long, or there is no file."""
+        table = self._table(name)
+        return not table.file_bytes or table.journal.end > max(JOURNAL_BYTES_MIN, table.file_bytes)
+
+    def append(self, name: CheckpointName, changes: Mapping[str, Any], version: Mapping[str, Any]) -> None:
+        """Add changed entries to the journal, None for one that is gone, with the version of the table; durable when it returns.
+
+        Raises `NoSpace`, `StorageFailed` and `ValueError` as `write` does.
+        """
+        self._table(name).journal.append({_CHANGES: changes, _OF_TABLE: version})
+
+    def _journal_path(self, name: CheckpointName) -> str:
+        return f"{self._directory}/{name.journal}"
+
+    def _table(self, name: CheckpointName) -> "_JournaledTable":
+        if name not in self._tables:
+            self.read(name)
+        return self._tables[name]
 
 
-def encode_checkpoint(content: Mapping[str, Any]) -> bytes:
-    """Returns a file. Raises `ValueError` for what is not read as it was written, for instance keys that are no text."""
-    encoded = _canonical(content)
-    if json.loads(encoded) != content:
-        raise ValueError("a checkpoint holds only what JSON can hold, with texts as keys")
-    return b'{"version": %d, "crc32c": %d, "content": %b}\n' % (_VERSION, checksum(encoded), encoded)
+@attrs.define
+class _JournaledTable:
+    """A table with a journal, and how long its file is."""
+
+    journal: ChangeJournal
+    file_bytes: int
 
 
-def decode_checkpoint(file: bytes) -> dict[str, Any] | None:
-    """Returns the content of a file; None unless it is whole and of this version."""
-    try:
-        found = json.loads(file)
-        if not isinstance(found, dict) or found.get("version") != _VERSION:
-            return None
-        content = found.get("content")
-        whole = isinstance(content, dict) and checksum(_canonical(content)) == found.get("crc32c")
-    except (ValueError, RecursionError):
-        return None
-    return content if whole else None
+encode_checkpoint, decode_checkpoint = encode_line, decode_line
 
 
 def derived_topics(queues: Iterable[QueueKey]) -> dict[str, int]:
@@ -95,7 +154,3 @@ def derived_topics(queues: Iterable[QueueKey]) -> dict[str, int]:
     for topic, queue_id in queues:
         counts[topic] = max(counts.get(topic, 0), queue_id + 1)
     return counts
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

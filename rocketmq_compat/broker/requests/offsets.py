@@ -10,6 +10,7 @@ from rocketmq_compat.remoting.errors import BadHeader
 from rocketmq_compat.remoting.headers.offsets import (
     LOWER,
     UPPER,
+    DelayOffsetsResponseHeader,
     EarliestMsgStoretimeResponseHeader,
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
@@ -81,7 +82,8 @@ class OffsetQueries:
         call.answer(body=offset_wrapper(self._context.offsets.snapshot()).encode())
 
     def _delays(self, call: RemotingCall) -> None:
-        call.answer(body=DelayOffsetSerializeWrapper(offset_table=self._delay_offsets()).encode())
+        header = DelayOffsetsResponseHeader(log_end=self._context.store.log.end_offset)
+        call.answer(header=header, body=DelayOffsetSerializeWrapper(offset_table=self._delay_offsets()).encode())
 
     def _search(self, call: RemotingCall) -> None:
         header = SearchOffsetRequestHeader.read(call.request.ext)

@@ -57,6 +57,14 @@ class OffsetResponseHeader(ExtHeader):
 
 
 @frozen(kw_only=True)
+class DelayOffsetsResponseHeader(ExtHeader):
+    """With the answer to GET_ALL_DELAY_OFFSET; not RocketMQ's."""
+
+    log_end: Long | None = None
+    """Where the commit log ends that has all messages which these offsets call delivered."""
+
+
+@frozen(kw_only=True)
 class EarliestMsgStoretimeResponseHeader(ExtHeader):
     """When the oldest message of a queue was stored, in ms; -1 if it has none."""
 

@@ -27,11 +27,12 @@ from rocketmq_compat.nameserver.events import (
     RegistrationRefused,
     RegistrationTimePassed,
     TopicDeletion,
+    TopicRegistered,
     TopicsChanged,
     WritePermChange,
 )
 from rocketmq_compat.nameserver.routes import ORDER_TOPIC_CONFIG, RouteTable
-from rocketmq_compat.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from rocketmq_compat.remoting.bodies import DataVersion, QueueData, TopicConfig, TopicConfigSerializeWrapper
 from tests.examples import examples
 
 A0, A1 = BrokerIdentity("c", "a", 0, "h:1"), BrokerIdentity("c", "a", 1, "h:2")
@@ -88,6 +89,27 @@ def test_a_topic_is_where_its_masters_are(world: World) -> None:
     ]
     assert world.table.route("v") is None
     assert world.table.topics() == ["t", "u"]
+
+
+def test_a_topic_that_is_registered_by_itself_comes_changes_and_goes(world: World) -> None:
+    def queues(count: int, name: str = "a") -> TopicRegistered:
+        data = QueueData(broker_name=name, read_queue_nums=count, write_queue_nums=count, perm=6)
+        return TopicRegistered("u", (data,))
+
+    assert world.step(queues(4)) == [RegistrationRefused("no broker has registered as a")]
+    world.register(A0, topics("t"))
+    world.register(B0, topics("u"))
+    for count in (4, 2):
+        assert world.step(queues(count)) == [RegistrationAccepted()]
+        route = world.table.route("u")
+        assert route is not None
+        assert [(each.broker_name, each.read_queue_nums) for each in route.queue_datas] == [("a", count), ("b", 16)]
+    assert world.step(queues(0)) == [RegistrationAccepted()]
+    assert world.addresses("u") == {"b": {0: "h:3"}}, "that of another name stays"
+    assert world.addresses("t") == {"a": {0: "h:1"}}
+    world.step(queues(4))
+    world.register(A0, topics("t", counter=2))
+    assert world.addresses("u") == {"b": {0: "h:3"}}, "a registration as a whole is all that there is"
 
 
 def test_a_slave_is_told_where_its_master_is_and_brings_no_topics(world: World) -> None:
@@ -235,14 +257,14 @@ def test_writing_can_be_forbidden_and_allowed_again(world: World) -> None:
 
 def test_values_are_kept_and_pin_the_queues_of_ordered_topics(world: World) -> None:
     world.register(A0, topics("t"))
-    assert world.step(KvPut(ORDER_TOPIC_CONFIG, "t", "a:4")) == [KvChanged()]
+    assert world.step(KvPut(ORDER_TOPIC_CONFIG, "t", "a:4")) == [KvChanged(ORDER_TOPIC_CONFIG, "t", "a:4")]
     with_order, without = world.table.route("t", with_order=True), world.table.route("t")
     assert with_order is not None
     assert without is not None
     assert (with_order.order_topic_conf, without.order_topic_conf) == ("a:4", None)
     assert world.table.values(ORDER_TOPIC_CONFIG) == {"t": "a:4"}
     assert RouteTable(world.table.all_values()).value(ORDER_TOPIC_CONFIG, "t") == "a:4"
-    assert world.step(KvDeletion(ORDER_TOPIC_CONFIG, "t")) == [KvChanged()]
+    assert world.step(KvDeletion(ORDER_TOPIC_CONFIG, "t")) == [KvChanged(ORDER_TOPIC_CONFIG, "t", None)]
     assert world.step(KvDeletion(ORDER_TOPIC_CONFIG, "t")) == []
     assert world.table.all_values() == {}
 

@@ -250,6 +250,19 @@ async def test_what_an_administrator_stored_outlives_a_loss_of_power() -> None:
         assert (await here.ask(RequestCode.GET_KV_CONFIG, KV)).ext == {"value": "a:4"}
 
 
+async def test_a_value_more_is_a_line_more_until_the_file_is_written_again() -> None:
+    disk = MemoryDisk(random.Random(1))
+    async with world("kvConfigPath=data/kv", disk=disk) as here:
+        for number in range(60):
+            await here.ask(RequestCode.PUT_KV_CONFIG, {**KV, "key": f"k{number}", "value": "x" * 2000})
+        await here.ask(RequestCode.DELETE_KV_CONFIG, {**KV, "key": "k0"})
+        assert len(disk.content("data/kv.journal")) < 61 * 2200 - 64 * 1024, "the file has the others"
+        killed = disk.after_kill(random.Random(1))
+    async with world("kvConfigPath=data/kv", disk=killed) as here:
+        for key, code in (("k0", ResponseCode.QUERY_NOT_FOUND), ("k1", 0), ("k59", 0)):
+            assert (await here.ask(RequestCode.GET_KV_CONFIG, {**KV, "key": key})).code == code
+
+
 async def test_on_a_full_disk_a_value_is_refused_and_the_one_before_stays() -> None:
     disk = MemoryDisk(random.Random(1))
     async with world("kvConfigPath=data/kv", disk=disk) as here:
