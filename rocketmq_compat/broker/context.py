@@ -1,7 +1,7 @@
 """What the parts of a broker have in common."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -100,6 +100,20 @@ class BrokerContext:
     def is_slave(self) -> bool:
         """Whether it copies a master, and takes no messages of clients."""
         return self.role == "SLAVE"
+
+    def when_all_known(self, topics: Sequence[str], done: Callable[[], None]) -> None:
+        """Calls back when name servers know all of these topics, as `when_known` does."""
+        left = len(topics) + 1
+
+        def known() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done()
+
+        for topic in topics:
+            self.when_known(topic, known)
+        known()
 
     def require_master(self) -> None:
         """Raises `RequestRefused` with SERVICE_NOT_AVAILABLE on a slave."""

@@ -21,15 +21,15 @@ HEALTHY, TARGET, WAITED, QUIET = "healthy-messages", "fuzz-target", "fuzz-waited
 """Topics: of the healthy client, of the frames, of pulls that wait, and one whose settings no frame changes."""
 MESSAGE_BYTES_MAX = 256 * 1024
 """What the broker under test is set to, so that its disk stays small."""
-SENDS = (10, 310, 320, 36)
+SENDS = (10, 310, 320, 324, 325, 36)
 PULLS = (11, 361)
 READS = (11, 12, 14, 29, 30, 31, 32, 33, 105, 351, 361)
 """Requests that only read, so that they may name the healthy topic."""
-LETTERS = (310, 320)
+LETTERS = (310, 320, 325)
 """Requests whose fields are named by one letter."""
 
 BROKER: dict[int, Any] = {
-    **dict.fromkeys((10, 310, 320), sending.SendMessageRequestHeader),
+    **dict.fromkeys((10, 310, 320, 324, 325), sending.SendMessageRequestHeader),
     **dict.fromkeys(PULLS, pulling.PullMessageRequestHeader),
     12: pulling.QueryMessageRequestHeader,
     13: offsets.QueueRequestHeader,
@@ -65,12 +65,13 @@ NAMES: dict[int, Any] = {
     105: routes.GetRouteInfoRequestHeader,
     **dict.fromkeys((205, 327), routes.BrokerNameRequestHeader),
     216: routes.NamesrvTopicRequestHeader,
+    217: topics.TopicRequestHeader,
     219: routes.GetKvListRequestHeader,
     224: routes.GetTopicsByClusterRequestHeader,
     901: routes.BrokerMemberGroupRequestHeader,
     **dict.fromkeys((106, 206, 304, 311, 312, 313, 318, 319), None),
 }
-assert set(BROKER) | set(NAMES) >= {*map(int, RequestCode)} - {39, 40, 217, 220, 221}, "a request is not fuzzed"
+assert set(BROKER) | set(NAMES) >= {*map(int, RequestCode)} - {39, 40, 220, 221, 326}, "a request is not fuzzed"
 
 TOPICS = [
     "",
@@ -129,6 +130,17 @@ PROPERTIES += [
     "no separator",
     "TAGS\1" + "t" * 300 + "\2",
     "KEYS\1" + "k " * 1_000 + "\2",
+]
+PROPERTIES += [
+    "TIMER_DELAY_MS\0011\2",
+    "TIMER_DELAY_SEC\1-9\2",
+    "TIMER_DELIVER_MS\1" + "9" * 19 + "\2",
+    "TIMER_DELAY_MS\1" + "9" * 5_000 + "\2",
+    "TIMER_DELAY_SEC\1\u0663\2",
+    "TIMER_OUT_MS\1x\2REAL_TOPIC\1../x\2REAL_QID\1-1\2",
+    "TIMER_DEL_UNIQKEY\1k\2TIMER_DELAY_MS\0019\2",
+    "REPLY_TO_CLIENT\1fuzzed\2CORRELATION_ID\1c\2",
+    "CLUSTER\1\2MSG_REGION\1\2TRACE_ON\1\2",
 ]
 PROPERTIES += ["k\1" + "v" * 33_000 + "\2", "é\1é\2", "DELAY\x013\2k\1a\1b\2", "UNIQ_KEY\1\2KEYS\1\2", "PGROUP\1g\2"]
 WRONG: list[Any] = [
@@ -420,8 +432,13 @@ def _topics(rng: random.Random) -> Any:
     }
 
 
+def _topic_route(rng: random.Random) -> Any:
+    data = {"brokerName": rng.choice(["rogue", BROKER_NAME, ""]), "perm": number(32, rng), "topicSysFlag": 0}
+    return {"queueDatas": [{**data, "readQueueNums": number(32, rng), "writeQueueNums": number(32, rng)}] * 2}
+
+
 JSON_BODIES: dict[int, Callable[[random.Random], Any]] = {
-    34: _heartbeat, 41: _locks, 42: _locks, 200: _group, 103: _topics, 322: lambda rng: {"stateVersion": 0, "counter": number(64, rng)},
+    34: _heartbeat, 41: _locks, 42: _locks, 200: _group, 103: _topics, 217: _topic_route, 322: lambda rng: {"stateVersion": 0, "counter": number(64, rng)},
     18: lambda rng: {"topicConfigList": [{"topicName": rng.choice(TOPICS)}]}, 46: lambda rng: {"clientId": "c", "group": "g"},
 }  # fmt: skip
 

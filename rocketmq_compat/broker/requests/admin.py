@@ -90,7 +90,7 @@ class AdminRequests:
             ),
         )
         context.topics.update(context.wall_ms(), topic)
-        self._tables.save(self._when_known(call, header.topic))
+        self._tables.save(self._when_known(call, header.topic), names_only=True)
 
     def _delete_topic(self, call: RemotingCall) -> None:
         context = self._context
@@ -145,7 +145,7 @@ class AdminRequests:
         context = self._context
         context.require_master()
         context.groups.update(context.wall_ms(), SubscriptionGroupConfig.decode(call.request.body))
-        self._tables.save(answering(call))
+        self._tables.save(answering(call), names_only=True)
 
     def _delete_group(self, call: RemotingCall) -> None:
         context = self._context
@@ -171,7 +171,7 @@ class AdminRequests:
         else:
             found = context.groups.require(context.wall_ms(), name)
         body = found.encode()
-        self._tables.save(answering(call, body))
+        self._tables.save(answering(call, body), names_only=True)
 
     def _consume_stats(self, call: RemotingCall) -> None:
         context = self._context

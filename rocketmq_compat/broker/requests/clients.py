@@ -100,7 +100,8 @@ class ClientRequests:
         self._sessions[channel] = call.session
         self._facts[channel] = LANGUAGE_NAMES.get(call.request.language, "OTHER"), call.request.version
         self._step(ClientBeat(channel, beat.client_id, producers, consumers))
-        call.answer()
+        # A consumer asks for the routes of its retry topics next.
+        self._context.when_all_known([retry_topic(each.group) for each in consumers], call.answer)
 
     def _check(self, call: RemotingCall) -> None:
         """A consumer that starts learns that a filter other than by tags is not served, instead of waiting for messages forever."""
