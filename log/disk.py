@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from log.errors import DirectoryLocked, NoSpace, StorageError, StorageFailed
 from log.frame import Buffer
@@ -256,16 +256,27 @@ class RealFile:
 class _RealLock:
     """An `flock` on an open file: it conflicts within one process too, and ends with the process."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_file")
+
+    held: ClassVar[set[tuple[int, int]]] = set()
+    """The files, as device and inode, that this process has locked."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._file = _file_of(descriptor)
+        self.held.add(self._file)
 
     def release(self) -> None:
         """See `Lock`; releasing twice is harmless."""
         if self._descriptor >= 0:
+            self.held.discard(self._file)
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _file_of(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 class RealDisk:
@@ -344,8 +355,9 @@ class RealDisk:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                by_this_process = _file_of(descriptor) in _RealLock.held
                 os.close(descriptor)
-                raise DirectoryLocked(path) from None
+                raise DirectoryLocked(path, by_this_process=by_this_process) from None
             except OSError:
                 os.close(descriptor)
                 raise

@@ -40,12 +40,14 @@ class NoSpace(StorageError):
 
 @attrs.define
 class DirectoryLocked(StorageError):
-    """Another log object, in this process or another one, has the directory open."""
+    """Another log object has the directory open: `by_this_process`, or another one."""
 
     path: str
+    by_this_process: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path} is locked: another process has this log open"
+        holder = "this process has" if self.by_this_process else "another process has"
+        return f"{self.path} is locked: {holder} this log open"
 
 
 @attrs.define
@@ -66,6 +68,11 @@ class CorruptLog(LogError):
     def __str__(self) -> str:
         named = "" if self.index is None else f" (index {self.index}, epoch {self.epoch}, offset {self.base_offset})"
         return f"{self.file} is damaged at byte {self.position}{named}: {self.reason}"
+
+
+@attrs.define
+class ForeignLog(CorruptLog):
+    """What is stored is whole, but of another log or another version: no damage, and nothing that may be set aside."""
 
 
 @attrs.define

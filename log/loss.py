@@ -6,9 +6,10 @@ segment, both durable with the flush that follows. So an owner that knows that t
 """
 
 import contextlib
+from collections.abc import Collection
 
 from log import mark
-from log.disk import Disk
+from log.disk import Disk, rename_file, replace_file
 from log.salvage import PLAN_NAME
 from log.segment import RESET_SUFFIX, SEGMENT_SUFFIX
 
@@ -34,3 +35,32 @@ def missing_files(disk: Disk, directory: str, *, log_id: int) -> str | None:
     ):
         return f"every file of its log (`*{SEGMENT_SUFFIX}`)"
     return None
+
+
+LOST_NAME = "lost"
+"""A file of this name: what its directory had held was set aside, and the owner has not yet learned again what it must not go back behind."""
+ASIDE_SUFFIX = ".lost"
+
+
+def set_aside(disk: Disk, directory: str, *, keep: Collection[str]) -> None:
+    """Give every file of the log another name, `*.lost`, so that the next opening makes a new one; those named in `keep` stay.
+
+    `LOST_NAME` is durable before the first name changes, and the durable-end checkpoint goes next: a crash at any moment leaves what
+    this call was made for, or a directory that `missing_files` finds incomplete. What was set aside before is replaced. The caller
+    holds the lock.
+    """
+    replace_file(disk, directory, LOST_NAME, b"\n")
+    names = disk.list_directory(directory)
+    moved = [name for name in names if name not in keep and name != LOST_NAME and not name.endswith(ASIDE_SUFFIX)]
+    for name in sorted(moved, key=lambda name: name != mark.NAME):
+        rename_file(disk, directory, name, name + ASIDE_SUFFIX)
+
+
+def was_set_aside(disk: Disk, directory: str) -> bool:
+    """Returns whether what the directory had held was set aside, and `forget_loss` was not called since."""
+    return disk.exists(f"{directory}/{LOST_NAME}")
+
+
+def forget_loss(disk: Disk, directory: str) -> None:
+    """The owner has learned what it must not go back behind; what was set aside stays, as evidence."""
+    disk.remove(f"{directory}/{LOST_NAME}")

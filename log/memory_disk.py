@@ -387,7 +387,7 @@ class MemoryDisk:
         self.enter("lock", path)
         with self.changing:
             if path in self._locks:
-                raise DirectoryLocked(path)
+                raise DirectoryLocked(path, by_this_process=True)
             self._locks.add(path)
         return _MemoryLock(self, path)
 

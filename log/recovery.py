@@ -33,7 +33,7 @@ import attrs
 from log import start
 from log.disk import Disk, File, NoSpace, rename_file, replace_file
 from log.epoch_cache import EpochCache
-from log.errors import CorruptLog
+from log.errors import CorruptLog, ForeignLog
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, checksum
 from log.index import SUMMARY_BYTES_READ, DamagedIndex, LogTail, SegmentIndex, Summary, decode_summary, summary_bytes
 from log.mark import Mark, MarkFile
@@ -442,7 +442,9 @@ class Recovery:
                 window = Window(file, each.valid_bytes, HEADER_BYTES)
                 try:
                     header = window.header(position, base=each.segment.base, log_id=self._log_id)
-                except (DamagedFrame, ForeignFrame) as damage:
+                except ForeignFrame as foreign:
+                    raise ForeignLog(each.segment.path, position, foreign.reason) from None
+                except DamagedFrame as damage:
                     raise CorruptLog(each.segment.path, position, damage.reason) from None
                 payload = bytes(window.at(position + HEADER_BYTES, header.payload_bytes))
             if checksum(payload) != header.payload_crc:

@@ -5,7 +5,7 @@ import contextlib
 import attrs
 
 from log.disk import File
-from log.errors import CorruptLog
+from log.errors import ForeignLog
 from log.frame import (
     HEADER_BYTES,
     MAGIC,
@@ -64,7 +64,7 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> S
         found.durable_end = max(found.durable_end, recorded or 0)
         found.rest = recorded is None and _never_written(window.at(position, HEADER_BYTES), position, log_id)
     except ForeignFrame as foreign:
-        raise CorruptLog(segment.path, position, foreign.reason) from None
+        raise ForeignLog(segment.path, position, foreign.reason) from None
     found.valid_bytes = position
     return found
 

@@ -26,8 +26,10 @@ from raft.messages import (
     Message,
     PreVoteReply,
     RequestPreVote,
+    RequestStanding,
     RequestVote,
     SnapshotReceived,
+    StandingReply,
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
@@ -44,6 +46,8 @@ APPEND_ACCEPTED = 69
 APPEND_REJECTED = 70
 INSTALL_SNAPSHOT = 71
 SNAPSHOT_RECEIVED = 72
+REQUEST_STANDING = 73
+STANDING_REPLY = 74
 
 NUMBER_MAX = 2**62
 """Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's range."""
@@ -208,6 +212,10 @@ def encode_message(message: Message) -> tuple[Buffer, ...]:
             return _encode(INSTALL_SNAPSHOT, (term, round_, *places, message.offset, message.total, start.snapshot))
         case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
             return _encode(SNAPSHOT_RECEIVED, (term, start_index, received, round_))
+        case RequestStanding(term=term, question=question):
+            return _encode(REQUEST_STANDING, (term, question))
+        case StandingReply(term=term, question=question, last_index=last_index, last_term=last_term):
+            return _encode(STANDING_REPLY, (term, question, last_index, last_term, message.was_member))
         case _:
             assert_never(message)
 
@@ -348,6 +356,27 @@ def _decode_snapshot_received(body: Buffer) -> SnapshotReceived:
     )
 
 
+def _decode_request_standing(body: Buffer) -> RequestStanding:
+    term, question = unpack_array(body, length=2, array_max=2)
+    return RequestStanding(Term(number(term, "term")), number(question, "question"))
+
+
+def _decode_standing_reply(body: Buffer) -> StandingReply:
+    term, question, last_index, last_term, was_member = unpack_array(body, length=5, array_max=5)
+    term = number(term, "term")
+    last_index = number(last_index, "last_index")
+    last_term = integer(last_term, "last_term", 0, term)
+    if (last_index == 0) != (last_term == 0):
+        raise ProtocolError(f"no log ends with index {last_index} of term {last_term}")
+    return StandingReply(
+        Term(term),
+        number(question, "question"),
+        LogIndex(last_index),
+        Term(last_term),
+        boolean(was_member, "was_member"),
+    )
+
+
 def _decode_append_entries(body: Buffer, body_crc: int | None) -> AppendEntries:
     values = unpack_array_with_data(body, length=7, array_max=ENTRIES_MAX)
     term, prev_index, prev_term, commit_index, round_, base_offset, rows = values
@@ -431,4 +460,6 @@ _DECODERS: dict[int, Callable[[Buffer], Message]] = {
     APPEND_REJECTED: _decode_append_rejected,
     INSTALL_SNAPSHOT: _decode_install_snapshot,
     SNAPSHOT_RECEIVED: _decode_snapshot_received,
+    REQUEST_STANDING: _decode_request_standing,
+    STANDING_REPLY: _decode_standing_reply,
 }

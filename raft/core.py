@@ -18,6 +18,7 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 - A read needs a commit in this leader's term and a majority that still recognizes this leader [P12].
 - Only committed entries leave a log. A follower that lacks entries which the leader no longer has is reset to the leader's snapshot
   and log start.
+- A node that remembers nothing takes part once every other member has answered what it must not go back behind (`raft.recall`).
 - A node whose log was truncated because of damage neither campaigns nor votes for a log shorter than its own was, until it holds
   as much again.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
@@ -31,11 +32,10 @@ sessions (a rule of the state machine).
 import random
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, assert_never
+from typing import assert_never
 
 import attrs
 
-from log.values import frozen
 from raft import invariants
 from raft.config import RaftConfig
 from raft.effects import (
@@ -54,7 +54,19 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
+from raft.events import (
+    Disconnected,
+    Event,
+    Loaded,
+    Overslept,
+    Persisted,
+    Propose,
+    ReadRequest,
+    Receive,
+    StepDown,
+    Tick,
+    Trimmed,
+)
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -65,13 +77,16 @@ from raft.messages import (
     Message,
     PreVoteReply,
     RequestPreVote,
+    RequestStanding,
     RequestVote,
     SnapshotReceived,
+    StandingReply,
     VoteReply,
 )
 from raft.model import (
     NO_INDEX,
     NO_POSITION,
+    NO_TERM,
     NO_WRITE,
     NOOP,
     Batch,
@@ -80,7 +95,6 @@ from raft.model import (
     LogIndex,
     LogStart,
     NodeId,
-    Offset,
     Position,
     Term,
     Token,
@@ -89,7 +103,8 @@ from raft.model import (
 )
 from raft.progress import Progress
 from raft.quorum import majority, reached_by_majority
-from raft.read_index import ReadQueue
+from raft.recall import Recall
+from raft.roles import Candidate, Follower, Leader, Pending, PendingWrite, PreCandidate, Role
 from raft.staging import StagedSnapshot
 
 TERM_STEP_MAX = 2**20
@@ -107,84 +122,12 @@ and each waits for the disk.
 """
 
 
-@attrs.define
-class Follower:
-    """Waits for a message of the leader until `deadline`.
-
-    `verified_index` is how far the log is known to equal that of the present term's leader.
-    """
-
-    name: ClassVar[RoleName] = RoleName.FOLLOWER
-    deadline: float
-    leader: NodeId | None = None
-    verified_index: LogIndex = NO_INDEX
-
-
-@attrs.define
-class PreCandidate:
-    """Asks who would vote for it, without touching its term."""
-
-    name: ClassVar[RoleName] = RoleName.PRE_CANDIDATE
-    deadline: float
-    granted: set[NodeId]
-
-
-@attrs.define
-class Candidate:
-    """Asks for votes in its own new term; `vote_write` makes its own vote durable, and only then does that count."""
-
-    name: ClassVar[RoleName] = RoleName.CANDIDATE
-    deadline: float
-    vote_write: WriteId
-    granted: set[NodeId] = attrs.field(factory=set)
-
-
-@frozen
-class Pending:
-    """A proposal that waits for commit."""
-
-    index: LogIndex
-    token: Token
-    base_offset: Offset
-    size: int
-
-
-@attrs.define
-class Leader:
-    """Replicates its log. `first_index` is the index of the no-op entry with which its term began."""
-
-    name: ClassVar[RoleName] = RoleName.LEADER
-    first_index: LogIndex
-    heartbeat_due: float
-    quorum_check_due: float
-    progress: dict[NodeId, Progress]
-    pending: deque[Pending] = attrs.field(factory=deque)
-    pending_bytes: int = 0
-    round: int = 0
-    reads: ReadQueue = attrs.field(factory=ReadQueue)
-
-    @property
-    def deadline(self) -> float:
-        """When the next tick is due if no other event comes first."""
-        return min(self.heartbeat_due, self.quorum_check_due)
-
-
-Role = Follower | PreCandidate | Candidate | Leader
-
-
-@frozen
-class PendingWrite:
-    """A `Persist` not yet known to be durable; once it is, so is the log up to `last_index`."""
-
-    write_id: WriteId
-    last_index: LogIndex
-
-
 class RaftCore:
     """One node of a group. Construct it with what the disk held; then feed it events in the order they happen.
 
     Unless it `takes_snapshots`, one is refused as long as the node's own log is whole: where nothing leaves a log, no leader has
-    one to send. `rng` draws election timeouts and nothing else. `now` is seconds of any clock that does not run backwards; it is used
+    one to send. A node in term 0 has lost what it promised unless the group is `founded`, that is, known to have no other past; it
+    then begins blank (`raft.recall`), and may know that it `was_member`. `rng` draws election timeouts, and the number of a blank node's question. `now` is seconds of any clock that does not run backwards; it is used
     for liveness only: no safety property depends on it.
     """
 
@@ -199,6 +142,8 @@ class RaftCore:
         rng: random.Random,
         now: float,
         takes_snapshots: bool = True,
+        founded: bool = False,
+        was_member: bool = False,
     ) -> None:
         self.node_id = node_id
         self.configuration = configuration
@@ -225,6 +170,11 @@ class RaftCore:
         self._told = (RoleName.FOLLOWER, self.term, self.leader)
         assert hard_state.term >= log.last_term, "the term must be durable before its entries (P2)"
         self._leave_floor()
+        self.recall: Recall | None = None
+        """What this node has learned while it is blank; None once it takes part."""
+        if self._peers and hard_state.term == NO_TERM and not founded:
+            self.recall = Recall.of(rng, self._peers, was_member=was_member)
+            self.role = Follower(now)
 
     # ---------------------------------------------------------------- what one may ask
 
@@ -305,6 +255,8 @@ class RaftCore:
                 self._on_trimmed(start)
             case Disconnected(peer=peer):
                 self._on_disconnected(peer)
+            case Overslept():
+                self._on_overslept()
             case StepDown():
                 if isinstance(self.role, Leader):
                     self._become_follower(self.term, leader=None)
@@ -316,6 +268,11 @@ class RaftCore:
         return effects
 
     def _on_message(self, sender: NodeId, message: Message) -> None:
+        if self.recall is not None:
+            self._effects += [Send(to, answer) for to, answer in self.recall.received(sender, message)]
+            if self.recall.may_end:
+                self._begin_after(self.recall)
+            return
         if message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message):
             self._become_follower(Term(self.term + TERM_STEP_MAX), leader=None)
             return
@@ -334,14 +291,18 @@ class RaftCore:
                 self._on_vote_reply(sender, message)
             case InstallSnapshot():
                 self._on_install_snapshot(sender, message)
+            case RequestStanding(question=question):
+                self._tell_standing(sender, question)
+            case StandingReply():
+                pass  # to a question of an earlier life, or a second time
             case _:
                 assert_never(message)
 
     def _learns_term_from(self, message: Message) -> bool:
         """Whether this node takes over the term of `message`, if that is newer."""
         match message:
-            case RequestPreVote():
-                return False  # it only asks
+            case RequestPreVote() | RequestStanding() | StandingReply():
+                return False  # it only asks, or answers a node that had no term
             case PreVoteReply(granted=granted):
                 return not granted
             case RequestVote():
@@ -349,9 +310,44 @@ class RaftCore:
             case _:
                 return True
 
+    # ---------------------------------------------------------------- a node that remembers nothing (see raft.recall)
+
+    def hurry(self, now: float) -> None:
+        """Have the next tick begin an election, or as soon as a blank node may, if this node waits for a leader and knows of none.
+
+        A matter of liveness alone: no rule of safety looks at it.
+        """
+        if isinstance(self.role, Follower) and self.role.leader is None:
+            self.role.deadline = now
+            if self.recall is not None:
+                self.recall.campaigns_next = True
+
+    def _tell_standing(self, sender: NodeId, question: int) -> None:
+        end = self.log.position if self.log.position.up_to_date_with(self.floor) else self.floor
+        reply = StandingReply(self.term, question, end.index, end.term)
+        self._effects.append(Send(sender, reply, after=self._write_covering(self.log.last_index)))
+
+    def _begin_after(self, recall: Recall) -> None:
+        """Take part, as all answers allow. In a new group no leader can be there that one would have to wait for."""
+        self.recall = None
+        state = recall.conclusion(self.node_id, self._majority)
+        if state.term == NO_TERM:
+            deadline = self._now + self._rng.uniform(0, self.config.election_timeout_s_min)
+        else:
+            deadline = self._election_deadline()
+            self.term, self.vote, self.floor = state.term, state.vote, state.floor
+            self._persist(hard_state=state)
+        self.role = Follower(self._now if recall.campaigns_next else deadline)
+        for candidate, request in recall.pre_votes.items():
+            self._on_request_pre_vote(candidate, request)
+
     # ---------------------------------------------------------------- time
 
     def _on_tick(self) -> None:
+        if self.recall is not None:
+            self._effects += [Send(to, question) for to, question in self.recall.questions()]
+            self.role = Follower(self._now + self.config.heartbeat_s / 2)
+            return
         match self.role:
             case Leader() as leader:
                 self._on_leader_tick(leader)
@@ -366,8 +362,25 @@ class RaftCore:
             case _:
                 assert_never(self.role)
 
+    def _on_overslept(self) -> None:
+        """This node stood still, and perhaps all did that share its machine: what it has not received meanwhile proves nothing.
+
+        A follower waits for one more timeout, and a leader for one more check; only one each, so that a node that is always late does
+        both in the end.
+        """
+        match self.role:
+            case Follower(deadline=deadline, was_spared=False) as follower if self._peers and self.recall is None:
+                follower.deadline = max(deadline, self._election_deadline())
+                follower.was_spared = True
+            case Leader(was_spared=False) as leader:
+                leader.quorum_check_due = max(leader.quorum_check_due, self._now + self.config.election_timeout_s_min)
+                leader.was_spared = True
+            case _:
+                pass
+
     def _on_leader_tick(self, leader: Leader) -> None:
         if self._now >= leader.quorum_check_due:
+            leader.was_spared = False
             leader.quorum_check_due = self._now + self.config.election_timeout_s_min
             silent_since = self._now - self.config.election_timeout_s_max
             in_contact = sum(progress.contact_at >= silent_since for progress in leader.progress.values())
@@ -570,6 +583,7 @@ class RaftCore:
             self._become_follower(term, sender)
         assert isinstance(self.role, Follower)
         self.role.deadline = self._election_deadline()
+        self.role.was_spared = False
         self._leader_contact_at = self._now
         return self.role
 

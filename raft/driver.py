@@ -5,7 +5,7 @@ together, in this order:
 
 1. messages, finished flushes and broken links, in the order they came;
 2. the tick, if it is due. A node that was paused or busy first processes the messages that arrived meanwhile, which may take several
-   rounds, because its own delay must not be mistaken for a leader's silence;
+   rounds, because its own delay must not be mistaken for a leader's silence. A delay longer than a heartbeat is reported to the core;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
 4. committed entries go to the state machine, then to subscribers, a bounded portion at a time;
 5. what the rule of retention does not keep leaves the log, if it is applied.
@@ -48,7 +48,7 @@ from log.policy import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from log.values import frozen
 from raft.client_codec import RecordBatch
-from raft.core import Leader, RaftCore
+from raft.core import RaftCore
 from raft.effects import (
     Answer,
     Commit,
@@ -77,7 +77,19 @@ from raft.errors import (
     StorageFull,
     WrongStateMachine,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
+from raft.events import (
+    Disconnected,
+    Event,
+    Loaded,
+    Overslept,
+    Persisted,
+    Propose,
+    ReadRequest,
+    Receive,
+    StepDown,
+    Tick,
+    Trimmed,
+)
 from raft.messages import AppendEntries, InstallSnapshot, Message
 from raft.model import (
     NO_INDEX,
@@ -95,8 +107,17 @@ from raft.model import (
 from raft.net.crc import joined
 from raft.net.decoder import LARGE_BYTES
 from raft.net.turns import TurnMeter
-from raft.notices import DiskStalled, LogTrimmed, NoSpaceLeft, Notify, SnapshotInstalled, SnapshotTooLarge
+from raft.notices import (
+    DiskStalled,
+    LogTrimmed,
+    NoSpaceLeft,
+    Notify,
+    SnapshotInstalled,
+    SnapshotTooLarge,
+    StandingLearned,
+)
 from raft.outbox import Outbox
+from raft.roles import Leader
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, StorageFlush, entries_bytes
 from raft.subscription import Subscription
@@ -405,6 +426,7 @@ class RaftDriver:
             "last_index": core.log.last_index,
             "durable_index": core.log.durable_index,
             "floor_index": core.floor.index,
+            "unheard": [] if core.recall is None else list(core.recall.missing),
             "committed_end": self.committed_end,
             "start_offset": core.log.start.offset,
             "end_offset": core.log.end_offset,
@@ -429,6 +451,8 @@ class RaftDriver:
             self._drain_inbox(now)
             self._step_down_if_stalled(now)
             if now >= self.core.deadline and not receives_first:
+                if now > self.core.deadline + self.core.config.heartbeat_s:
+                    self._step(now, Overslept())
                 self._step(now, Tick())
             if self._reads:
                 self._ask_reads(now)
@@ -484,8 +508,11 @@ class RaftDriver:
             self._step(now, StepDown())
 
     def _step(self, now: float, event: Event) -> None:
-        for effect in self.core.step(now, event):
+        core, was_blank = self.core, self.core.recall is not None
+        for effect in core.step(now, event):
             self._carry_out(effect)
+        if was_blank and core.recall is None and core.term:
+            self._notify(StandingLearned(core.term, core.floor))
         if type(event) is Persisted:
             for send in self._outbox.release(event.write_id, self.core.term):
                 self._transport.send(send.to, send.message)

@@ -67,4 +67,9 @@ class StepDown:
     """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead."""
 
 
-Event = Receive | Persisted | Propose | Tick | ReadRequest | Loaded | Trimmed | Disconnected | StepDown
+@frozen
+class Overslept:
+    """This node itself stood still: a tick that is due comes late by more than a heartbeat. Given before that tick."""
+
+
+Event = Receive | Persisted | Propose | Tick | ReadRequest | Loaded | Trimmed | Disconnected | StepDown | Overslept

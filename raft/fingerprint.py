@@ -10,7 +10,7 @@ It is part of this package because it must know all of the core's state, as `inv
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from raft.core import Candidate, Follower, Leader, PreCandidate, RaftCore
+from raft.core import RaftCore
 from raft.effects import Persist, Send
 from raft.messages import (
     AppendAccepted,
@@ -20,12 +20,16 @@ from raft.messages import (
     Message,
     PreVoteReply,
     RequestPreVote,
+    RequestStanding,
     RequestVote,
     SnapshotReceived,
+    StandingReply,
     VoteReply,
 )
 from raft.model import Entry, LogIndex, LogStart, NodeId, Term, WriteId
 from raft.outbox import Outbox
+from raft.recall import Recall
+from raft.roles import Candidate, Follower, Leader, PreCandidate
 
 Renaming = Mapping[NodeId, NodeId]
 
@@ -51,6 +55,7 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
         ()
         if core._staged is None
         else (start_fingerprint(core._staged.start), core._staged.total, core._staged.received),
+        () if core.recall is None else _recall_fingerprint(core.recall, rename),
     )
 
 
@@ -104,6 +109,10 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
             return (8, term, start_fingerprint(start), round_, message.offset, message.total, message.bytes_left)
         case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
             return (9, term, start_index, received, round_)
+        case RequestStanding(term=term, question=question):
+            return (10, term, question)
+        case StandingReply(term=term, question=question, last_index=last_index, last_term=last_term):
+            return (11, term, question, last_index, last_term, message.was_member)
         case _:
             assert_never(message)
 
@@ -129,6 +138,12 @@ def _role_fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
             return (4, leader.first_index, leader.round, len(leader.pending), _progress_fingerprint(leader, rename))
         case _:
             assert_never(core.role)
+
+
+def _recall_fingerprint(recall: Recall, rename: Renaming) -> tuple[Any, ...]:
+    heard = sorted((rename[sender], message_fingerprint(reply)) for sender, reply in recall.answers.items())
+    asked = sorted((rename[sender], message_fingerprint(request)) for sender, request in recall.pre_votes.items())
+    return (recall.question, recall.was_member, tuple(heard), tuple(asked), recall.campaigns_next)
 
 
 def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:

@@ -18,15 +18,16 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import trio
 
 from log.disk import Disk, RealDisk, replace_file
-from log.loss import missing_files
+from log.errors import CorruptLog, ForeignLog
+from log.loss import forget_loss, missing_files, set_aside, was_set_aside
 from log.retention import KEEP_ALL
-from log.segmented_log import LogConfig, RecoveryReport
+from log.segmented_log import LOCK_NAME, LogConfig, RecoveryReport
 from raft.addresses import address_of
 from raft.client_codec import (
     CLUSTER_ID_LENGTH_MAX,
@@ -39,7 +40,7 @@ from raft.client_codec import (
     check_read,
     pack_batch,
 )
-from raft.core import Follower, RaftCore
+from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
 from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
 from raft.flusher import Flusher
@@ -55,6 +56,7 @@ from raft.notices import (
     ConnectionRefused,
     InvariantBroken,
     LogRepaired,
+    LogSetAside,
     LongTurn,
     Notice,
     Notify,
@@ -111,17 +113,16 @@ class WrongMembers(RaftError):
 
 @attrs.define
 class IncompleteDirectory(RaftError):
-    """The data directory was used by a node before, and a file is missing without which it would forget what it promised."""
+    """The data directory was used by the only member of a group, and a file is missing without which it would forget what it
+    acknowledged."""
 
     directory: str
     missing: str
 
     def __str__(self) -> str:
         return (
-            f"{self.directory} was used by a node before, but {self.missing} is missing: without it this node would forget how "
-            "it voted and which records it acknowledged, and the group could lose them. Restore what is missing; or, with all "
-            "other nodes up and holding everything that is committed, start this node with an empty directory: it fetches the "
-            "log from them"
+            f"{self.directory} was used by a node before, but {self.missing} is missing, and this node is the only member of its "
+            "group: no other has what is lost. Restore what is missing"
         )
 
 
@@ -220,6 +221,9 @@ class _LocalCaller:
 class RaftGroup:
     """One node, opened by `open`. Calls may be made by any number of tasks."""
 
+    _founded: ClassVar[bool] = False
+    """Whether a node in term 0 is vouched for, instead of taken for one that has forgotten: for tests of nodes whose peers are not there."""
+
     def __init__(
         self,
         *,
@@ -306,6 +310,8 @@ class RaftGroup:
             rng=random.Random(rng.getrandbits(64)),
             now=trio.current_time(),
             takes_snapshots=settings.retention != KEEP_ALL,
+            was_member=self._storage.was_lost,
+            founded=self._founded,
         )
         return RaftDriver(
             core=core,
@@ -381,7 +387,7 @@ class RaftGroup:
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
             _require_restorable(directory, storage, machine)
-            _tell_repair(storage.log.recovery, notify or _log)
+            _tell_repair(storage, notify or _log)
             group = cls(
                 node_id=own_id,
                 cluster_id=cluster_id,
@@ -572,10 +578,8 @@ class RaftGroup:
 
     def campaign(self) -> None:
         """Start an election at once if this node waits for a leader and knows of none, so that a new group need not wait for a timeout."""
-        role = self._driver.core.role
-        if isinstance(role, Follower) and role.leader is None:
-            role.deadline = trio.current_time()  # a matter of liveness alone: no rule of safety looks at it
-            self._reactor.request_round()
+        self._driver.core.hurry(trio.current_time())
+        self._reactor.request_round()
 
     def _require_fit(self, what: str, data: bytes) -> None:
         """An entry that no frame can carry would never reach a peer, and would keep all that follow it from them."""
@@ -763,37 +767,77 @@ class _Identity:
 def open_storage(disk: Disk, directory: str, identity: _Identity, settings: NodeSettings) -> RaftStorage:
     """Returns the log of this node, locked and recovered.
 
-    Raises `WrongDirectory` or `WrongMembers` if it is not this node's, `IncompleteDirectory` if files are missing that it had. A new
-    log is durable before the identity is, which in turn is durable before the log holds anything: so a crash at any moment of the
-    first start leaves an identity with a log, or no identity and at most an empty log.
+    A new log is durable before the identity is, which in turn is durable before the log holds anything: so a crash at any moment of
+    the first start leaves an identity with a log, or no identity and at most an empty log. Where files are missing or damaged so that
+    it is not known what the node had promised, and it has peers, all of the log is set aside (`log.loss`): the node begins blank, and
+    knows that it had a past (`raft.recall`).
+
+    Raises `WrongDirectory` or `WrongMembers` if it is not this node's. Without peers, from whom it could learn it again, raises
+    `IncompleteDirectory` or `CorruptLog` for such a loss. Raises `ForeignLog` for a log of another node or version.
     """
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
     if found is not None:
         _require_same(directory, found, identity)
-        if (missing := missing_files(disk, directory, log_id=log_id)) is not None:
-            raise IncompleteDirectory(directory, missing)
     config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
-    # Without peers, a node cannot fetch what a repair would truncate.
-    repair = identity.members is not None and len(identity.members) > 1
-    storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=repair)
-    if found != identity:
-        content = json.dumps(attrs.asdict(identity)) + "\n"
-        try:
-            if found is None:
-                if storage.log.end > 0:
-                    raise IncompleteDirectory(directory, f"the identity of the node (`{IDENTITY_NAME}`)")
-                storage.flush()
-            replace_file(disk, directory, IDENTITY_NAME, content.encode())
-        except BaseException:
-            storage.close()
+    # Without peers, a node cannot fetch what a repair would truncate, nor learn what it has forgotten.
+    has_peers = identity.members is not None and len(identity.members) > 1
+    try:
+        storage = _open_whole(disk, directory, config, log_id, has_peers=has_peers, has_identity=found is not None)
+    except ForeignLog:
+        raise
+    except (IncompleteDirectory, CorruptLog) as loss:
+        if not has_peers:
             raise
+        _set_aside(disk, directory)
+        storage = RaftStorage.open(disk, directory, config, log_id=log_id)
+        storage.set_aside_for = loss.missing if isinstance(loss, IncompleteDirectory) else str(loss)
+    try:
+        if found != identity:
+            if found is None:
+                storage.flush()
+            replace_file(disk, directory, IDENTITY_NAME, (json.dumps(attrs.asdict(identity)) + "\n").encode())
+        if was_set_aside(disk, directory):
+            if storage.has_term:
+                forget_loss(disk, directory)
+            else:
+                storage.was_lost = True
+    except BaseException:
+        storage.close()
+        raise
     return storage
 
 
-def _tell_repair(report: RecoveryReport, notify: Notify) -> None:
-    """Notify of a damaged log that was truncated: from which address to which, and how far it had reached."""
-    if (repaired := report.repaired) is not None:
+def _open_whole(
+    disk: Disk, directory: str, config: LogConfig, log_id: int, *, has_peers: bool, has_identity: bool
+) -> RaftStorage:
+    """Returns the log if nothing of it is missing. One without an identity vouches for itself where the node has peers: its frames name
+    their owner, and its members are those given."""
+    missing = None
+    if has_identity or disk.exists(directory):
+        missing = missing_files(disk, directory, log_id=log_id)
+    if has_identity and missing is not None:
+        raise IncompleteDirectory(directory, missing)
+    storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=has_peers)
+    if not has_identity and storage.log.end > 0 and (missing is not None or not has_peers):
+        storage.close()
+        raise IncompleteDirectory(directory, f"the identity of the node (`{IDENTITY_NAME}`)")
+    return storage
+
+
+def _set_aside(disk: Disk, directory: str) -> None:
+    lock = disk.lock(f"{directory}/{LOCK_NAME}")
+    try:
+        set_aside(disk, directory, keep=(IDENTITY_NAME, LOCK_NAME))
+    finally:
+        lock.release()
+
+
+def _tell_repair(storage: RaftStorage, notify: Notify) -> None:
+    """Notify of a damaged log: that it was set aside, or truncated from which address to which, and how far it had reached."""
+    if storage.set_aside_for is not None:
+        notify(LogSetAside(storage.set_aside_for))
+    if (repaired := storage.log.recovery.repaired) is not None:
         floor = Position(LogIndex(repaired.floor.index), Term(repaired.floor.epoch))
         notify(LogRepaired(repaired.cut_from, repaired.cut_to, floor))
 

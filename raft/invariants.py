@@ -8,7 +8,7 @@ simulator's.
 from typing import TYPE_CHECKING, NamedTuple
 
 from raft.effects import RoleName
-from raft.model import NO_POSITION, LogIndex, NodeId, Term
+from raft.model import NO_POSITION, NO_TERM, LogIndex, NodeId, Term
 
 if TYPE_CHECKING:
     from raft.core import RaftCore
@@ -41,6 +41,9 @@ def check(before: Snapshot, core: "RaftCore") -> None:
     assert log.durable_index <= last_index, "more is durable than is in the log"
     assert log.last_term <= term, "an entry comes from a later term"
     assert core._staged is None or core._staged.term == term, "a snapshot of another term is kept"
+    assert core.recall is None or (term == NO_TERM and last_index == 0 and core.role_name is RoleName.FOLLOWER), (
+        "a node that remembers nothing takes part"
+    )
     assert floor is NO_POSITION or floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, (
         "a node below its floor campaigns"
     )

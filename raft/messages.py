@@ -128,6 +128,28 @@ class SnapshotReceived:
     round: int
 
 
+@frozen
+class RequestStanding:
+    """A node that remembers nothing asks for the receiver's standing (`raft.recall`); `question` is drawn at each of its starts."""
+
+    term: Term
+    question: int
+
+
+@frozen
+class StandingReply:
+    """The sender's term, and where its log ends or, after a repair, had ended: all of it durable. Term 0: it is blank, too.
+
+    It answers `question`. A blank sender `was_member` if it knows that it had a past.
+    """
+
+    term: Term
+    question: int
+    last_index: LogIndex
+    last_term: Term
+    was_member: bool = False
+
+
 Message = (
     RequestPreVote
     | PreVoteReply
@@ -138,4 +160,6 @@ Message = (
     | AppendRejected
     | InstallSnapshot
     | SnapshotReceived
+    | RequestStanding
+    | StandingReply
 )

@@ -3,7 +3,8 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
 `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
 `trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's snapshot), `snapshot_too_large`
-(nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `long_turn` (for how long its loop served no one, and
+(nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `set_aside` (its log is damaged or missing, and it learns from the others what it must not go back behind), `standing_learned` (it has),
+`long_turn` (for how long its loop served no one, and
 because of which work), `stopping`, `stopped`, and before a bad end
 `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly. A reader of stdout that is slow or has
 closed its end does not stop it: lines without room are dropped, and the next line counts them as `dropped`.
@@ -21,7 +22,7 @@ import attrs
 import click
 import trio
 
-from log.errors import CorruptLog
+from log.errors import CorruptLog, ForeignLog
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import SnapshotDiverged, WrongStateMachine
 from raft.group import Address, IncompleteDirectory, RaftGroup, WrongDirectory, WrongMembers
@@ -148,6 +149,10 @@ def _explain(error: BaseException, *, started: bool) -> str | None:
     match error:
         case WrongDirectory() | IncompleteDirectory():
             return f"{error} (--data)"
+        case ForeignLog():
+            return (
+                f"{error}; nothing was changed. Start it with the version that wrote it, or give it a --data of its own"
+            )
         case WrongStateMachine():
             return f"{error}, or start it with the --state-machine it had"
         case SnapshotDiverged():
@@ -159,7 +164,7 @@ def _explain(error: BaseException, *, started: bool) -> str | None:
                 f"{error}; the node stops. Start it again: it cuts off what is damaged and fetches it from the others"
             )
         case CorruptLog():
-            return f"{error}; nothing was changed. Keep a copy; then, with all other nodes up and holding everything that is committed, start this node with an empty --data: it fetches the log again from them"
+            return f"{error}; nothing was changed, and no other node has a copy: restore --data from one of yours"
         case _:
             return None
 

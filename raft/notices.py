@@ -11,7 +11,7 @@ import attrs
 
 from log.values import frozen
 from raft.effects import RoleChanged
-from raft.model import LogIndex, NodeId, Offset, Position
+from raft.model import LogIndex, NodeId, Offset, Position, Term
 from raft.net.turns import Turn, TurnMeter
 
 
@@ -155,6 +155,24 @@ class LogRepaired:
     floor: Position
 
 
+@frozen
+class LogSetAside:
+    """So much of the log is missing or damaged that what this node promised is not known: it keeps the files as `*.lost`, and learns from
+    every other member what it must not go back behind, before it takes part."""
+
+    event: ClassVar[str] = "set_aside"
+    reason: str
+
+
+@frozen
+class StandingLearned:
+    """A node that remembered nothing has an answer of every other member, and takes part again, below `floor`."""
+
+    event: ClassVar[str] = "standing_learned"
+    term: Term
+    floor: Position
+
+
 Notice = (
     RoleChanged
     | LinkUp
@@ -171,6 +189,8 @@ Notice = (
     | LongTurn
     | InvariantBroken
     | LogRepaired
+    | LogSetAside
+    | StandingLearned
 )
 Notify = Callable[[Notice], None]
 """Called in the loop of the node, which waits for it."""

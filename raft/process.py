@@ -201,6 +201,8 @@ class ServerProcess:
         """Returns one line about an error of the directory, the disk or the port; None for any other one."""
         host, port = self.listen
         match error:
+            case DirectoryLocked(by_this_process=True):
+                return f"{error}; choose another --data"
             case DirectoryLocked():
                 return f"{error}; stop that process or choose another --data"
             case NoSpace():

@@ -2,9 +2,10 @@
 
 from typing import assert_never
 
-from raft.core import Candidate, Follower, Leader, PreCandidate, RaftCore
+from raft.core import RaftCore
 from raft.model import NO_POSITION, NodeId
 from raft.progress import Progress
+from raft.roles import Candidate, Follower, Leader, PreCandidate
 
 
 def render(core: RaftCore) -> str:
@@ -12,9 +13,15 @@ def render(core: RaftCore) -> str:
     log = core.log
     return (
         f"n{core.node_id}@{core.term} {_render_role(core)} "
-        f"{_render_start(core)}last={log.last_index}@{log.last_term}{_render_floor(core)} durable={log.durable_index}"
+        f"{_render_recall(core)}{_render_start(core)}last={log.last_index}@{log.last_term}{_render_floor(core)} durable={log.durable_index}"
         f" commit={core.commit_index}{_render_peers(core)}"
     )
+
+
+def _render_recall(core: RaftCore) -> str:
+    if core.recall is None:
+        return ""
+    return f"blank, waits for {_render_nodes(set(core.recall.missing))} "
 
 
 def _render_start(core: RaftCore) -> str:

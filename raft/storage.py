@@ -18,7 +18,7 @@ import attrs
 import msgpack
 
 from log.disk import Disk
-from log.errors import CorruptLog, NoSpace
+from log.errors import CorruptLog, ForeignLog, NoSpace
 from log.frame import HEADER_BYTES, Frame, FrameKind
 from log.index import LogTail
 from log.retention import Retention
@@ -31,6 +31,7 @@ from raft.log_view import LogView
 from raft.model import (
     NO_INDEX,
     NO_POSITION,
+    NO_TERM,
     NO_WRITE,
     ORIGIN,
     Batch,
@@ -91,6 +92,10 @@ class RaftStorage:
         """The newest write handed to the operating system."""
         self.durable = NO_WRITE
         """The newest write known to be durable."""
+        self.was_lost = False
+        """Whether what this node had stored was set aside, and nothing has taken its place yet."""
+        self.set_aside_for: str | None = None
+        """What was missing or damaged, if this opening has set the log aside."""
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, repair: bool = True) -> Self:
@@ -111,6 +116,11 @@ class RaftStorage:
             # Recovery has released the room that was reserved before the restart. Reserve some again, so that a full disk takes votes.
             storage.reserve(0)
         return storage
+
+    @property
+    def has_term(self) -> bool:
+        """Whether the node has been in a term, and so remembers what it promised."""
+        return self.log.state is not None and _unpack_state(self.log.state).term > NO_TERM
 
     # ---------------------------------------------------------------- writing
 
@@ -273,7 +283,7 @@ def _to_start(before: LogTail, payload: bytes) -> LogStart:
             position = Position(LogIndex(before.last_index), Term(before.last_epoch))
             return LogStart(position, Offset(before.end_offset), Position(LogIndex(index), Term(term)), snapshot)
         case _:
-            raise CorruptLog("the start", 0, f"this version cannot read it: {payload[:40]!r}")
+            raise ForeignLog("the start", 0, f"this version cannot read it: {payload[:40]!r}")
 
 
 def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
@@ -307,4 +317,4 @@ def _unpack_state(payload: bytes) -> HardState:
             floor = Position(LogIndex(floor_index), Term(floor_term))
             return HardState(Term(term), None if vote is None else NodeId(vote), floor)
         case _:
-            raise CorruptLog("the state", 0, f"this version cannot read it: {payload[:40]!r}")
+            raise ForeignLog("the state", 0, f"this version cannot read it: {payload[:40]!r}")

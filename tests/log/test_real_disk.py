@@ -54,7 +54,7 @@ def test_a_torn_tail_on_a_real_disk_is_cut(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_open_one_directory(tmp_path: Path) -> None:
     log = open_log(RealDisk(), directory=str(tmp_path))
-    with pytest.raises(DirectoryLocked):
+    with pytest.raises(DirectoryLocked, match="this process has this log open"):
         open_log(RealDisk(), directory=str(tmp_path))
     program = (
         "import sys\n"

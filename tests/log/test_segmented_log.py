@@ -301,7 +301,7 @@ def test_only_one_flush_is_under_way() -> None:
 def test_a_log_is_open_once() -> None:
     disk = memory_disk()
     log = open_log(disk)
-    with pytest.raises(DirectoryLocked, match="another process"):
+    with pytest.raises(DirectoryLocked, match="this process has"):
         open_log(disk)
     log.close()
     open_log(disk)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.mutant import Edit, Mutant
@@ -769,6 +770,7 @@ CHECKER: Sequence[Mutant] = (
 
 ALL: Sequence[Mutant] = (
     *RAFT,
+    *BLANK_BUGS,
     *TRIMS,
     *DRIVER,
     *LOG,

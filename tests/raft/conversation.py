@@ -59,7 +59,19 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
+from raft.events import (
+    Disconnected,
+    Event,
+    Loaded,
+    Overslept,
+    Persisted,
+    Propose,
+    ReadRequest,
+    Receive,
+    StepDown,
+    Tick,
+    Trimmed,
+)
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -70,8 +82,10 @@ from raft.messages import (
     Message,
     PreVoteReply,
     RequestPreVote,
+    RequestStanding,
     RequestVote,
     SnapshotReceived,
+    StandingReply,
     VoteReply,
 )
 from raft.model import (
@@ -160,13 +174,18 @@ class Conversation:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.config = RaftConfig()
+        self.config = RaftConfig(heartbeat_s=0.1, election_timeout_s_min=0.5, election_timeout_s_max=1.0)
         self.nodes: dict[int, Node] = {}
         self.size = 0
+        self.starts = 0
         self.initial_logs: dict[int, list[Entry]] = {}
         self.initial_states: dict[int, HardState] = {}
         self.keeping: set[int] = set()
+        self.lost: set[int] = set()
+        self.blank: set[int] = set()
+        """Nodes of which no one vouches that they have promised nothing as long as they are in term 0."""
         self.links: dict[tuple[int, int], deque[Message]] = {}
+        self.held: dict[str, deque[Message]] = {}
         self.cut: set[int] = set()
         self.slow: dict[int, deque[Loaded]] = {}
         self.token = 0
@@ -192,6 +211,30 @@ class Conversation:
 
     def do_keep(self, node: str) -> None:
         self.keeping.add(int(node))
+
+    def do_new(self) -> None:
+        """No node knows that its group is new."""
+        self.blank = set(range(1, self.size + 1))
+
+    def do_vanish(self, node: str) -> None:
+        """Its directory is gone; so are its messages, with its connections."""
+        old = self._node(int(node))
+        old.start, old.log, old.hard_state = ORIGIN, [], HardState()
+        self.blank.add(int(node))
+        self.do_crash(node)
+
+    def do_lose(self, node: str) -> None:
+        """Its files are damaged and set aside: it knows that it had a past, and nothing else."""
+        self.lost.add(int(node))
+        self.do_vanish(node)
+
+    def do_oversleep(self, node: str) -> None:
+        """It stands still until after its next deadline, and is informed of that before its tick."""
+        core = self._node(int(node)).core
+        self.now = max(self.now, core.deadline + 1)
+        self._step(int(node), Overslept())
+        if self.now >= core.deadline:
+            self._step(int(node), Tick())
 
     def do_damage(self, node: str, keep: str) -> None:
         """As storage repairs it: the durable log is cut, and the hard state remembers how long it was."""
@@ -239,6 +282,13 @@ class Conversation:
 
     def do_drop(self, link: str, count: str | None = None) -> None:
         self._take(link, count)
+
+    def do_hold(self, link: str) -> None:
+        """Keep the messages of a link apart, where a crash does not reach them."""
+        self.held[link] = deque(self._take(link, None))
+
+    def do_release(self, link: str) -> None:
+        self.links.setdefault(self._ends(link), deque()).extend(self.held.pop(link))
 
     def do_copy(self, link: str) -> None:
         queue = self.links[self._ends(link)]
@@ -312,15 +362,18 @@ class Conversation:
         return self.nodes[node]
 
     def _start(self, node: int, log: list[Entry], hard_state: HardState, start: LogStart = ORIGIN) -> Node:
+        self.starts += 1
         core = RaftCore(
             node_id=NodeId(node),
             configuration=Configuration(frozenset(NodeId(each) for each in range(1, self.size + 1))),
             config=self.config,
             log=view_of(log, start, self.config.cache_bytes_max),
             hard_state=hard_state,
-            rng=random.Random(node),
+            rng=random.Random(node if node not in self.blank else node + 1000 * self.starts),
             now=self.now,
             takes_snapshots=node not in self.keeping,
+            founded=node not in self.blank,
+            was_member=node in self.lost,
         )
         return Node(core, start, list(log), hard_state)
 
@@ -468,6 +521,10 @@ def say_message(message: Message) -> str:
             return f"InstallSnapshot t{term} start={start.index}@{start.position.term}{part} r{message.round}"
         case SnapshotReceived(term=term, start_index=start_index, received=received):
             return f"SnapshotReceived t{term} start={start_index} received={received} r{message.round}"
+        case RequestStanding():
+            return "RequestStanding"
+        case StandingReply(term=term, last_index=index, last_term=last_term):
+            return f"StandingReply t{term} last={index}@{last_term}{' had a past' if message.was_member else ''}"
         case _:
             assert_never(message)
 

@@ -32,6 +32,7 @@ MODULES = (
     "raft.progress",
     "raft.quorum",
     "raft.read_index",
+    "raft.recall",
 )
 COUNTERS = "__visits__"
 """The name under which an instrumented module finds its counters."""
@@ -53,6 +54,8 @@ UNVISITED: Mapping[str, str] = {
     "core._learns_term_from": "likewise",
     "core._on_disconnected: peer in progress: no": "a stranger",
     "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no correct member sends it",
+    "core.hurry": "for programs, which know when a group is to begin",
+    "core._begin_after: recall.campaigns_next: yes": "likewise",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
         "a load must outlast two elections; entries_loaded_for_an_earlier_leadership_are_dropped shows it"
     ),

@@ -11,7 +11,8 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
   where its disk has it begin, not before what was trimmed.
 - A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
-- A7 a node that holds less than before damage cut its log asks for no vote, and gives none to a log below what it held.
+- A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote, and gives none to a log below
+  what it held, or learned that it may have held; as long as it remembers nothing it gives none at all.
 - A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of the
   committed log, and the snapshot that stands for it is what the committed entries make of a state machine.
 """
@@ -37,7 +38,7 @@ class Audits:
         self._machines = machines
         self._accuse = accuse
         self._majority = len(machines) // 2 + 1
-        self._votes: dict[tuple[NodeId, Term], NodeId] = {}
+        self._votes: dict[tuple[NodeId, Term], tuple[NodeId, int]] = {}
         self._asked: dict[tuple[NodeId, Term], Position] = {}
 
     def sent(self, machine: SimulatedMachine, send: Send) -> None:
@@ -65,20 +66,27 @@ class Audits:
         if voted != candidate:
             kept = f"a vote for n{voted}" if voted else "no vote"
             self._accuse("A1", machine, f"{deed} in term {term}; its disk has {kept} in that term")
-        given = self._votes.setdefault((machine.node_id, term), candidate)
+        given, life = self._votes.setdefault((machine.node_id, term), (candidate, machine.lives))
+        if given == machine.node_id and life < machine.lives:
+            # A candidacy that ended with its directory: who has won one is remembered by those who voted for it (I1).
+            given, _ = self._votes[machine.node_id, term] = (candidate, machine.lives)
         if given != candidate:
             self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
 
     def _note_candidacy(self, machine: SimulatedMachine, term: Term, position: Position) -> None:
-        held = machine.held_before
-        if held is not None:
+        if machine.is_blank:
+            self._accuse("A7", machine, "campaigns, though it remembers nothing")
+        held = machine.held_before or machine.guard
+        if held is not None and held.index:
             self._accuse("A7", machine, f"campaigns with a log to {position}; it held one to {held}")
         asked = self._asked.setdefault((machine.node_id, term), position)
         if as_recent(position, asked):
             self._asked[(machine.node_id, term)] = position
 
     def _check_floor(self, machine: SimulatedMachine, term: Term, candidate: NodeId) -> None:
-        held, asked = machine.held_before, self._asked.get((candidate, term))
+        if machine.is_blank:
+            self._accuse("A7", machine, f"votes for n{candidate}, though it remembers nothing")
+        held, asked = machine.held_before or machine.guard, self._asked.get((candidate, term))
         if held is not None and asked is not None and not as_recent(asked, held):
             self._accuse("A7", machine, f"votes for n{candidate}, whose log ends at {asked}; it held one to {held}")
 
@@ -149,10 +157,12 @@ class Audits:
             return
         logs = [(other, other.durable_log()) for other in self._machines.values()]
         for other, log in logs:
-            if log.holds(committed) or other.held_before is not None:
+            if log.holds(committed) or other.held_before is not None or other.vanished is not None:
                 continue
             votes = sum(
-                as_recent(log.position, voter.position) and as_recent(log.position, node.held_before or EMPTY)
+                not node.is_blank
+                and as_recent(log.position, voter.position)
+                and as_recent(log.position, node.held_before or node.guard or EMPTY)
                 for node, voter in logs
             )
             if votes >= self._majority:

@@ -37,7 +37,7 @@ from jepsen_like.simulation.raft.record import as_recent
 from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, leaderships_that_matter, told_by
 from jepsen_like.simulation.raft.scope import Scope
 from raft.config import RaftConfig
-from raft.core import Leader, RaftCore
+from raft.core import RaftCore
 from raft.effects import Persist, Send
 from raft.events import Event, Persisted, Propose, Receive, Tick, Trimmed
 from raft.fingerprint import (
@@ -73,6 +73,7 @@ from raft.model import (
 from raft.outbox import Outbox
 from raft.quorum import majority
 from raft.render import render
+from raft.roles import Leader
 
 PATIENCE_S = 1000.0
 """Between any two events, so that no promise of patience ever holds."""
@@ -301,6 +302,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
             hard_state=hard_state,
             rng=_Earliest(),
             now=now,
+            founded=True,
         )
 
     def possible(self, state: State) -> Iterator[ExplorerAction]:

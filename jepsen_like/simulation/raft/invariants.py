@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
 from jepsen_like.simulation.raft.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
-from raft.core import Leader
 from raft.events import Event, Receive
 from raft.messages import AppendAccepted, RequestPreVote
 from raft.model import NO_TERM, Entry, LogIndex, NodeId
+from raft.roles import Leader
 
 Accuse = Callable[[str, SimulatedMachine, str], None]
 """`accuse(oracle, machine, sentence)`: a promise was broken."""
@@ -139,11 +139,8 @@ class Invariants:
         other = record.leaders.setdefault(core.term, machine.node_id)
         if other != machine.node_id:
             self._accuse("I1", machine, f"leads term {core.term}, as n{other} did")
-        votes = [
-            voter.node_id
-            for voter in self._machines.values()
-            if voter.durable_log().votes.get(core.term) == machine.node_id
-        ]
+        voters = self._machines.values()
+        votes = [voter.node_id for voter in voters if voter.voted_for(machine.node_id, core.term)]
         if len(votes) < self._majority:
             self._accuse("I1", machine, f"leads term {core.term}, but only the disks of {votes} have a vote for it")
         must_hold = record.committed_before(core.term)

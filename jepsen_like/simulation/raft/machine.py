@@ -29,7 +29,7 @@ from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
 from log.retention import Retention
 from log.segmented_log import LogConfig, SegmentedLog
-from raft.core import Leader, RaftCore
+from raft.core import RaftCore
 from raft.effects import (
     Answer,
     Commit,
@@ -45,11 +45,12 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick, Trimmed
+from raft.events import Event, Loaded, Overslept, Persisted, Propose, Receive, StepDown, Tick, Trimmed
 from raft.membership import Configuration
 from raft.messages import AppendEntries, InstallSnapshot, Message
 from raft.model import NO_INDEX, NO_POSITION, Entry, LogIndex, LogStart, NodeId, Position, Term, Token, WriteId
 from raft.outbox import Outbox
+from raft.roles import Leader
 from raft.storage import RaftStorage, StorageFlush
 
 LOG_DIRECTORY = "log"
@@ -172,10 +173,18 @@ class SimulatedMachine:
         self.legacy: Legacy | None = None
         self.rot: Rot | None = None
         """What damage took from it, until it holds as much again."""
+        self.vanished: DurableLog | None = None
+        """What its directory held when it vanished, until its log has reached its floor again."""
+        self.guard: Position | None = None
+        """After that: the floor below which it votes for none; None as long as it remembers nothing and has no vote at all."""
         self.came_up_spoilt = False
         """Whether its disk had damage that no read had met when it came up last: only that is repaired."""
-        self.lost = False
-        """Its disk was refused: it never comes back."""
+        self.lives = 1
+        """One more than how often it has lost what it held."""
+        self.loses_directory = False
+        """Whether its directory is gone when it starts again."""
+        self.was_member = False
+        """Whether it knows that it had a past, though it has lost it."""
         self.outbox = Outbox()
         self.clock = SimulatedClock()
         self.traps = Traps()
@@ -232,7 +241,9 @@ class SimulatedMachine:
             hard_state=hard_state,
             rng=stream(self._knobs.seed, f"core/{self.node_id}/{self.incarnation}"),
             now=self.clock.at(self._world.now),
+            was_member=self.was_member,
         )
+        self._note_guard(self.core)
         self._durable_stale = True
         self._world.restarted(self)
         self.replica = Replica()
@@ -244,6 +255,48 @@ class SimulatedMachine:
         self._note_rot_gone()
         self._note_caught_up()
         self._schedule_tick()
+
+    def set_aside(self) -> None:
+        """Its log is so damaged that it begins blank, but knows why."""
+        self._lose()
+        self.was_member = True
+
+    def vanish(self) -> None:
+        """The directory of this dead machine is gone, with its disk."""
+        self.counts["directories_vanished"] += 1
+        self.was_member = False
+        self._lose()
+
+    def _lose(self) -> None:
+        self.lives += 1
+        self._past_votes.update(self.durable_log().votes)
+        self.vanished, self.guard, self.rot, self.legacy = self.durable_log(), None, None, None
+        self.disk = MemoryDisk(stream(self._knobs.seed, f"disk/{self.node_id}/{self.incarnation}"))
+        self.entries = []
+        self._forget_durable()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has lost its directory, and not learned yet what it must not go back behind."""
+        return self.vanished is not None and self.guard is None
+
+    def voted_for(self, candidate: NodeId, term: Term) -> bool:
+        """Whether it has voted so, durably, in this life or in one that it has forgotten."""
+        return candidate in (self.durable_log().votes.get(term), self._past_votes.get(term))
+
+    def _note_guard(self, core: RaftCore) -> None:
+        """Keep what guards the promises of a machine that lost its directory, for as long as its log does not."""
+        if self.vanished is None:
+            return
+        if core.recall is not None:
+            self.guard = None
+        elif core.floor != NO_POSITION:
+            self.guard = core.floor
+        elif self.guard is None:
+            self.guard = NO_POSITION  # there was nothing to take over
+        elif as_recent(self.durable_log().position, self.guard):
+            self.vanished = self.guard = None
+            self.counts["vanished_caught_up"] += 1
 
     def _note_repair(self, *, repaired: bool) -> None:
         if repaired:
@@ -288,6 +341,8 @@ class SimulatedMachine:
         """Whether this entry is durable here, or was until damage took it and its place is still guarded."""
         if self.durable_log().has(entry):
             return True
+        if self.vanished is not None and self.vanished.has(entry):
+            return self.guard is None or as_recent(self.guard, Position(entry.index, entry.term))
         return self.rot is not None and self.rot.held is not None and self.rot.held.has(entry)
 
     def spoil(self, kind: RotKind, rng: random.Random) -> bool:
@@ -448,6 +503,7 @@ class SimulatedMachine:
             if isinstance(event, Receive):  # no message is forged here
                 assert (objection := core.objection(event.message)) is None, objection
             effects = core.step(self.clock.at(self._world.now), event)
+            self._note_guard(core)
             self._world.decided(self, before)
             for effect in effects:
                 if isinstance(effect, Persist) and effect.entries:
@@ -739,7 +795,11 @@ class SimulatedMachine:
             return
         if early > 0:
             self.clock.jump(early)
-        self.step(Tick())
+        if -early > self.core.config.heartbeat_s:
+            self.counts["overslept"] += 1
+            self.step(Overslept())
+        if self.incarnation == incarnation:
+            self.step(Tick())
 
     def jump_clock(self, seconds: float) -> None:
         """Let the clock jump forward; deadlines may then lie in the past."""

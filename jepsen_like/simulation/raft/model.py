@@ -41,6 +41,8 @@ FLOORS: Mapping[str, int] = {
     "rot_met": 2,
     "repairs": 180,
     "repairs_refused": 25,
+    "directories_vanished": 150,
+    "vanished_caught_up": 150,
     "caught_up": 180,
     "trims": 1_000,
     "snapshot_parts": 130,

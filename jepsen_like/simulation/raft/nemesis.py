@@ -22,7 +22,7 @@ from raft.messages import (
     RequestVote,
     VoteReply,
 )
-from raft.model import NodeId
+from raft.model import NodeId, Position
 
 CUT_AFTER: Sequence[type[Message]] = (
     VoteReply,
@@ -54,6 +54,9 @@ class Victims(Protocol):
 
     def reset(self, link: Link[NodeId]) -> None:
         """Break the connection of one direction and tell both ends."""
+
+    def committed_position(self) -> Position:
+        """Where the committed log ends."""
 
     def note(self, text: str, node: int | None = None) -> None:
         """Say in the trace what was done."""
@@ -127,9 +130,62 @@ class SimulatedNemesis:
             return
         trims = self._knobs.retention_bytes is not None
         kind = rng.choice([kind for kind in RotKind if trims or kind is not RotKind.START])
-        spoilt = sum(other.rot is not None or other.lost for other in self._world.machines.values())
+        spoilt = sum(other.rot is not None or other.vanished is not None for other in self._world.machines.values())
         if spoilt + 1 <= (len(self._nodes) - 1) // 2 and machine.spoil(kind, rng):
             self._world.note(f"bit rot: {kind.value}", machine.node_id)
+
+    def vanish(self, number: int) -> None:
+        """Stop some or all nodes, all at once or one after the other, and lose the directories of some before they come back.
+
+        Any number may lose theirs, as long as one sound copy is left of all that is committed; `may_vanish` is asked again for each when it
+        comes back, for much may have happened meanwhile.
+        """
+        rng = stream(self._knobs.seed, f"vanish/{number}")
+        order = rng.sample(self._nodes, len(self._nodes))
+        losers = order[: rng.choice((1, 1, len(order) - 1, rng.randint(1, len(order) - 1)))]
+        stopped = order if rng.random() < 0.5 else losers
+        gap_s = rng.choice((0.0, 0.0, 0.3, 1.0)) * self._unit_s
+        down_s = len(stopped) * gap_s + self._outage_s(rng)
+        back = rng.sample(stopped, len(stopped))
+        if rng.random() < 0.3:
+            back.sort(key=stopped.index, reverse=True)  # the last to stop is the first to start
+        back_gap_s = rng.choice((0.0, 0.1, 1.0)) * self._unit_s
+        cuts_power = rng.random() < 0.4
+        for at, node in enumerate(stopped):
+            back_s = down_s - at * gap_s + back.index(node) * back_gap_s
+            self._world.schedule(
+                self._world.now + at * gap_s,
+                self._stop,
+                node,
+                back_s,
+                node in losers,
+                cuts_power and rng.random() < 0.7,
+            )
+
+    def _stop(self, node: NodeId, back_s: float, loses: bool, cuts_power: bool) -> None:
+        machine = self._world.machines[node]
+        if not machine.up:
+            return
+        if cuts_power:
+            self._world.cut_power(machine, back_s)
+        else:
+            self._world.kill(machine, back_s)
+        machine.loses_directory = loses
+
+    def take_directory(self, machine: SimulatedMachine) -> None:
+        """Let the directory vanish of a machine that is about to start, if that was planned and leaves a sound copy elsewhere."""
+        planned, machine.loses_directory = machine.loses_directory, False
+        committed = self._world.committed_position()
+        others = [
+            other for other in self._world.machines.values() if other is not machine and not other.loses_directory
+        ]
+        sound = [other for other in others if other.vanished is None and other.rot is None]
+        if planned and any(not committed.index or other.durable_log().holds(committed) for other in sound):
+            machine.vanish()
+            for a, b in self._world.network.links:
+                if machine.node_id in (a, b):
+                    self._world.network.reset((a, b))  # its connections have ended with it
+            self._world.note("its directory has vanished", machine.node_id)
 
     # ---------------------------------------------------------------- whom and how long
 

@@ -21,7 +21,7 @@ same 4,066 combinations.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, assert_never
 
-from raft.core import Candidate, Leader, PreCandidate, RaftCore
+from raft.core import RaftCore
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -30,11 +30,14 @@ from raft.messages import (
     Message,
     PreVoteReply,
     RequestPreVote,
+    RequestStanding,
     RequestVote,
     SnapshotReceived,
+    StandingReply,
     VoteReply,
 )
 from raft.model import NO_TERM, HardState, Term
+from raft.roles import Candidate, Leader, PreCandidate
 
 
 class NodeView(Protocol):
@@ -63,7 +66,7 @@ def attainable_by(core: RaftCore) -> Term:
 
 def told_by(message: Message) -> Term:
     """The term that a receiver may copy from it; who sent it may have lost that term since. A mere question has none."""
-    if isinstance(message, RequestPreVote) or (isinstance(message, PreVoteReply) and message.granted):
+    if isinstance(message, RequestPreVote | RequestStanding) or (isinstance(message, PreVoteReply) and message.granted):
         return NO_TERM
     return message.term
 
@@ -95,6 +98,8 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
             # leader, or the candidate who may become that.
             deaf = not isinstance(sender.core.role, Leader | Candidate)
             return floor > term and prospects.floor(sender) >= prospects.ceiling and deaf
+        case RequestStanding() | StandingReply():
+            return False
         case _:
             assert_never(message)
 

@@ -46,6 +46,8 @@ class RaftKnobs(Knobs):
     """How likely power is lost again right after a recovery touched the disk."""
     rot: float
     """How likely a node that comes back finds that a bit of its disk has changed."""
+    vanishes_s: tuple[float, ...] = ()
+    """When the directories of some nodes vanish."""
     retention_bytes: int | None = None
     """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
     trim_every_s: float = 0.0
@@ -128,7 +130,16 @@ def draw(seed: int) -> RaftKnobs:
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=draw_faults(seed, safety_s),
     )
-    return _with_trims(knobs)
+    return _with_trims(_with_vanishes(knobs))
+
+
+def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
+    """In one of four worlds directories vanish, once or a few times; drawn apart, so that older seeds keep all else."""
+    rng = stream(knobs.seed, "vanishes")
+    if knobs.nodes == 1 or rng.random() >= 0.25:
+        return knobs
+    times = [rng.uniform(0.1, 0.9) * knobs.safety_s for _ in range(rng.choice((1, 1, 2, 3)))]
+    return attrs.evolve(knobs, vanishes_s=tuple(sorted(times)))
 
 
 def _with_trims(knobs: RaftKnobs) -> RaftKnobs:

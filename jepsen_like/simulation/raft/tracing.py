@@ -17,7 +17,19 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
+from raft.events import (
+    Disconnected,
+    Event,
+    Loaded,
+    Overslept,
+    Persisted,
+    Propose,
+    ReadRequest,
+    Receive,
+    StepDown,
+    Tick,
+    Trimmed,
+)
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -26,8 +38,10 @@ from raft.messages import (
     Message,
     PreVoteReply,
     RequestPreVote,
+    RequestStanding,
     RequestVote,
     SnapshotReceived,
+    StandingReply,
     VoteReply,
 )
 from raft.model import NO_WRITE
@@ -72,6 +86,8 @@ def describe_event(event: Event) -> str:
             return f"disconnected from n{peer}"
         case StepDown():
             return "step down"
+        case Overslept():
+            return "overslept"
         case _:
             assert_never(event)
 
@@ -102,6 +118,10 @@ def describe_message(message: Message) -> str:
             return f"begin after {start.index}@{start.position.term} {applied} part={part} term={term} round={number}"
         case SnapshotReceived(term=term, start_index=start_index, received=received, round=number):
             return f"received {received} of snapshot at {start_index} term={term} round={number}"
+        case RequestStanding(question=question):
+            return f"asks for the standing, question {question}"
+        case StandingReply(term=term, last_index=index, last_term=last_term):
+            return f"stands at {index}@{last_term} term={term}"
         case _:
             assert_never(message)
 

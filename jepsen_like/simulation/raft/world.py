@@ -27,7 +27,7 @@ from log.errors import CorruptLog, LogError, StorageError
 from raft.effects import Committed, Effect, LoadEntries, Rejected, Send, Unknown
 from raft.events import Disconnected, Event, Propose, ReadRequest, Receive
 from raft.messages import Message
-from raft.model import Entry, EntryKind, LogIndex, LogStart, NodeId, Token
+from raft.model import Entry, EntryKind, LogIndex, LogStart, NodeId, Position, Token
 
 
 class RaftWorld(SimulatedWorld[RaftKnobs]):
@@ -58,6 +58,8 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         for client in self.clients.clients:
             if client.number != PROBE_CLIENT:
                 self.schedule(knobs.think_s * client.rng.random(), self._client_wakes, client)
+        for number, at_s in enumerate(knobs.vanishes_s):
+            self.schedule(at_s, self._nemesis.vanish, number)
         for fault in knobs.faults:
             self.schedule(fault.at_s, self._nemesis.strike, fault)
 
@@ -282,9 +284,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.schedule(self.now + back_after_s, self._restart, machine, machine.incarnation)
 
     def _restart(self, machine: SimulatedMachine, incarnation: int) -> None:
-        if machine.incarnation != incarnation or machine.up or machine.lost:
+        if machine.incarnation != incarnation or machine.up:
             return
         if not self.healed:
+            self._nemesis.take_directory(machine)
             self._nemesis.rot(machine)
         self.counts["restarts"] += 1
         self.note("restarts", machine.node_id)
@@ -319,7 +322,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
 
     def _refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
-        """Damage that cannot be repaired is told, and the node stays down; but only a power cut leaves such damage."""
+        """Damage that cannot be repaired costs the node its log, and it begins blank; but only a power cut leaves such damage."""
         if not machine.spoilt:
             self._accuse("A5", machine, f"cannot restart: {error}")
             self.finished = True
@@ -331,9 +334,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             if machine.legacy is not None and machine.legacy.complete and not machine.start_spoilt:
                 self._accuse("A5", machine, f"was killed, everything is known, and yet it refuses: {error}")
             self.counts["repairs_refused"] += 1
-            self.note(f"stays down: {error}", machine.node_id)
+            self.note(f"its log is set aside: {error}", machine.node_id)
             machine.give_up_start()
-            machine.lost = True
+            machine.set_aside()
+            self.schedule(self.now, self._restart, machine, machine.incarnation)
 
     # ---------------------------------------------------------------- healing
 
@@ -366,7 +370,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         return missing
 
     def _converged(self) -> bool:
-        cores = [machine.core for machine in self.machines.values() if not machine.lost]
+        cores = [machine.core for machine in self.machines.values()]
         ends = {(core.commit_index, core.log.durable_index, core.log.position) for core in cores if core is not None}
         return (
             len(ends) == 1
@@ -397,6 +401,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
                 )
         for oracle, sentence in blackbox.check(self.clients.history, self.record.values()):
             self.report(oracle, 0, sentence)
+
+    def committed_position(self) -> Position:
+        """See `Victims`."""
+        return self.record.committed_position
 
     # ---------------------------------------------------------------- findings
 

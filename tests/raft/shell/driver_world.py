@@ -27,12 +27,13 @@ from log.segmented_log import LogConfig, SegmentedLog
 from raft import driver
 from raft.client_codec import pack_batch
 from raft.config import RaftConfig
-from raft.core import Leader, RaftCore
+from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
 from raft.errors import OutcomeUnknown, RaftError
 from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import LogIndex, NodeId, Offset
+from raft.roles import Leader
 from raft.storage import RaftStorage
 
 LOG_ID = 1
@@ -165,7 +166,9 @@ class Node:
         world = self.world
         if world.rng.random() < world.loss or (self.id in world.cut) != (to in world.cut):
             return
-        receiver = world.nodes[to]
+        receiver = world.nodes.get(to)
+        if receiver is None:
+            return  # not started yet
         incarnation = receiver.incarnation
 
         def arrive() -> None:

@@ -31,6 +31,12 @@ def free_ports(count: int) -> list[int]:
     return list(itertools.islice(_PORTS, count))
 
 
+class FoundedGroup(RaftGroup):
+    """A node of a group that is vouched to be new, so that it begins though some of its members are not there."""
+
+    _founded = True
+
+
 @attrs.define
 class RunningNode:
     """A node that can be stopped on its own."""
@@ -49,6 +55,7 @@ class LocalCluster:
     settings: NodeSettings
     nursery: trio.Nursery
     nodes: dict[int, RunningNode] = attrs.field(factory=dict)
+    kind: type[RaftGroup] = RaftGroup
     told: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
 
     async def start(self, node_id: int) -> RaftGroup:
@@ -59,7 +66,7 @@ class LocalCluster:
     async def _run(self, node_id: int, task_status: trio.TaskStatus[RunningNode]) -> None:
         stopped = trio.Event()
         with trio.CancelScope() as stop:
-            async with RaftGroup.open(
+            async with self.kind.open(
                 node_id=node_id,
                 members=self.members,
                 directory=str(self.directory / str(node_id)),
@@ -107,13 +114,17 @@ class LocalCluster:
 
 @asynccontextmanager
 async def local_cluster(
-    directory: Path, count: int = 3, settings: NodeSettings | None = None, start: Iterable[int] | None = None
+    directory: Path,
+    count: int = 3,
+    settings: NodeSettings | None = None,
+    start: Iterable[int] | None = None,
+    kind: type[RaftGroup] = RaftGroup,
 ) -> AsyncIterator[LocalCluster]:
     """A running cluster; stopped at the end."""
     members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(count), 1)}
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            cluster = LocalCluster(directory, members, settings or NodeSettings(raft=FAST), nursery)
+            cluster = LocalCluster(directory, members, settings or NodeSettings(raft=FAST), nursery, kind=kind)
             for node_id in members if start is None else start:
                 await cluster.start(node_id)
             yield cluster

@@ -14,7 +14,7 @@ from log.policy import FlushPolicy
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
 from raft.config import MIB, RaftConfig
-from raft.core import Leader, RaftCore
+from raft.core import RaftCore
 from raft.driver import (
     JOIN_ROUNDS_MAX,
     LATE_ROUNDS_MAX,
@@ -31,6 +31,7 @@ from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
 from raft.net.decoder import LARGE_BYTES
 from raft.notices import event_of
 from raft.register import RegisterMachine
+from raft.roles import Leader
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
 
@@ -94,6 +95,7 @@ class Rig:
             hard_state=hard_state,
             rng=random.Random(1),
             now=0.0,
+            founded=True,
         )
         self.driver = RaftDriver(
             core=self.core,

@@ -24,7 +24,7 @@ from raft.messages import AppendEntries
 from raft.model import LogIndex, NodeId, Term
 from raft.notices import event_of
 from raft.settings import NodeSettings, parse_settings
-from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
+from tests.raft.shell.nodes import FAST, FoundedGroup, free_ports, local_cluster, until
 
 
 def id_of(group: RaftGroup) -> int:
@@ -424,7 +424,7 @@ class Receiver:
 async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
     members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(2), 1)}
     told: list[tuple[str, dict[str, object]]] = []
-    async with RaftGroup.open(
+    async with FoundedGroup.open(
         node_id=1,
         members=members,
         directory="node",

@@ -1,30 +1,32 @@
 """A directory that lost what its node promised by is refused; one whose first start was cut short is not."""
 
-import json
+import contextlib
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from log import mark
-from log.errors import StorageFailed
+from log.errors import ForeignLog, StorageFailed
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.effects import Persist
-from raft.group import IDENTITY_NAME, IncompleteDirectory, RaftGroup, _Identity, open_storage
+from raft.errors import NotLeader
+from raft.group import IDENTITY_NAME, IncompleteDirectory, _Identity, open_storage
 from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Term, WriteId
-from raft.node import _explain
 from raft.settings import NodeSettings
 from raft.storage import RaftStorage
-from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
+from tests.raft.shell.nodes import FAST, local_cluster, until
 
 DIRECTORY = "data/1"
 IDENTITY = _Identity("test", 1, (1, 2, 3))
+ALONE = _Identity("test", 1, (1,))
 SETTINGS = NodeSettings()
 
 
-def opened(disk: MemoryDisk) -> RaftStorage:
-    return open_storage(disk, DIRECTORY, IDENTITY, SETTINGS)
+def opened(disk: MemoryDisk, identity: _Identity = IDENTITY) -> RaftStorage:
+    return open_storage(disk, DIRECTORY, identity, SETTINGS)
 
 
 def vote_and_append(storage: RaftStorage) -> None:
@@ -53,21 +55,64 @@ def without(disk: MemoryDisk, *endings: str) -> MemoryDisk:
 LOST = [
     pytest.param((".log", ".index", mark.NAME), "durable", id="log and checkpoint"),
     pytest.param((mark.NAME,), "durable", id="checkpoint"),
-    pytest.param((IDENTITY_NAME,), "identity.json", id="identity"),
     pytest.param((IDENTITY_NAME, mark.NAME), "identity.json", id="identity and checkpoint"),
 ]
 
 
 @pytest.mark.parametrize(("endings", "named"), LOST)
-def test_a_used_directory_that_lost_a_file_is_refused_and_left_as_it_is(endings: tuple[str, ...], named: str) -> None:
+def test_a_used_directory_that_lost_a_file_is_set_aside_and_known_to_have_had_a_past(
+    endings: tuple[str, ...], named: str
+) -> None:
     disk = without(used(), *endings)
-    segments = {path: disk.content(path) for path in disk.paths() if path.endswith(".log")}
+    segments = [disk.content(path) for path in disk.paths() if path.endswith(".log")]
+    storage = opened(disk)
+    assert named in (storage.set_aside_for or "")
+    for _ in range(2):
+        hard_state, view = storage.restore()
+        assert (hard_state, view.last_index, storage.was_lost) == (HardState(), 0, True)
+        storage.close()
+        storage = opened(disk)
+        assert storage.set_aside_for is None, "it is set aside once"
+    assert [disk.content(path) for path in disk.paths() if path.endswith(".log.lost")] == segments
+    vote_and_append(storage)
+    storage.close()
+    assert not opened(disk).was_lost, "it remembers again"
+
+
+@pytest.mark.parametrize(("endings", "named"), LOST)
+def test_a_used_directory_without_peers_that_lost_a_file_is_refused_and_left_as_it_is(
+    endings: tuple[str, ...], named: str
+) -> None:
+    disk = MemoryDisk(random.Random(1))
+    storage = opened(disk, ALONE)
+    vote_and_append(storage)
+    storage.close()
+    before = {path: disk.content(path) for path in without(disk, *endings).paths()}
     for _ in range(2):
         with pytest.raises(IncompleteDirectory) as caught:
-            opened(disk)
-        assert named in caught.value.missing
-        assert not disk.exists(f"{DIRECTORY}/{IDENTITY_NAME}") or IDENTITY_NAME not in endings
-        assert {path: disk.content(path) for path in disk.paths() if path.endswith(".log")} == segments
+            opened(disk, ALONE)
+        assert named in caught.value.missing or IDENTITY_NAME in caught.value.missing
+        assert {path: disk.content(path) for path in before if path.endswith(".log")} == {
+            path: content for path, content in before.items() if path.endswith(".log")
+        }
+
+
+def test_a_log_that_lost_only_its_identity_vouches_for_itself() -> None:
+    storage = opened(without(used(), IDENTITY_NAME))
+    hard_state, view = storage.restore()
+    assert (hard_state.term, hard_state.vote, view.last_index, storage.was_lost) == (1, 2, 1, False)
+
+
+def test_a_log_of_another_version_is_never_set_aside() -> None:
+    disk = MemoryDisk(random.Random(1))
+    storage = opened(disk)
+    storage.log.save_state(b"\x93\x63\x01\xc0")
+    storage.flush()
+    storage.close()
+    before = disk.paths()
+    with pytest.raises(ForeignLog, match="this version cannot read it"):
+        opened(disk).restore()
+    assert disk.paths() == before
 
 
 @pytest.mark.parametrize("size", [0, 100, 2 * mark.SLOT_BYTES])
@@ -76,15 +121,25 @@ def test_a_checkpoint_that_is_blank_is_as_good_as_none(size: int) -> None:
     file = disk.open(f"{DIRECTORY}/{mark.NAME}", create=False)
     file.cut(0)
     file.write_at(0, [bytes(size)])
-    with pytest.raises(IncompleteDirectory, match="the checkpoint of its durable end"):
-        opened(disk)
+    assert "the checkpoint of its durable end" in (opened(disk).set_aside_for or "")
 
 
 def test_a_log_whose_checkpoint_vouches_for_nothing_is_missed_all_the_same() -> None:
     disk = MemoryDisk(random.Random(1))
     opened(disk).close()
-    with pytest.raises(IncompleteDirectory, match="every file of its log"):
-        opened(without(disk, ".log"))
+    assert "every file of its log" in (opened(without(disk, ".log")).set_aside_for or "")
+
+
+@pytest.mark.parametrize("call", range(1, 60))
+def test_a_crash_while_files_are_set_aside_loses_no_knowledge_of_the_past(call: int) -> None:
+    disk = without(used(), mark.NAME)
+    disk.sync_directory(DIRECTORY)
+    disk.fail_call(call)
+    with contextlib.suppress(StorageFailed):
+        opened(disk)
+    storage = opened(disk.after_crash(random.Random(call)))
+    assert storage.was_lost
+    assert storage.restore()[0] == HardState()
 
 
 def test_a_log_whose_checkpoint_is_left_comes_back_below_its_floor_and_with_its_vote() -> None:
@@ -149,30 +204,49 @@ def test_the_log_is_durable_before_the_identity_is() -> None:
     ]
 
 
-async def test_acknowledged_records_do_not_vanish_when_a_majority_lost_its_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loss", ["files", "directory"])
+@pytest.mark.parametrize("first", [1, 3])
+async def test_acknowledged_records_survive_on_one_sound_node_of_three(tmp_path: Path, loss: str, first: int) -> None:
     async with local_cluster(tmp_path) as cluster:
-        await cluster.stop(3)
         leader = await cluster.leader()
         for number in range(31):
             await leader.append([b"record %d" % number])
-        await cluster.stop(1)
-        await cluster.stop(2)
+        await until(lambda: all(node.group.status()["commit_index"] == 32 for node in cluster.nodes.values()))
     for node in (1, 2):
+        if loss == "directory":
+            shutil.rmtree(tmp_path / str(node))
+            continue
         for path in (tmp_path / str(node)).iterdir():
             if path.suffix in (".log", ".index") or path.name == mark.NAME:
                 path.unlink()
-        members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(3), 1)}
-        with pytest.raises(IncompleteDirectory) as caught:
-            async with RaftGroup.open(
-                node_id=node, members=members, directory=str(tmp_path / str(node)), cluster_id="test"
-            ):
-                pass
-        line = _explain(caught.value, started=False)
-        assert line is not None
-        assert "\n" not in line
-        assert "start this node with an empty directory" in line
-    identity = json.loads((tmp_path / "1" / IDENTITY_NAME).read_text())
-    assert identity == {"cluster_id": "test", "node_id": 1, "members": [1, 2, 3]}
+    async with local_cluster(tmp_path, start=()) as cluster:
+        for node in (first, *({1, 2, 3} - {first})):
+            await cluster.start(node)
+        leader = await cluster.leader()
+        assert leader.status()["node"] == 3
+        records = [record for batch in (await leader.read(0)).batches for record in batch.records()]
+        assert records == [b"record %d" % number for number in range(31)]
+        await leader.append([b"one more"])
+        await until(lambda: all(node.group.status()["end_offset"] == 32 for node in cluster.nodes.values()))
+
+
+async def test_two_nodes_that_lost_everything_lead_nothing_without_the_third(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, settings=NodeSettings(raft=FAST)) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"kept"])
+        for node in (1, 2, 3):
+            await cluster.stop(node)
+        for node in (1, 2):
+            shutil.rmtree(tmp_path / str(node))
+            await cluster.start(node)
+        await until(lambda: all(cluster.nodes[node].group.status()["unheard"] == [3] for node in (1, 2)))
+        for node in (1, 2):
+            cluster.nodes[node].group.campaign()
+            with pytest.raises(NotLeader):
+                await cluster.nodes[node].group.append([b"not taken"])
+        await cluster.start(3)
+        leader = await cluster.leader()
+        assert [batch.records() for batch in (await leader.read(0)).batches] == [[b"kept"]]
 
 
 async def test_a_node_that_is_started_with_an_empty_directory_instead_fetches_the_log(tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from raft.notices import (
     LinkRefused,
     LinkUp,
     LogRepaired,
+    LogSetAside,
     LogTrimmed,
     LongTurn,
     NoSpaceLeft,
     Notice,
     SnapshotInstalled,
     SnapshotTooLarge,
+    StandingLearned,
     event_of,
 )
 
@@ -44,6 +46,11 @@ LINES: list[tuple[Notice, str]] = [
     ),
     (SnapshotTooLarge(9, 8), 'snapshot_too_large {"bytes": 9, "bytes_max": 8}'),
     (FrameTooLarge(TWO, 9, 8), 'frame_too_large {"peer": 2, "bytes": 9, "bytes_max": 8}'),
+    (LogSetAside("the mark"), 'set_aside {"reason": "the mark"}'),
+    (
+        StandingLearned(Term(3), Position(LogIndex(4), Term(2))),
+        'standing_learned {"term": 3, "floor": {"index": 4, "term": 2}}',
+    ),
     (
         LongTurn(250, "raft: taking a snapshot", 240, 200),
         'long_turn {"ms": 250, "cause": "raft: taking a snapshot", "cause_ms": 240, "processor_ms": 200}',

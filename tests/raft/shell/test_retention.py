@@ -23,7 +23,7 @@ from raft.register import RegisterMachine
 from raft.settings import parse_settings
 from raft.state_machine import StateMachine
 from raft.subscription import CommittedEntry, Delivered, ResetToSnapshot
-from tests.raft.shell.nodes import CLUSTER_ID, free_ports, local_cluster, until
+from tests.raft.shell.nodes import CLUSTER_ID, FoundedGroup, free_ports, local_cluster, until
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 
 SEGMENT = 4096
@@ -452,7 +452,7 @@ async def test_a_snapshot_larger_than_a_frame_reaches_a_node_and_its_subscriber_
         batch_bytes_max=64 * 1024,
         read_bytes_max=32 * 1024,
     )
-    async with local_cluster(tmp_path, settings=settings, start=(1, 2)) as cluster:
+    async with local_cluster(tmp_path, settings=settings, start=(1, 2), kind=FoundedGroup) as cluster:
         leader = await cluster.leader()
         written = 0
         while len(leader._driver.core.log.start.snapshot) <= 4 * settings.frame_bytes_max:
@@ -503,7 +503,7 @@ async def test_a_client_is_told_at_once_where_the_log_begins(tmp_path: Path) -> 
 async def test_a_node_without_the_retention_of_the_others_names_the_setting_and_catches_up_once_it_has_it(
     tmp_path: Path,
 ) -> None:
-    async with local_cluster(tmp_path, settings=SETTINGS, start=(1, 2)) as cluster:
+    async with local_cluster(tmp_path, settings=SETTINGS, start=(1, 2), kind=FoundedGroup) as cluster:
         leader = await cluster.leader()
         for _ in range(40):
             await leader.append([b"x" * 8000])

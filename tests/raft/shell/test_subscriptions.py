@@ -7,10 +7,10 @@ import pytest
 
 from log.memory_disk import MemoryDisk
 from raft import subscription
-from raft.core import Leader
 from raft.driver import DriverConfig
 from raft.events import StepDown
 from raft.model import EntryKind, LogIndex, NodeId, Position, Term
+from raft.roles import Leader
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscription
 from tests.raft.shell.test_driver import ME, TWO, Rig, entry, heartbeat
 from tests.raft.shell.test_retention import KEEP, SEGMENT, fill, filled, install_snapshot

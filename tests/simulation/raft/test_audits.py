@@ -21,7 +21,7 @@ from jepsen_like.simulation.raft.world import RaftWorld
 from log.disk import NoSpace
 from log.errors import CorruptLog, StorageFailed
 from log.segmented_log import LOCK_NAME
-from raft.core import Candidate, Leader, RaftCore
+from raft.core import RaftCore
 from raft.effects import Committed, Send
 from raft.events import Receive, Tick
 from raft.messages import (
@@ -49,6 +49,7 @@ from raft.model import (
     Position,
     Term,
 )
+from raft.roles import Candidate, Leader
 
 pytestmark = pytest.mark.simulation
 
@@ -216,6 +217,24 @@ def candidacy_below_the_floor(world: RaftWorld) -> None:
     world.sent(node, Send(NodeId(1), RequestPreVote(Term(term_of(node) + 1), last.index, last.term)))
 
 
+def _blank(world: RaftWorld) -> SimulatedMachine:
+    """A follower whose directory has vanished, and that no other has answered yet."""
+    node = follower_of(world)
+    node.kill()
+    node.vanish()
+    node.start()
+    assert node.is_blank
+    return node
+
+
+def candidacy_without_memory(world: RaftWorld) -> None:
+    world.sent(_blank(world), Send(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)))
+
+
+def vote_without_memory(world: RaftWorld) -> None:
+    world.sent(_blank(world), Send(NodeId(1), PreVoteReply(Term(9), granted=True)))
+
+
 def vote_for_less_than_the_floor(world: RaftWorld) -> None:
     node = _damaged(world)
     other = next(machine for machine in world.machines.values() if machine is not node)
@@ -264,9 +283,12 @@ def leave_only_on(world: RaftWorld, machine: SimulatedMachine) -> None:
 
 
 def leader_that_counts_what_is_not_there(world: RaftWorld) -> None:
-    leader, peer = leader_of(world), follower_of(world)
+    leader = leader_of(world)
+    assert leader.core is not None
+    assert isinstance(leader.core.role, Leader)
+    end, progress = LogIndex(len(leader.entries)), leader.core.role.progress
+    peer = next(world.machines[node] for node, of_node in progress.items() if of_node.match_index == end)
     leave_only_on(world, leader)
-    end = LogIndex(len(leader.entries))
     accepted = AppendAccepted(term_of(leader), end, end, 1)
     world.stepped(leader, as_it_was(leader), Receive(peer.node_id, accepted), ())
 
@@ -558,6 +580,8 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("I7", term_that_fell),
     ("I7", vote_that_moved),
     ("I7", commit_that_fell),
+    ("A7", candidacy_without_memory),
+    ("A7", vote_without_memory),
     ("I8", leader_that_counts_what_is_not_there),
     ("I9", commit_after_one_flush),
     ("I10", pre_vote_that_moved_the_term),
@@ -629,7 +653,7 @@ def trimmed_world() -> RaftWorld:
         if draw(seed).retention_bytes is not None:
             world = RaftWorld(draw(seed), stop_at_first=False)
             world.run()
-            starts = [machine.durable_log().start.index for machine in world.machines.values() if not machine.lost]
+            starts = [machine.durable_log().start.index for machine in world.machines.values()]
             if not world.violations and len(starts) > 2 and min(starts) > 10:
                 return world
     raise AssertionError("no such seed")

@@ -12,13 +12,14 @@ from jepsen_like.simulation.command import sim
 from jepsen_like.simulation.kernel.explorer import BrokenPromise
 from jepsen_like.simulation.raft.explorer import ExplorerNode, RaftExplorer, State
 from jepsen_like.simulation.raft.scope import PARTED, Scope, read_scope
-from raft.core import Leader, RaftCore
+from raft.core import RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint, start_fingerprint
 from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, RequestVote, VoteReply
 from raft.model import NO_POSITION, NO_WRITE, HardState, LogIndex, LogStart, NodeId, Position, Term, WriteId
 from raft.progress import Progress
 from raft.quorum import reached_by_majority
+from raft.roles import Leader
 
 NOTHING = ((), (), ())
 FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=PARTED)

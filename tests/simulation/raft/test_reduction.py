@@ -11,9 +11,10 @@ from jepsen_like.simulation.raft import explorer
 from jepsen_like.simulation.raft.explorer import RaftExplorer
 from jepsen_like.simulation.raft.reduction import NodeView, Prospects, is_spent
 from jepsen_like.simulation.raft.scope import PARTED, Scope
-from raft.core import Candidate, Leader, RaftCore
+from raft.core import RaftCore
 from raft.messages import AppendAccepted, AppendEntries, AppendRejected, Message, PreVoteReply, RequestVote, VoteReply
 from raft.model import NodeId
+from raft.roles import Candidate, Leader
 
 pytestmark = pytest.mark.simulation
 

@@ -22,8 +22,8 @@ from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.dledger.truth import BrokerGroupTruth, StoredMessage
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
-from raft.core import Leader
 from raft.model import LogIndex
+from raft.roles import Leader
 from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
 from rocketmq_compat.raft_state import BeginLeadership, decode_group_command
 from rocketmq_compat.records import read_heads, read_message_id

@@ -1,0 +1,69 @@
+"""Deliberate bugs in the rule for nodes that remember nothing (`raft.recall`)."""
+
+from collections.abc import Sequence
+
+from tests.mutants.mutant import Edit, Mutant
+
+CORE = "raft.core"
+RECALL = "raft.recall"
+
+BLANK_BUGS: Sequence[Mutant] = (
+    Mutant(
+        name="blank-takes-part",
+        bug="a node whose directory vanished begins as if its group were new",
+        module=CORE,
+        edits=[Edit("hard_state.term == NO_TERM and not founded:", "hard_state.term < NO_TERM and not founded:")],
+        oracles=["A1", "A4", "A7", "I1", "I3", "I9"],
+    ),
+    Mutant(
+        name="blank-hears-a-majority",
+        bug="a node that remembers nothing takes part when a majority has answered it, itself included",
+        module=RECALL,
+        edits=[
+            Edit(
+                "        return not self.missing and (",
+                "        return len(self.missing) <= len(self.others) // 2 and (",
+            ),
+            Edit('        assert self.may_end, "an answer is missing"\n', ""),
+        ],
+        oracles=["A1", "A4", "A7", "I1", "I3", "I8", "I9"],
+    ),
+    Mutant(
+        name="blank-takes-no-floor",
+        bug="what the others hold is no floor for a node that remembers nothing",
+        module=CORE,
+        edits=[
+            Edit(
+                "self.term, self.vote, self.floor = state.term, state.vote, state.floor\n",
+                "self.term, self.vote = state.term, state.vote\n            state = HardState(state.term, state.vote)\n",
+            )
+        ],
+        oracles=["A4", "I3", "I8", "I9"],
+    ),
+    Mutant(
+        name="blank-takes-the-lowest-floor",
+        bug="the floor of a node that remembers nothing is the shortest log among the answers",
+        module=RECALL,
+        edits=[Edit("max(ends, key=lambda end:", "min(ends, key=lambda end:")],
+        oracles=["A4", "I3", "I8", "I9"],
+    ),
+    Mutant(
+        name="blank-conclusion-not-kept",
+        bug="what a node that remembered nothing has learned is not written",
+        module=CORE,
+        edits=[Edit("            self._persist(hard_state=state)\n", "            pass\n")],
+        oracles=["A1", "A2", "A5", "A7"],
+    ),
+    Mutant(
+        name="standing-is-what-is-committed",
+        bug="a node answers with what it knows to be committed, not with what it has acknowledged",
+        module=CORE,
+        edits=[
+            Edit(
+                "        end = self.log.position if self.log.position.up_to_date_with(self.floor) else self.floor\n",
+                "        end = Position(self.commit_index, self.log.term_at(self.commit_index))\n",
+            )
+        ],
+        oracles=["A4", "I3", "I8", "I9"],
+    ),
+)
