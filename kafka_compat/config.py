@@ -29,10 +29,14 @@ _COMPACT: Final = "compact"
 
 @attrs.define
 class InvalidSetting(Exception):
-    """A setting that is refused (INVALID_CONFIG). `detail` is a whole sentence for the user."""
+    """A setting that is refused: INVALID_CONFIG, or INVALID_REQUEST where no value would do (`is_request`).
+
+    `detail` is a whole sentence for the user.
+    """
 
     name: str
     detail: str
+    is_request: bool = False
 
     def __str__(self) -> str:
         return self.detail
@@ -114,7 +118,8 @@ def check_dynamic_setting(name: str, value: str) -> str:
     """Returns the value as it is kept, of a broker setting that may be altered while brokers run. Raises as `check_broker_setting`."""
     key = _known(name, BROKER_KEYS, "broker")
     if not key.dynamic:
-        raise InvalidSetting(name, f"{name} cannot be altered while the broker runs: give it when the broker starts.")
+        detail = f"{name} cannot be altered while the broker runs: give it when the broker starts."
+        raise InvalidSetting(name, detail, is_request=True)
     return _checked(key, value)
 
 
@@ -281,7 +286,13 @@ class Settings:
         synonyms = self._synonyms(key, overrides)
         first = synonyms[0]
         value = _value_of(first, key)
-        return ConfigRow(key.name, value, first.source, not key.dynamic, key.kind, key.doc, tuple(synonyms))
+        only_here = overrides is not None and not key.synonyms
+        named = tuple(
+            each
+            for each in synonyms
+            if each.value is not None and not (only_here and each.source is ConfigSource.DEFAULT)
+        )
+        return ConfigRow(key.name, value, first.source, not key.dynamic, key.kind, key.doc, named)
 
     def _synonyms(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> list[ConfigSynonym]:
         """The places that name a value, each under its own name and in its own unit; the last is a default, which may be None."""

@@ -84,7 +84,7 @@ def _choice(
 
 def _fixed(name: str, kind: ConfigKind, default: str, doc: str, hint: str = "") -> ConfigKey:
     """A setting of Kafka's that is served at its default alone, so that tools which name it are."""
-    return ConfigKey(name, kind, default, doc, choices=(default,), dynamic=True, hint=hint)
+    return ConfigKey(name, kind, default, doc, least=-2, choices=(default,), dynamic=True, hint=hint)
 
 
 def _table(*keys: ConfigKey) -> Mapping[str, ConfigKey]:
@@ -136,6 +136,9 @@ BROKER_KEYS: Final = _table(
     ),
     _int("message.max.bytes", 1_048_588, "The largest record batch that is accepted, in bytes.", dynamic=True),
     _choice("compression.type", ("producer",), "Batches stay compressed as the producer sent them.", dynamic=True),
+    _fixed("compression.gzip.level", ConfigKind.INT, "-1", "Without effect: brokers compress nothing."),
+    _fixed("compression.lz4.level", ConfigKind.INT, "9", "Without effect: brokers compress nothing."),
+    _fixed("compression.zstd.level", ConfigKind.INT, "3", "Without effect: brokers compress nothing."),
     _choice(
         "log.message.timestamp.type", ("CreateTime",), "Records keep the time that the producer gave.", dynamic=True
     ),
@@ -190,6 +193,8 @@ BROKER_KEYS: Final = _table(
     _fixed("log.flush.scheduler.interval.ms", ConfigKind.LONG, str(LONG_MAX), "No time forces a flush.", _FLUSH_HINT),
     _fixed("log.index.interval.bytes", ConfigKind.INT, "4096", "Without effect: each batch is indexed."),
     _fixed("log.index.size.max.bytes", ConfigKind.INT, "10485760", "Without effect: indexes grow with their segments."),
+    _fixed("log.local.retention.bytes", ConfigKind.LONG, "-2", "All that is kept is on the brokers' disks."),
+    _fixed("log.local.retention.ms", ConfigKind.LONG, "-2", "All that is kept is on the brokers' disks."),
     _fixed("log.preallocate", ConfigKind.BOOLEAN, "false", "Segments grow as they are written."),
     _fixed("log.roll.jitter.hours", ConfigKind.INT, "0", "Segments end at their age exactly."),
     _fixed("log.segment.delete.delay.ms", ConfigKind.LONG, "60000", "Without effect: files go with the next flush."),
@@ -284,7 +289,10 @@ TOPIC_KEYS: Final = _table(
         dynamic=True,
         synonyms=(Synonym("log.cleanup.policy"),),
     ),
+    _like("compression.gzip.level", "compression.gzip.level"),
+    _like("compression.lz4.level", "compression.lz4.level"),
     _like("compression.type", "compression.type"),
+    _like("compression.zstd.level", "compression.zstd.level"),
     _like("delete.retention.ms", "log.cleaner.delete.retention.ms"),
     _like("file.delete.delay.ms", "log.segment.delete.delay.ms"),
     _like("flush.messages", "log.flush.interval.messages"),
@@ -292,6 +300,8 @@ TOPIC_KEYS: Final = _table(
     _fixed("follower.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
     _like("index.interval.bytes", "log.index.interval.bytes"),
     _fixed("leader.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _like("local.retention.bytes", "log.local.retention.bytes"),
+    _like("local.retention.ms", "log.local.retention.ms"),
     _like("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     _like("max.message.bytes", "message.max.bytes"),
     _like("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
@@ -301,6 +311,10 @@ TOPIC_KEYS: Final = _table(
     _like("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
     _like("min.insync.replicas", "min.insync.replicas"),
     _like("preallocate", "log.preallocate"),
+    _fixed(
+        "remote.log.copy.disable", ConfigKind.BOOLEAN, "false", "Without effect: logs are on the brokers' disks alone."
+    ),
+    _fixed("remote.log.delete.on.disable", ConfigKind.BOOLEAN, "false", "Without effect, likewise."),
     _fixed("remote.storage.enable", ConfigKind.BOOLEAN, "false", "Logs are on the brokers' disks alone."),
     _like("retention.bytes", "log.retention.bytes"),
     _like(
@@ -338,7 +352,7 @@ _KAFKA_ONLY: Final = _names(
     "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable "
     "group.consumer.assignors group.coordinator.rebalance.protocols "
     "inter.broker.listener.name inter.broker.protocol.version leader.imbalance.per.broker.percentage "
-    "listener.security.protocol.map local.retention.bytes local.retention.ms "
+    "listener.security.protocol.map "
     "log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second "
     "log.cleaner.threads "
     "log.flush.interval.ms log.flush.offset.checkpoint.interval.ms "

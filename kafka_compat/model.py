@@ -36,7 +36,7 @@ class LogEnd:
     broker: int
     broker_epoch: int
     last_epoch: int
-    """The leader epoch of the last record, NO_EPOCH in an empty log."""
+    """The newest leader epoch that began in it, NO_EPOCH if none did."""
     end_offset: int
 
 

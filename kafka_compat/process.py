@@ -28,6 +28,7 @@ from kafka_compat.broker.broker import Broker, BrokerPlan, BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.storage.checkpoints import ForeignDirectory
+from kafka_compat.storage.run_record import this_boot
 from log.errors import CorruptLog, StorageError
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import RaftError
@@ -64,6 +65,12 @@ NOT_REPAIRED = (StorageError, AssertionError)
 @click.option(
     "--advertised", type=NodeAddressType(), multiple=True, help="Where clients reach a broker, if not where it listens."
 )
+@click.option(
+    "--boot-id",
+    default=this_boot,
+    show_default="the machine's",
+    help="Another one at a start means that the power was lost: what was not flushed may be gone.",
+)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name.")
 def broker(
     broker_id: int,
@@ -72,6 +79,7 @@ def broker(
     directory: str,
     peers: tuple[tuple[int, Address], ...],
     advertised: tuple[tuple[int, Address], ...],
+    boot_id: str,
     assignments: tuple[str, ...],
 ) -> None:
     """Run one broker until SIGTERM; prints one JSON object a line."""
@@ -89,6 +97,7 @@ def broker(
         peers=others,
         advertised=unique_addresses("--advertised", advertised).get(broker_id),
         settings=settings,
+        boot=boot_id,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     process = ServerProcess(name="broker", listen=listen, directory=directory, tell=tell)

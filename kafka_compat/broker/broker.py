@@ -605,6 +605,7 @@ class Broker:
             port,
             plan.settings.text("broker.rack"),
             self._context.unclean_default,
+            self._context.eligible,
         )
         waits_told = False
         while True:

@@ -38,6 +38,7 @@ class ControllerNode:
                 session_timeout=settings.seconds("broker.session.timeout.ms"),
                 balance_interval=interval_s if settings.flag("auto.leader.rebalance.enable") else None,
                 unclean_default=context.unclean_default,
+                eligible=context.eligible,
             ),
         )
         self._answers: dict[int, Callable[[BrokerHeartbeatResponse], None]] = {}

@@ -6,14 +6,16 @@ then its heartbeats state that it has applied nothing. At any time it reports th
 next leader is found by comparing all of them.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
-from kafka_compat.broker.replicas import Replicas
+from kafka_compat.broker.replicas import Hosted, Replicas
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.controller.commands import REPORTS_PER_COMMAND_MAX, Acknowledged, CommandResult, LogReport, ReportLogs
-from kafka_compat.model import PartitionState, TopicPartition
+from kafka_compat.model import NO_EPOCH, PartitionState, TopicPartition
+from kafka_compat.partition.model import ComparedLog
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 
@@ -94,7 +96,8 @@ class LogReports:
                 self._store.doubts_known()
             self.ready = True
         if not reports:
-            self._not_before = float("inf")
+            # A log that is still being truncated is reported when that is done.
+            self._not_before = now + RETRY_S if self._wanted() else float("inf")
             return
         self._under_way = True
         context = self._context
@@ -105,20 +108,27 @@ class LogReports:
         """The next reports, the doubtful ones first: until these are known, no log end would be kept of them."""
         hosted = self._replicas.hosted
         self._doubtful = {each: topic_id for each, topic_id in self._doubtful.items() if each in hosted}
-        due = [(each, True) for each in self._doubtful]
-        due += [(each, False) for each in self._context.image.log_ends_wanted(self._context.broker_id)]
-        return tuple(
-            [
-                LogReport(
-                    hosted[each].topic_id,
-                    each.partition,
-                    doubtful,
-                    hosted[each].log.last_epoch,
-                    hosted[each].log.end_offset,
-                )
-                for each, doubtful in due[:REPORTS_PER_COMMAND_MAX]
-                if each in hosted
-            ]
+        due = [*((each, True) for each in self._doubtful), *((each, False) for each in self._wanted())]
+        found = (self._report(hosted[each], doubtful) for each, doubtful in due)
+        return tuple(itertools.islice((each for each in found if each is not None), REPORTS_PER_COMMAND_MAX))
+
+    def _wanted(self) -> tuple[TopicPartition, ...]:
+        """Those whose log ends the image lacks."""
+        if not self._context.eligible:
+            return ()
+        wanted = self._context.image.log_ends_wanted(self._context.broker_id)
+        return tuple(each for each in wanted if each in self._replicas.hosted)
+
+    @staticmethod
+    def _report(hosted: Hosted, doubtful: bool) -> LogReport | None:
+        """How far a log reaches; None if it may still change and need not be reported."""
+        log = hosted.decider.compared_log
+        if log is None:
+            if not doubtful:
+                return None
+            log = ComparedLog(NO_EPOCH, NO_EPOCH, 0)
+        return LogReport(
+            hosted.topic_id, hosted.partition.partition, log.leader_epoch, doubtful, log.last_epoch, log.end_offset
         )
 
     def _done_with(self, reports: tuple[LogReport, ...]) -> Callable[[CommandResult | CommandFailed], None]:

@@ -271,6 +271,7 @@ class Replicas:
             order.partition_epoch,
             tuple(ProposedMember(broker, epoch) for broker, epoch in order.isr),
             order.recovering,
+            order.keeps_eligible,
         )
 
         def done(result: CommandResult | CommandFailed) -> None:
@@ -427,6 +428,7 @@ class Replicas:
             min_insync_replicas=topic.min_insync_replicas,
             replica_lag_time_s=settings.seconds("replica.lag.time.max.ms"),
             flush="before-ack" if self._flush_before_ack else "page-cache",
+            eligible_leaders=self._context.eligible,
             max_message_bytes=topic.max_message_bytes,
             producer_expiry_s=settings.seconds("producer.id.expiration.ms"),
             fetch_backoff_s=max(settings.seconds("replica.fetch.backoff.ms"), 0.01),

@@ -95,10 +95,12 @@ class LogReport:
 
     topic_id: bytes
     partition: int
+    leader_epoch: int
+    """The newest that this replica has taken up. Its log end counts only while the partition has been without leader since then."""
     doubtful: bool
     """The log, or the note of how far it had reached, was damaged or is missing, or a loss of power may have taken its end."""
     last_epoch: int
-    """The leader epoch of its last record, NO_EPOCH without one."""
+    """The newest leader epoch that began in its log, NO_EPOCH if none did."""
     end_offset: int
 
 
@@ -506,7 +508,7 @@ _ISR_CHANGE = shapes.record(
     added=1,
 )
 _LOG_REPORT = shapes.record(
-    LogReport, shapes.UUID, shapes.INT32, _FLAG, shapes.integer(-1, shapes.INT32_MAX), shapes.NUMBER
+    LogReport, shapes.UUID, shapes.INT32, shapes.INT32, _FLAG, shapes.integer(-1, shapes.INT32_MAX), shapes.NUMBER
 )
 _NEW_TOPIC = shapes.record(
     NewTopic,

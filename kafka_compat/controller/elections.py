@@ -73,7 +73,8 @@ def reported(
 ) -> PartitionState:
     """Returns the state after a replica has reported its log, and an election by `rule`.
 
-    A doubtful one is a suspect from now on, where it was in ISR or ELR. Its log end is kept if the next leader is found by comparison.
+    A doubtful one is a suspect from now on, where it was in ISR or ELR. Its log end is kept if the next leader is found by comparison,
+    and the replica had seen the last one go: a late report may be of a log that has been followed on, or truncated, since.
     """
     if broker not in state.replicas:
         return state
@@ -86,7 +87,7 @@ def reported(
             suspects=in_order(state, (*state.suspects, broker)),
             leader=NO_LEADER if state.leader == broker else state.leader,
         )
-    if after.awaits_comparison:
+    if after.awaits_comparison and state.leader == NO_LEADER and report.leader_epoch == state.leader_epoch:
         ends = {each.broker: each for each in after.log_ends}
         ends[broker] = LogEnd(broker, image.brokers[broker].epoch, report.last_epoch, report.end_offset)
         after = evolve(after, log_ends=tuple([ends[each] for each in state.replicas if each in ends]))
@@ -126,7 +127,7 @@ def _led(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> Part
             return evolve(state, leader=replica, isr=(replica,), elr=others)
     leader = _by_comparison(state, image)
     if leader != NO_LEADER:
-        return evolve(state, leader=leader, isr=(leader,), suspects=())
+        return evolve(state, leader=leader, isr=(leader,), suspects=(), recovering=False)
     if rule is ElectionRule.UNCLEAN:
         leader = _unclean(state, image)
         if leader != NO_LEADER:

@@ -46,6 +46,8 @@ class LivenessSettings:
     """leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable."""
     unclean_default: bool = False
     """unclean.leader.election.enable of the controller, which the commands carry."""
+    eligible: bool = True
+    """eligible.leader.replicas.version of the controller is 1, which the commands carry."""
 
 
 # -------------------------------------------------------------------- events
@@ -232,6 +234,7 @@ class ControllerLiveness:
     def _wanted(self, registration: BrokerRegistration, heartbeat: BrokerHeartbeat) -> tuple[Command | None, str, bool]:
         """Returns the command that this heartbeat calls for with its reason, and whether the process may end."""
         broker, epoch, unclean = registration.id, registration.epoch, self.settings.unclean_default
+        eligible = self.settings.eligible
         if registration.fenced:
             if heartbeat.wants_shutdown:
                 return None, "", True
@@ -244,11 +247,11 @@ class ControllerLiveness:
             else:
                 ended = heartbeat.wants_fence or self.image.leaderships(broker) == 0
             if ended:
-                return FenceBroker(broker, epoch, unclean), "its controlled shutdown is complete", True
+                return FenceBroker(broker, epoch, unclean, eligible), "its controlled shutdown is complete", True
             if not registration.shutting_down:
-                return BeginShutdown(broker, epoch, unclean), "it wants to shut down", False
+                return BeginShutdown(broker, epoch, unclean, eligible), "it wants to shut down", False
         elif heartbeat.wants_fence:
-            return FenceBroker(broker, epoch, unclean), "it wants to be fenced", False
+            return FenceBroker(broker, epoch, unclean, eligible), "it wants to be fenced", False
         return None, "", False
 
     def _shutdown_complete(self, registration: BrokerRegistration) -> bool:
@@ -315,7 +318,7 @@ class ControllerLiveness:
         return max(expired, proposal.time + self.settings.retry_interval)
 
     def _fence(self, now: float, broker: int, contact: _Contact) -> list[LivenessEffect]:
-        command = FenceBroker(broker, contact.epoch, self.settings.unclean_default)
+        command = FenceBroker(broker, contact.epoch, self.settings.unclean_default, self.settings.eligible)
         silent = f"no heartbeat for {self.settings.session_timeout:g} s"
         return self._propose(now, broker, command, "its connection has ended" if contact.closed else silent)
 

@@ -8,6 +8,7 @@ from kafka_compat.coordinator.group import ClassicGroup, GroupState
 from kafka_compat.coordinator.offsets import OffsetChange, OffsetStore
 from kafka_compat.coordinator.record_formats import group_key
 from kafka_compat.coordinator.writes import GroupDeletion, StepOutput
+from kafka_compat.protocol import authorized
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_compat.protocol.apis.describe_groups import (
     DescribedGroup,
@@ -17,6 +18,7 @@ from kafka_compat.protocol.apis.describe_groups import (
 )
 from kafka_compat.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import evolved
 
 CLASSIC_TYPE = "classic"
 NOT_FOUND_VERSION = 6
@@ -33,15 +35,19 @@ class GroupRequests:
 
     def describe(self, version: int, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         """Returns each group; subscriptions and assignments only of those that are Stable."""
-        return DescribeGroupsResponse(groups=tuple(self._described(version, group_id) for group_id in request.groups))
+        operations = authorized.ON_GROUP if request.include_authorized_operations else authorized.NOT_ASKED
+        return DescribeGroupsResponse(
+            groups=tuple(self._described(version, group_id, operations) for group_id in request.groups)
+        )
 
-    def _described(self, version: int, group_id: str) -> DescribedGroup:
+    def _described(self, version: int, group_id: str, operations: int) -> DescribedGroup:
         group = self.groups.get(group_id)
         if group is None:
             if version >= NOT_FOUND_VERSION:
                 text = f"Group {group_id} not found."
                 return described_error(group_id, KafkaErrorCode.GROUP_ID_NOT_FOUND, text, GroupState.DEAD)
-            return described_error(group_id, KafkaErrorCode.NONE, state=GroupState.DEAD)
+            dead = described_error(group_id, KafkaErrorCode.NONE, state=GroupState.DEAD)
+            return evolved(dead, authorized_operations=operations)
         stable = group.state is GroupState.STABLE
         return DescribedGroup(
             error_code=KafkaErrorCode.NONE,
@@ -60,6 +66,7 @@ class GroupRequests:
                 )
                 for member in group.members.values()
             ),
+            authorized_operations=operations,
         )
 
     def list(self, request: ListGroupsRequest) -> ListGroupsResponse:

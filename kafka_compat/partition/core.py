@@ -55,6 +55,7 @@ from kafka_compat.partition.follower import FollowerReplica
 from kafka_compat.partition.leader import LeaderReplica, epoch_error
 from kafka_compat.partition.model import (
     NO_OFFSET,
+    ComparedLog,
     EpochBegin,
     PartitionConfig,
     PartitionError,
@@ -145,6 +146,14 @@ class PartitionReplica:
     def leader_epochs(self) -> tuple[EpochBegin, ...]:
         """The leader epoch cache as plain data."""
         return self._log.epochs.entries()
+
+    @property
+    def compared_log(self) -> ComparedLog | None:
+        """How far the log reaches, for an election by comparison; None while it may still change: a leader is known, or it is being truncated."""
+        state = self.state
+        if state is None or state.leader != NO_LEADER or self._is_truncating or isinstance(self.role, OfflineReplica):
+            return None
+        return ComparedLog(self.role.epoch, self._log.epochs.last, self._log.log_end)
 
     def producer_snapshot(self, now: float) -> tuple[ProducerSnapshot, ...]:
         """The idempotent producers at `log_end`, as plain data."""

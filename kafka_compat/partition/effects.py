@@ -81,6 +81,8 @@ class SendAlterPartition:
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]
     recovering: bool
+    keeps_eligible: bool = False
+    """Nothing is acknowledged without those that are, or become, eligible. False: it goes on with this ISR alone (KIP-966)."""
 
 
 @frozen

@@ -56,6 +56,10 @@ def _check_leader(before: PartitionFacts, role: LeaderReplica, replica: "Partiti
     if isinstance(before.role, LeaderReplica):
         assert log.log_end >= before.log_end, "a leader's log became shorter"
         assert log.high_watermark >= before.high_watermark, "a leader's high watermark fell"
+    if before.role is role:
+        assert not isr.eligible or log.high_watermark == before.high_watermark, (
+            "committed while a copy outside of the ISR may lead"
+        )
     assert log.high_watermark <= log.own_end or log.high_watermark == before.high_watermark, (
         "committed before it is held"
     )

@@ -64,6 +64,8 @@ class IsrState:
     committed: tuple[int, ...]
     partition_epoch: int
     recovering: bool
+    eligible: tuple[int, ...] = ()
+    """Who may lead outside of the ISR: nothing may be called committed that they lack, and they are not asked any more."""
     maximal: frozenset[int] = attrs.field(init=False)
     pending: PendingIsr | None = None
     not_before: float = -math.inf
@@ -88,6 +90,7 @@ class IsrState:
         self.committed = state.isr
         self.partition_epoch = state.partition_epoch
         self.recovering = state.recovering
+        self.eligible = state.elr
         self.pending = None
         self.maximal = frozenset(state.isr)
         self.not_before = -math.inf

@@ -8,6 +8,8 @@ Rules, with their sources:
   and with `strict_min_isr` stands still while the committed ISR is below the min ISR (KAFKA-15583).
 - It is computed again after every append, flush, fetch and ISR change, also one that was answered late (KAFKA-13091).
 - The ISR changes one AlterPartition at a time (KIP-497).
+- While replicas outside of the ISR are eligible to lead, the high watermark stands still. Once more could be committed by an ISR of at
+  least the min ISR, the leader asks the controller to go on without them, and moves it when that is committed (KIP-966).
 - What a new leader's followers hold is unknown until they fetch in its epoch.
 - An acknowledgement with acks=-1 means: the whole maximal ISR, of at least the min ISR, holds the batch.
 """
@@ -91,7 +93,7 @@ class LeaderReplica:
         self.epoch = state.leader_epoch
         self.epoch_start = self._log.log_end
         self.followers: dict[int, FollowerState] = {}
-        self.isr = IsrState(state.isr, state.partition_epoch, state.recovering)
+        self.isr = IsrState(state.isr, state.partition_epoch, state.recovering, state.elr)
         self.waits = waits
         self._next_request = next_request
         self._shrink_at = now + context.config.replica_lag_time_s / 2
@@ -324,9 +326,11 @@ class LeaderReplica:
     # ------------------------------------------------------------ small questions
 
     def epoch_end(self, event: EpochEndAsked, out: list[Effect]) -> None:
-        """Where an epoch ends in this log."""
+        """Where an epoch ends in this log; an epoch that is to come has no end, as in Apache Kafka."""
         error = NONE if event.leader_epoch == NO_EPOCH else epoch_error(self.epoch, event.leader_epoch)
-        end = self._log.epochs.end_of(event.epoch if error is NONE else NO_EPOCH, self._log.log_end)
+        epochs = self._log.epochs
+        is_known = error is NONE and event.epoch <= epochs.last
+        end = epochs.end_of(event.epoch if is_known else NO_EPOCH, self._log.log_end)
         out.append(AnswerEpochEnd(event.token, error, end.epoch, end.end_offset))
 
     def latest_offset(self, event: LatestOffsetAsked, out: list[Effect]) -> None:
@@ -361,6 +365,9 @@ class LeaderReplica:
         offset = reached(self._context, self.followers.values(), isr.maximal, now)
         if offset <= log.high_watermark:
             return
+        if isr.eligible:
+            self._go_on_alone(now, out)
+            return
         log.high_watermark = offset
         out.append(HighWatermarkMoved(offset))
         error = acks.replicated(len(isr.maximal), self._min_isr)
@@ -368,6 +375,16 @@ class LeaderReplica:
         self._wake(self.waits.consumers, offset, out)
 
     # ------------------------------------------------------------ ISR
+
+    def _go_on_alone(self, now: float, out: list[Effect]) -> None:
+        """Ask for the ISR as it is, without those that are eligible outside of it."""
+        isr = self.isr
+        if isr.pending is not None or len(isr.committed) < self._min_isr:
+            return
+        if now >= isr.not_before:
+            self._propose(isr.committed, out, keeps_eligible=False)
+        elif isr.not_before < self._wake_at:
+            self._wake_at = isr.not_before
 
     def _maybe_expand(self, follower: FollowerState, now: float, out: list[Effect]) -> None:
         isr = self.isr
@@ -381,16 +398,18 @@ class LeaderReplica:
             high_watermark=log.high_watermark,
             epoch_start=self.epoch_start,
         ):
-            self._propose((*isr.committed, follower.replica), out)
+            self._propose((*isr.committed, follower.replica), out, keeps_eligible=self._context.config.eligible_leaders)
 
     def _maybe_shrink(self, now: float, out: list[Effect]) -> None:
         isr = self.isr
         if isr.pending is None and now >= isr.not_before:
             late = out_of_sync(self.followers.values(), isr.committed, self._context, now)
             if late:
-                self._propose(tuple(member for member in isr.committed if member not in late), out)
+                rest = tuple(member for member in isr.committed if member not in late)
+                waits = self._context.config.eligible_leaders and len(rest) < self._min_isr
+                self._propose(rest, out, keeps_eligible=waits)
 
-    def _propose(self, members: tuple[int, ...], out: list[Effect]) -> None:
+    def _propose(self, members: tuple[int, ...], out: list[Effect], *, keeps_eligible: bool) -> None:
         """A leader that asks for a new ISR has recovered from an unclean election."""
         request = SendAlterPartition(
             request=self._next_request,
@@ -398,6 +417,7 @@ class LeaderReplica:
             partition_epoch=self.isr.partition_epoch,
             isr=with_broker_epochs(members, self.followers, self._context),
             recovering=False,
+            keeps_eligible=keeps_eligible,
         )
         self._next_request += 1
         self.isr.begin(request)
@@ -449,6 +469,8 @@ class LeaderReplica:
         if now >= self._wake_at:
             self._answer_expired(now, out)
             self._wake_at = self.waits.earliest_deadline()
+            if self.isr.eligible:
+                self._move_high_watermark(now, out)
         if now >= self._shrink_at:
             self._shrink_at = now + self._context.config.replica_lag_time_s / 2
             self._maybe_shrink(now, out)

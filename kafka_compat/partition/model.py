@@ -67,6 +67,18 @@ class EpochBegin:
 
 
 @frozen
+class ComparedLog:
+    """How far a log reaches while no one leads, as it is reported for an election by comparison.
+
+    `leader_epoch` is the newest that the replica has taken up, `last_epoch` the newest that began in its log (NO_EPOCH if none did).
+    """
+
+    leader_epoch: int
+    last_epoch: int
+    end_offset: int
+
+
+@frozen
 class SequenceRange:
     """One batch of an idempotent producer: its first and last sequence number (both inclusive) and where it was appended."""
 
@@ -105,6 +117,8 @@ class PartitionConfig:
     )
     strict_min_isr: bool = True
     """The high watermark stands still while the committed ISR is smaller than the effective min ISR (KAFKA-15583)."""
+    eligible_leaders: bool = True
+    """[eligible.leader.replicas.version] It stands still while there are eligible leader replicas outside of the ISR (KIP-966)."""
     max_message_bytes: int = attrs.field(default=1_048_588, validator=attrs.validators.ge(0))
     """[max.message.bytes] The largest batch that a client may append."""
     producer_expiry_s: float = attrs.field(default=86_400.0, validator=attrs.validators.gt(0))
@@ -138,6 +152,7 @@ __all__ = [
     "NO_OFFSET",
     "NO_PRODUCER",
     "BatchInfo",
+    "ComparedLog",
     "EpochBegin",
     "EpochEnd",
     "FlushSetting",

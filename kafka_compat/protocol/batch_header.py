@@ -125,9 +125,8 @@ def read_batch_header(records: Buffer, position: int = 0) -> BatchHeader:
         raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, f"{left} bytes are no batch", position)
     if records[position + MAGIC_AT] != MAGIC:
         magic = records[position + MAGIC_AT]
-        raise InvalidBatch(
-            KafkaErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {magic} is not supported, only {MAGIC}", position
-        )
+        code = KafkaErrorCode.INVALID_RECORD if magic < MAGIC else KafkaErrorCode.CORRUPT_MESSAGE
+        raise InvalidBatch(code, f"magic {magic} is not supported, only {MAGIC}", position)
     if left < HEADER_BYTES:
         raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, f"{left} bytes are shorter than a batch header", position)
     header = BatchHeader(*LAYOUT.unpack_from(records, position))

@@ -22,7 +22,10 @@ NUMBERS = [each for each in KEYS if each.kind in (ConfigKind.INT, ConfigKind.LON
 FIXED = [each for each in KEYS if len(each.choices) == 1]
 KAFKA_DEFAULTS = {
     "cleanup.policy": "delete",
+    "compression.gzip.level": "-1",
+    "compression.lz4.level": "9",
     "compression.type": "producer",
+    "compression.zstd.level": "3",
     "delete.retention.ms": "86400000",
     "file.delete.delay.ms": "60000",
     "flush.messages": "9223372036854775807",
@@ -30,6 +33,8 @@ KAFKA_DEFAULTS = {
     "follower.replication.throttled.replicas": "",
     "index.interval.bytes": "4096",
     "leader.replication.throttled.replicas": "",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
     "max.compaction.lag.ms": "9223372036854775807",
     "max.message.bytes": "1048588",
     "message.timestamp.after.max.ms": "3600000",
@@ -39,6 +44,8 @@ KAFKA_DEFAULTS = {
     "min.compaction.lag.ms": "0",
     "min.insync.replicas": "1",
     "preallocate": "false",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
     "remote.storage.enable": "false",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
@@ -365,7 +372,8 @@ def test_rows_say_where_a_value_comes_from_and_whether_it_can_be_altered() -> No
     assert rows["broker.rack"].value is None
     assert rows["broker.rack"].is_default
     assert not any(each.sensitive for each in rows.values())
-    assert all(each.synonyms[0].value == each.value for each in rows.values())
+    assert all(each.synonyms[0].value == each.value for each in rows.values() if each.value is not None)
+    assert rows["broker.rack"].synonyms == ()
 
 
 def test_only_the_names_that_are_asked_for_and_known_are_told() -> None:

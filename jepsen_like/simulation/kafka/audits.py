@@ -1,15 +1,17 @@
 """What must hold in a simulated Kafka cluster: looked at whenever a log, a high watermark or the controller's word changes, and at every answer.
 
-K1 StrongIsr              every member of the controller's ISR has everything below any leader's high watermark
+K1 StrongIsr              every member of the controller's ISR, and every eligible replica, has everything below any leader's high watermark
 K2 acknowledgement        with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas, durable if so set
 K3 committed              what was below a high watermark does not change; a reader sees nothing else
-K4 election               a leader is an active member of the ISR, unless unclean elections are allowed; epochs grow, no ISR is empty
+K4 election               a leader is an active member of the ISR or eligible, or was found by comparison, unless unclean elections are
+                          allowed; epochs grow
 K5 once                   a producer's sequence is in a partition's log once, and without gaps
 K6 follower               below a follower's high watermark its log is the truth
 K7 metadata               brokers that have applied as much have the same image
 K8 offsets                a group's offset that was acknowledged is not lost, nor replaced by an older one
 K9 registration           a broker epoch belongs to one process, a producer id to one producer
 K10 owners                 see `group_truth`
+K11 best copy             a leader that was elected by clean rules has every committed record that any copy has, on any disk
 """
 
 from collections import Counter
@@ -89,18 +91,35 @@ class KafkaAudits:
         self.counts["isr_expansions"] += len(state.isr) > len(before.isr)
         self.counts["isr_shrinks"] += len(state.isr) < len(before.isr)
         self._check_state(partition, before, state)
+        self.counts["suspects"] += len(set(state.suspects).difference(before.suspects))
+        self.counts["eligible_replicas"] += len(set(state.elr).difference(before.elr))
+        self.counts["gone_on_alone"] += bool(before.elr) and not state.elr and state.leader == before.leader
         if state.leader not in (before.leader, NO_LEADER):
-            unclean = state.leader not in before.isr
-            self.counts["unclean_elections" if unclean else "elections"] += 1
-            if unclean:
-                if not self._knobs.unclean or partition.topic == OFFSETS_TOPIC:
-                    self._report("K4", state.leader, f"{partition}: it leads, and is not in the ISR {before.isr}")
-                self._excuse(partition, truth, state.leader_epoch - 1)
+            self._elected(partition, truth, before, state)
         if state.leader != before.leader and state.leader != NO_LEADER and self._is_registered(state.leader):
             truth.tainted.discard(state.leader)  # what it has is what counts now
         truth.tainted -= {each for each in state.isr if each not in before.isr and self._is_registered(each)}
-        self._excuse_if_all_lost(partition, truth)
         self._check_members(partition, truth)
+
+    def _elected(
+        self, partition: TopicPartition, truth: PartitionTruth, before: PartitionState, state: PartitionState
+    ) -> None:
+        if state.leader in before.isr:
+            self.counts["elections"] += 1
+        elif state.leader in before.elr:
+            self.counts["eligible_elections"] += 1
+        elif not state.recovering:
+            self.counts["compared_elections"] += 1
+            if before.isr or set(before.elr) - {state.leader} or before.leader != NO_LEADER:
+                self._report("K4", state.leader, f"{partition}: it leads by comparison where others may be whole")
+            if truth.unclean:
+                self._excuse(partition, truth, state.leader_epoch - 1)
+        else:
+            self.counts["unclean_elections"] += 1
+            truth.unclean = True
+            if not self._knobs.unclean or partition.topic == OFFSETS_TOPIC:
+                self._report("K4", state.leader, f"{partition}: it leads, and is not in the ISR {before.isr}")
+            self._excuse(partition, truth, state.leader_epoch - 1)
 
     def _is_registered(self, node: int) -> bool:
         """Whether the process that the controller knows is the one that lives: another one's promises went with it."""
@@ -128,7 +147,7 @@ class KafkaAudits:
             problem = "epochs do not grow"
         elif leader != before.leader and state.leader_epoch == before.leader_epoch:
             problem = "another leader in the same epoch"
-        elif not state.isr or not set(state.isr) <= set(state.replicas):
+        elif not set(state.isr) <= set(state.replicas) or not (state.isr or self._knobs.eligible):
             problem = f"the ISR {state.isr} is not a part of the replicas"
         elif leader != NO_LEADER and leader not in state.isr:
             problem = f"broker {leader} leads, and is not in the ISR {state.isr}"
@@ -146,23 +165,23 @@ class KafkaAudits:
         end = truth.rebase([self.log_of(member, partition) for member in members], excused)
         self.on_excuse(partition, end)
 
-    def _excuse_if_all_lost(self, partition: TopicPartition, truth: PartitionTruth) -> None:
-        if truth.tainted and truth.tainted.issuperset(truth.state.isr):
-            self.counts["last_members_lost"] += 1
-            self._excuse(partition, truth, truth.state.leader_epoch)
-
     def _check_members(self, partition: TopicPartition, truth: PartitionTruth) -> None:
-        for member in truth.state.isr:
+        for member in (*truth.state.isr, *truth.state.elr):
             if member not in truth.tainted:
                 lack = truth.lacks(self.log_of(member, partition), truth.end)
                 if lack:
-                    self._report("K1", member, f"{partition}: a member of the ISR has {lack}")
+                    who = "a member of the ISR" if member in truth.state.isr else "an eligible replica"
+                    self._report("K1", member, f"{partition}: {who} has {lack}")
 
     def lost(self, node: int, partition: TopicPartition) -> None:
         """A broker's disk lost a part of a log."""
         truth = self.truths[partition]
         truth.tainted.add(node)
-        self._excuse_if_all_lost(partition, truth)
+        copies = [self.log_of(each, partition) for each in truth.state.replicas]
+        end = truth.lose_what_no_one_has(copies, truth.state.leader_epoch)
+        if end is not None:
+            self.counts["last_copies_lost"] += 1
+            self.on_excuse(partition, end)
 
     # ---------------------------------------------------------------- what replicas do
 
@@ -193,8 +212,17 @@ class KafkaAudits:
     def shortened(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
         """See `ReplicaWatch`."""
         truth = self.truths[replica.partition]
-        if broker.node in truth.state.isr and broker.node not in truth.tainted:
+        if broker.node in (*truth.state.isr, *truth.state.elr) and broker.node not in truth.tainted:
             self._check_members(replica.partition, truth)
+
+    def leads(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
+        """See `ReplicaWatch`."""
+        truth = self.truths[replica.partition]
+        if replica.leader_epoch <= truth.excused or replica.leader_epoch != truth.state.leader_epoch:
+            return
+        lack = truth.lacks(replica.log, truth.end)
+        if lack:
+            self._report("K11", broker.node, f"{replica.partition}: it leads, and has {lack}, which another copy has")
 
     def may_trim(self, replica: SimulatedReplica, offset: int) -> None:
         """Retention, or a client, lets this replica forget what is below `offset` and below its high watermark."""

@@ -25,10 +25,12 @@ from jepsen_like.simulation.kernel.clock import SimulatedClock
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.controller.commands import (
+    Acknowledged,
     Command,
     CommandResult,
     RegisterBroker,
     Registered,
+    ReportLogs,
     decode_result,
     encode_command,
 )
@@ -121,6 +123,7 @@ class SimulatedBroker:
         self.fenced_seen = 0
         self.alters = 0
         self.loads = 0
+        self.reports = 0
         self.slowness = 1.0
         self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._world = world
@@ -151,6 +154,7 @@ class SimulatedBroker:
                 retry_interval=knobs.session_s / 2,
                 fence_on_close=knobs.fence_on_close,
                 balance_interval=knobs.balance_s or None,
+                eligible=knobs.eligible,
             ),
         )
         self.controls = False
@@ -158,6 +162,7 @@ class SimulatedBroker:
         self._waiting: dict[int, _Waiting] = {}
         self._last_ticket = 0
         self._wants_shutdown = False
+        self._reporting = False
         self._heartbeat_answers: dict[int, int] = {}
         self._producer_ids: list[int] = []
 
@@ -171,6 +176,7 @@ class SimulatedBroker:
     def start(self, snapshot: bool, *, registered: bool = False) -> None:
         """A process begins, with what is on the disk; `registered` if the controller knows it already, as at the very beginning."""
         self.lives += 1
+        self.disk.begin(before_ack=self._knobs.before_ack)
         self.process = self.lives * 100 + self.node
         self._clear()
         self.up, self.paused = True, False
@@ -202,6 +208,7 @@ class SimulatedBroker:
     def _end_in_order(self) -> None:
         self._checkpoint_now()
         self.disk.flush()
+        self.disk.running = None
         self._world.stopped(self)
 
     def reading(self) -> float:
@@ -410,7 +417,31 @@ class SimulatedBroker:
             if not (isinstance(result, Registered) and result.error is KafkaErrorCode.NONE):
                 self.later(RETRY_S, self._register)
 
-        self.command(RegisterBroker(self.node, self.incarnation, f"b{self.node}", 9092), done)
+        self.command(
+            RegisterBroker(self.node, self.incarnation, f"b{self.node}", 9092, eligible=self._knobs.eligible), done
+        )
+
+    def _report_logs(self) -> None:
+        """Report the logs that are in doubt, before this broker is unfenced, and those that an election by comparison waits for."""
+        if self._reporting or not self.hosting or not self._knobs.eligible:
+            return
+        reports = [
+            report
+            for partition in sorted(self.disk.doubts.union(self.image.log_ends_wanted(self.node)))
+            if (report := self.replicas.report(partition, doubtful=partition in self.disk.doubts)) is not None
+        ]
+        if not reports:
+            return
+        self._reporting = True
+        doubts = frozenset(self.disk.doubts)
+
+        def done(error: KafkaErrorCode, result: CommandResult | None) -> None:
+            self._reporting = False
+            if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
+                self.disk.doubts -= doubts
+                self.reports += len(reports)
+
+        self.command(ReportLogs(self.node, self.broker_epoch, tuple(reports)), done)
 
     # ---------------------------------------------------------------- heartbeats
 
@@ -425,9 +456,9 @@ class SimulatedBroker:
         self.later(min(FENCED_HEARTBEAT_S, self._heartbeat_s) if hurries else self._heartbeat_s, self._heartbeat)
         if self.broker_epoch == NO_EPOCH:
             return
-        told = AliveTold(
-            self.process, self.broker_epoch, self.image.index if self.hosting else -1, self._wants_shutdown
-        )
+        self._report_logs()
+        ready = self.hosting and not (self.disk.doubts and self._knobs.eligible)
+        told = AliveTold(self.process, self.broker_epoch, self.image.index if ready else -1, self._wants_shutdown)
         for peer in self._peers:
             self.transmit(peer, told)
         if self.controls:
@@ -480,6 +511,7 @@ class SimulatedBroker:
                 self.replicas.update_brokers(self.image.brokers)
             if delta.partitions:
                 self.replicas.update(delta.partitions, self.image.brokers)
+                self._report_logs()
 
     def _host_all(self) -> None:
         self.hosting = True

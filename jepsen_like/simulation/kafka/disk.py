@@ -35,6 +35,8 @@ class SimulatedLog:
     start: int = 0
     end: int = 0
     durable_end: int = 0
+    damaged: bool = False
+    """Its end was corrupt, as a restart will find."""
     changes: int = 0
     """Counts truncations and resets: a flush that began before one proves nothing about what came after."""
     batches: list[SimulatedBatch] = attrs.field(factory=list)
@@ -135,8 +137,63 @@ class BrokerDisk:
     logs: dict[TopicPartition, SimulatedLog] = attrs.field(factory=dict)
     high_watermarks: dict[TopicPartition, int] = attrs.field(factory=dict)
     metadata: tuple[int, bytes] | None = None
+    inventory: set[TopicPartition] | None = attrs.field(factory=set)
+    """The logs that this disk should have, which lies next to the high watermarks; None where that file is gone."""
+    doubts: set[TopicPartition] = attrs.field(factory=set)
+    """Logs that may lack what they had, until the controller knows."""
+    boot: int = 1
+    """The boot of the machine: another one after every loss of power."""
+    running: int | None = None
+    """The boot in which a process began that has not ended in good order."""
 
     def flush(self) -> None:
         """Everything in the page cache is on the disk."""
         for log in self.logs.values():
             log.durable_end = log.end
+
+    def begin(self, *, before_ack: bool) -> None:
+        """A process begins, and looks for what is missing, damaged, shorter than it was, or may have been lost with the power."""
+        all_of_them = self.inventory is None or (self.running not in (None, self.boot) and not before_ack)
+        for partition, log in self.logs.items():
+            if all_of_them or log.damaged or log.end < self.high_watermarks.get(partition, 0):
+                self.doubts.add(partition)
+            log.damaged = False
+        self.doubts.update((self.inventory or set()).difference(self.logs))
+        self.inventory = set(self.logs)
+        self.running = self.boot
+
+    # ---------------------------------------------------------------- what may happen to it
+
+    def lose_power(self, rng: random.Random) -> list[TopicPartition]:
+        """Returns the logs that have lost something."""
+        self.boot += 1
+        return [partition for partition, log in self.logs.items() if log.lose_page_cache(rng)]
+
+    def vanish(self) -> list[TopicPartition]:
+        """The whole disk is gone. Returns the logs that it had."""
+        gone = [partition for partition, log in self.logs.items() if log.end > 0]
+        self.logs.clear()
+        self.doubts.clear()
+        self.metadata = self.running = None
+        self.lose_checkpoint()
+        return gone
+
+    def lose_checkpoint(self) -> None:
+        """The files next to the logs are gone."""
+        self.high_watermarks.clear()
+        self.inventory = None
+
+    def lose_log(self, partition: TopicPartition) -> bool:
+        """The directory of a partition is gone. Returns whether anything was in it."""
+        return self.logs.pop(partition).end > 0
+
+    def damage(self, partition: TopicPartition, rng: random.Random) -> bool:
+        """A log is corrupt at a batch, from which on a restart cuts it, or cut below its checkpoint. Returns whether there was one."""
+        log = self.logs[partition]
+        if log.start == log.end:
+            return False
+        checkpoint = min(self.high_watermarks.get(partition, 0), log.end)
+        cut = checkpoint > log.start and rng.random() < 0.5
+        log.truncate(rng.randrange(log.start, checkpoint if cut else log.end))
+        log.damaged = not cut
+        return True

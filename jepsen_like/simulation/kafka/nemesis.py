@@ -18,6 +18,7 @@ class KafkaVictims(Protocol):
     """What the nemesis asks of the world."""
 
     now: float
+    healed: bool
     network: SimulatedNetwork[int, BrokerMessage]
     brokers: Mapping[int, SimulatedBroker]
     quorum: ControlQuorum
@@ -30,6 +31,12 @@ class KafkaVictims(Protocol):
 
     def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
         """Kill a process; start it again after a while."""
+
+    def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
+        """Ask a process to end, and kill it if it does not; start it again after a while."""
+
+    def spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
+        """Damage its disk, or let parts of it vanish, before its next start."""
 
     def reset(self, link: Link[int]) -> None:
         """Break the connection of one direction."""
@@ -67,6 +74,12 @@ class KafkaNemesis:
             case FaultKind.KILL:
                 for broker in self._victims(rng):
                     self._kill(broker, rng)
+            case FaultKind.DAMAGE | FaultKind.VANISH:
+                for broker in self._victims(rng):
+                    self._world.spoil(broker, fault.kind)
+                    self._stop(broker, rng, self._lasts(rng))
+            case FaultKind.STOPS:
+                self._stop_all(rng)
             case FaultKind.PAUSE:
                 for broker in self._victims(rng):
                     self._pause(broker, rng)
@@ -128,19 +141,54 @@ class KafkaNemesis:
         self._world.cut_power(broker, self._lasts(rng), wipes=rng.random() < self._knobs.wipes)
 
     def _kill(self, broker: SimulatedBroker, rng: random.Random) -> None:
-        lasts = self._lasts(rng)
         if rng.random() < self._knobs.graceful:
-            self.counts["shutdowns_asked"] += 1
-            self._world.note("asked to shut down", broker.node)
-            broker.take(broker.shut_down)
-            process = broker.process
-            self._world.schedule(self._world.now + 1.0, self._end_of_patience, broker, process, lasts)
+            self._shut_down(broker, self._lasts(rng))
         else:
-            self._world.kill(broker, lasts)
+            self._world.kill(broker, self._lasts(rng))
 
-    def _end_of_patience(self, broker: SimulatedBroker, process: int, lasts: float) -> None:
-        if broker.up and broker.process == process:
-            self._world.kill(broker, lasts)
+    def _shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
+        self.counts["shutdowns_asked"] += 1
+        self._world.shut_down(broker, back_after_s)
+
+    def _stop(self, broker: SimulatedBroker, rng: random.Random, back_after_s: float) -> None:
+        match rng.choice(("kill", "kill", "shutdown", "cut")):
+            case "kill":
+                self._world.kill(broker, back_after_s)
+            case "shutdown":
+                self._shut_down(broker, back_after_s)
+            case _:
+                self._world.cut_power(broker, back_after_s, wipes=False)
+
+    def _stop_all(self, rng: random.Random) -> None:
+        """All stop at once, in turn, or rolling; they start in an order of its own, often the last to stop first. Some disks suffer."""
+        self.counts["stops"] += 1
+        session_s, count = self._knobs.session_s, len(self._nodes)
+        order = rng.sample(self._nodes, count)
+        gap_s = rng.choice((0.0, 0.0, 0.3, 1.5)) * session_s
+        rolling = gap_s > 0 and rng.random() < 0.3
+        starts = rng.choice((order, order[::-1], order[::-1], rng.sample(self._nodes, count)))
+        start_gap_s = rng.choice((0.0, 0.1, 1.0)) * session_s
+        quiet_s = rng.choice((0.1, 1.0, 2.0)) * session_s
+        spoiled = rng.sample(self._nodes, rng.randint(0, count - 1))
+        fault = rng.choice((FaultKind.DAMAGE, FaultKind.VANISH))
+        for place, node in enumerate(order):
+            stops_s = place * gap_s
+            starts_s = stops_s + quiet_s if rolling else count * gap_s + quiet_s + starts.index(node) * start_gap_s
+            self._world.schedule(
+                self._world.now + stops_s,
+                self._stop_one,
+                node,
+                fault if node in spoiled else None,
+                rng,
+                starts_s - stops_s,
+            )
+
+    def _stop_one(self, node: int, fault: FaultKind | None, rng: random.Random, back_after_s: float) -> None:
+        broker = self._world.brokers[node]
+        if broker.up and not self._world.healed:
+            if fault is not None:
+                self._world.spoil(broker, fault)
+            self._stop(broker, rng, back_after_s)
 
     def _pause(self, broker: SimulatedBroker, rng: random.Random) -> None:
         if not broker.paused:

@@ -15,10 +15,11 @@ from kafka_compat.controller.commands import (
     Command,
     CommandResult,
     IsrChange,
+    LogReport,
     PartitionsAltered,
     ProposedMember,
 )
-from kafka_compat.model import OFFSETS_TOPIC, BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import NO_EPOCH, OFFSETS_TOPIC, BrokerRegistration, PartitionState, TopicPartition
 from kafka_compat.partition.core import PartitionReplica
 from kafka_compat.partition.effects import (
     AnswerEpochEnd,
@@ -50,7 +51,7 @@ from kafka_compat.partition.events import (
     TimePassed,
     Truncated,
 )
-from kafka_compat.partition.model import NO_OFFSET, PartitionConfig
+from kafka_compat.partition.model import NO_OFFSET, ComparedLog, PartitionConfig
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 ReplicaAnswer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | AnswerLatestOffset | AnswerLogStart
@@ -81,6 +82,7 @@ class ReplicaHost(Protocol):
 
     node: int
     process: int
+    lives: int
     disk: BrokerDisk
     broker_epoch: int
 
@@ -113,6 +115,9 @@ class ReplicaWatch(Protocol):
 
     def shortened(self, host: Any, replica: SimulatedReplica) -> None:
         """A log was truncated, reset or trimmed."""
+
+    def leads(self, host: Any, replica: SimulatedReplica) -> None:
+        """A replica begins to lead."""
 
     def high_watermark_moved(self, host: Any, replica: SimulatedReplica, high_watermark: int) -> None:
         """A replica has another high watermark."""
@@ -195,6 +200,7 @@ class SimulatedReplicas:
                 case PartitionRoleChanged():
                     replica.role, replica.leader_epoch = effect.role, effect.leader_epoch
                     if replica.leads:
+                        watch.leads(host, replica)
                         watch.high_watermark_moved(host, replica, replica.decider.high_watermark)
                     host.role_changed(replica, effect)
                 case RefusePeer():
@@ -235,6 +241,7 @@ class SimulatedReplicas:
             order.partition_epoch,
             tuple([ProposedMember(broker, epoch) for broker, epoch in order.isr]),
             order.recovering,
+            order.keeps_eligible,
         )
 
         def done(error: KafkaErrorCode, result: CommandResult | None) -> None:
@@ -352,6 +359,20 @@ class SimulatedReplicas:
         """Keep the high watermarks."""
         self._host.disk.high_watermarks = {each.partition: each.decider.high_watermark for each in self.hosted.values()}
 
+    def report(self, partition: TopicPartition, *, doubtful: bool) -> LogReport | None:
+        """Returns how far a log reaches, for the controller; None if there is none here, or it may still change and need not be reported."""
+        replica = self.hosted.get(partition)
+        if replica is None:
+            return None
+        log = replica.decider.compared_log
+        if log is None:
+            if not doubtful:
+                return None
+            log = ComparedLog(NO_EPOCH, NO_EPOCH, 0)
+        return LogReport(
+            replica.topic_id, partition.partition, log.leader_epoch, doubtful, log.last_epoch, log.end_offset
+        )
+
     # ---------------------------------------------------------------- metadata
 
     def update_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
@@ -377,11 +398,16 @@ class SimulatedReplicas:
         log = disk.logs.get(partition)
         if log is None:
             log = disk.logs[partition] = SimulatedLog(topic_id)
+            if self._host.lives > 1:  # the image has it from an earlier life
+                disk.doubts.add(partition)
+            if disk.inventory is not None:
+                disk.inventory.add(partition)
         config = PartitionConfig(
             min_insync_replicas=knobs.min_isr if partition.topic != OFFSETS_TOPIC else max(knobs.min_isr, 2),
             replica_lag_time_s=knobs.lag_s,
             flush="before-ack" if knobs.before_ack else "page-cache",
             fetch_backoff_s=FETCH_BACKOFF_S,
+            eligible_leaders=knobs.eligible,
         )
         recovered = log.recovered(disk.high_watermarks.get(partition, 0))
         decider = PartitionReplica(self._host.node, partition, config, recovered, self._host.reading())

@@ -24,8 +24,13 @@ KAFKA_FAULTS = (
     FaultKind.CLOCK_JUMP,
     FaultKind.SLOW_DISK,
     FaultKind.LOSS_BURST,
+    FaultKind.DAMAGE,
+    FaultKind.VANISH,
+    FaultKind.STOPS,
 )
-KAFKA_TELLING = frozenset({FaultKind.COUP, FaultKind.ISOLATE, FaultKind.KILL, FaultKind.CUT_AFTER_ANSWER})
+KAFKA_TELLING = frozenset(
+    {FaultKind.STOPS, FaultKind.COUP, FaultKind.ISOLATE, FaultKind.KILL, FaultKind.CUT_AFTER_ANSWER}
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -38,6 +43,8 @@ class KafkaKnobs(Knobs):
     min_isr: int
     unclean: bool
     """unclean.leader.election.enable of the clients' topic."""
+    eligible: bool
+    """eligible.leader.replicas.version is 1, its default; no seed draws 0."""
     before_ack: bool
     """flush=before-ack: only what is flushed counts."""
     lag_s: float
@@ -110,6 +117,7 @@ KAFKA_CALM = KafkaKnobs(
     partitions=1,
     min_isr=2,
     unclean=False,
+    eligible=True,
     before_ack=False,
     lag_s=1.0,
     session_s=0.9,

@@ -1,12 +1,12 @@
 """What one partition has promised, and what may excuse that it is not kept.
 
 `committed` is everything that was ever below the high watermark of a leader whose promises count. Two things excuse a loss: an unclean
-election, and that every member of the controller's ISR has lost a part of its disk (a power cut where acknowledgements do not wait for the
-disk, or a new disk). Then what the survivors have is the truth from there on, and leaders of epochs up to `excused` count no more.
+election, after which what the leader has is the truth, and that no copy has it any more, on no disk (after power cuts where
+acknowledgements do not wait for the disk, damage, or new disks). From there on leaders of epochs up to `excused` count no more.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -25,6 +25,8 @@ class PartitionTruth:
     trimmed: int = 0
     """Up to where all that was committed was let go."""
     excused: int = -1
+    unclean: bool = False
+    """Whether an unclean election was held: logs of older epochs may be taken for more than they are worth since."""
     tainted: set[int] = attrs.field(factory=set)
     """Brokers that have lost a part of their log, and were not taken into the ISR since."""
     acknowledged: dict[int, SimulatedBatch] = attrs.field(factory=dict)
@@ -86,17 +88,30 @@ class PartitionTruth:
 
         A log that is new begins at 0 again: what was let go of the old one is no part of it.
         """
-        kept = len(self.committed)
-        for log in logs:
-            common = 0
-            log_end = 0 if log is None else log.end
-            held = {} if log is None else {batch.info.base_offset: batch for batch in log.batches}
-            for batch in self.committed[:kept]:
-                has = held.get(batch.info.base_offset) == batch or _name(batch) in self.let_go
-                if not has or batch.info.end_offset > log_end:
-                    break
-                common += 1
-            kept = common
+        return self._keep(min([self._kept_by(log) for log in logs], default=0), excused)
+
+    def held_by_any(self, logs: Iterable[SimulatedLog | None]) -> int:
+        """Returns how many committed batches, from the first, one of these logs has, or has let go."""
+        return max([self._kept_by(log) for log in logs], default=0)
+
+    def _kept_by(self, log: SimulatedLog | None) -> int:
+        common = 0
+        log_end = 0 if log is None else log.end
+        held = {} if log is None else {batch.info.base_offset: batch for batch in log.batches}
+        for batch in self.committed:
+            has = held.get(batch.info.base_offset) == batch or _name(batch) in self.let_go
+            if not has or batch.info.end_offset > log_end:
+                break
+            common += 1
+        return common
+
+    def lose_what_no_one_has(self, logs: Iterable[SimulatedLog | None], excused: int) -> int | None:
+        """What none of all copies has is promised no more. Returns from which offset on nothing is; None if nothing was lost."""
+        kept = self.held_by_any(logs)
+        return None if kept == len(self.committed) else self._keep(kept, excused)
+
+    def _keep(self, kept: int, excused: int) -> int:
+        """Only the first `kept` committed batches are promised from now on."""
         del self.committed[kept:]
         self.excused = max(self.excused, excused)
         end = self.end

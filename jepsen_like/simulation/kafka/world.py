@@ -5,7 +5,7 @@ a produce request to every partition and a commit of an offset must succeed.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
@@ -21,6 +21,7 @@ from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.findings import CRASH
 from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind
 from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import SimulatedWorld
 from kafka_compat.controller.commands import (
@@ -58,6 +59,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.clients = [KafkaClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
         self.probe = KafkaClient(self, knobs, PROBE_CLIENT)
         self.probe.idempotent, self.probe.acks = False, -1
+        self._spoils: dict[int, FaultKind] = {}
+        self._away_s: dict[int, float] = {}
         self._probes: dict[TopicPartition, SentBatch] = {}
         self.group = GroupTruth(lambda sentence: self.report("K10", 0, f"{GROUP} {sentence}"))
         self.members = [SimulatedMember(self, knobs, number, self.group) for number in range(1, knobs.members + 1)]
@@ -168,31 +171,69 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.counts["power_cuts"] += 1
         self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
         broker.stop()
-        rng = stream(self.knobs.seed, f"cut/{broker.process}")
-        lost: list[TopicPartition] = []
-        for partition, log in broker.disk.logs.items():
-            gone = log.end > 0 if wipes else log.lose_page_cache(rng)
-            if gone and (wipes or not self.knobs.before_ack):
-                lost.append(partition)
+        lost = broker.disk.lose_power(stream(self.knobs.seed, f"cut/{broker.process}"))
         if wipes:
             self.counts["wipes"] += 1
-            broker.disk.logs.clear()
-            broker.disk.high_watermarks.clear()
-        for partition in lost:
+            lost += broker.disk.vanish()
+        elif self.knobs.before_ack:
+            lost = []
+        self._lost(broker, lost)
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
+        """See `KafkaVictims`."""
+        self._spoils[broker.node] = fault
+
+    def _spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
+        """What happens to the disk of a broker that is down."""
+        rng = stream(self.knobs.seed, f"spoil/{broker.node}/{broker.lives}")
+        disk = broker.disk
+        some = [partition for partition in disk.logs if rng.random() < 0.7] or list(disk.logs)
+        lost: list[TopicPartition] = []
+        if fault is FaultKind.DAMAGE:
+            lost = [partition for partition in some if disk.damage(partition, rng)]
+            self.counts["damages"] += bool(lost)
+        else:
+            self.counts["vanishes"] += 1
+            match rng.choice(("log", "log", "checkpoint", "disk")):
+                case "log":
+                    lost = [partition for partition in some if disk.lose_log(partition)]
+                case "checkpoint":
+                    disk.lose_checkpoint()
+                case _:
+                    lost = disk.vanish()
+        self.note(f"{fault.value} strikes {', '.join(map(str, lost)) or 'no log'}", broker.node)
+        self._lost(broker, lost)
+
+    def _lost(self, broker: SimulatedBroker, partitions: Iterable[TopicPartition]) -> None:
+        for partition in dict.fromkeys(partitions):
             self.counts["logs_lost_in_part"] += 1
             self.audits.lost(broker.node, partition)
-        self.schedule(self.now + back_after_s, self._start, broker)
 
     def stopped(self, broker: SimulatedBroker) -> None:
         """See `BrokerWorld`."""
         self.counts["shutdowns"] += 1
         self.note("has shut down", broker.node)
         broker.stop()
-        self.schedule(self.now + 0.3, self._start, broker)
+        self.schedule(self.now + self._away_s.pop(broker.node, 0.3), self._start, broker)
+
+    def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
+        """See `KafkaVictims`."""
+        self.note("asked to shut down", broker.node)
+        self._away_s[broker.node] = back_after_s
+        broker.take(broker.shut_down)
+        self.schedule(self.now + 1.0, self._end_of_patience, broker, broker.process, back_after_s)
+
+    def _end_of_patience(self, broker: SimulatedBroker, process: int, back_after_s: float) -> None:
+        if broker.up and broker.process == process:
+            self.kill(broker, back_after_s)
 
     def _start(self, broker: SimulatedBroker) -> None:
         if broker.up:
             return
+        fault = self._spoils.pop(broker.node, None)
+        if fault is not None:
+            self._spoil(broker, fault)
         self.counts["restarts"] += 1
         rng = stream(self.knobs.seed, f"start/{broker.node}/{broker.lives}")
         self.note("starts", broker.node)
@@ -245,6 +286,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def shortened(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
         """See `ReplicaWatch`."""
         self.audits.shortened(host, replica)
+
+    def leads(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
+        """See `ReplicaWatch`."""
+        self.audits.leads(host, replica)
 
     def high_watermark_moved(self, host: SimulatedBroker, replica: SimulatedReplica, high_watermark: int) -> None:
         """See `ReplicaWatch`."""
@@ -367,6 +412,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         totals["controller_changes"] = self.quorum.changes
         totals["commands"] = len(self.quorum.log)
         totals["alter_partitions"] = sum(each.alters + each.replicas.alters for each in self.brokers.values())
+        totals["log_reports"] = sum(each.reports for each in self.brokers.values())
         totals["coordinator_loads"] = sum(each.loads + each.coordinators.loads for each in self.brokers.values())
         totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
         totals["generations"] = self.group.generations

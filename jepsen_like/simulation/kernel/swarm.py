@@ -51,8 +51,16 @@ class FaultKind(enum.Enum):
     """One of a node's next disk calls fails; a failed fsync may have lost what it should have saved."""
     LOSS_BURST = "loss_burst"
     """The network loses a third of all messages for a while."""
+    DAMAGE = "damage"
+    """A node stops, and a part of what its disk had is damaged when it starts again."""
+    VANISH = "vanish"
+    """A node stops, and a file, a directory or the whole disk is gone when it starts again."""
+    STOPS = "stops"
+    """All nodes stop in an order that is drawn, and start in another; meanwhile disks may be damaged, or parts of them vanish."""
 
 
+BASIC_FAULTS = tuple(kind for kind in FaultKind if kind not in (FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS))
+"""What every system is struck with that chooses no faults of its own."""
 TELLING = frozenset({FaultKind.COUP, FaultKind.CUT_IN_FLUSH, FaultKind.CUT_AFTER_SEND})
 """Drawn twice as often: they aim at the moments in which most bugs show."""
 
@@ -95,7 +103,7 @@ class Knobs:
 
 
 def draw_faults(
-    seed: int, safety_s: float, kinds: Sequence[FaultKind] = tuple(FaultKind), telling: Collection[FaultKind] = TELLING
+    seed: int, safety_s: float, kinds: Sequence[FaultKind] = BASIC_FAULTS, telling: Collection[FaultKind] = TELLING
 ) -> tuple[PlannedFault, ...]:
     """A random part of `kinds`, each with its own weight, at random moments; some seeds have no fault at all.
 

@@ -115,6 +115,8 @@ class SimulatedNemesis:
                     machine.disk.fail_call(rng.randint(1, 12))
             case FaultKind.LOSS_BURST:
                 self._loss_burst(rng)
+            case FaultKind.DAMAGE | FaultKind.VANISH | FaultKind.STOPS:
+                raise ValueError(f"{fault.kind.value} is none of the faults of raft")
             case _:
                 assert_never(fault.kind)
 

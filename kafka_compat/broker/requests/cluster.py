@@ -64,8 +64,8 @@ class ClusterRequests:
         """A new producer id for an idempotent producer, or the same one with the next epoch (KIP-360)."""
         request: InitProducerIdRequest = call.request
         if request.transactional_id is not None:
-            # As a cluster without a transaction coordinator; the client cannot go on with this id anywhere else.
-            call.answer(_refused(KafkaErrorCode.INVALID_TXN_STATE))
+            # As FindCoordinator is answered: on this error every client fails at once instead of asking again.
+            call.answer(_refused(KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         elif len(self._waiting) >= PRODUCERS_WAITING_MAX:
             call.answer(_refused(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         elif self._next_id < self._ids_end:

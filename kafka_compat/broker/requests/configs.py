@@ -37,6 +37,7 @@ from kafka_compat.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResult,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.topic_names import is_valid_topic_name
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -62,7 +63,7 @@ class ConfigRequests:
 
     def _described(self, asked: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
         found = self._rows(asked)
-        error, message = (KafkaErrorCode.NONE, None) if isinstance(found, list) else found
+        error, message = (KafkaErrorCode.NONE, "") if isinstance(found, list) else found
         rows = found if isinstance(found, list) else []
         return DescribeConfigsResult(
             error_code=error,
@@ -77,6 +78,8 @@ class ConfigRequests:
         name = asked.resource_name
         if asked.resource_type == ResourceKind.TOPIC:
             topic = self._context.image.topics.get(name)
+            if not is_valid_topic_name(name):
+                return KafkaErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name of a topic"
             if topic is None:
                 return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
             return settings.describe_topic(topic.configs, asked.configuration_keys)
@@ -101,7 +104,8 @@ class ConfigRequests:
             try:
                 changes.append(self._change(resource))
             except InvalidSetting as error:
-                refused[_key(resource)] = _altered(resource, KafkaErrorCode.INVALID_CONFIG, str(error))
+                code = KafkaErrorCode.INVALID_REQUEST if error.is_request else KafkaErrorCode.INVALID_CONFIG
+                refused[_key(resource)] = _altered(resource, code, str(error))
             except ValueError as error:
                 refused[_key(resource)] = _altered(resource, KafkaErrorCode.INVALID_REQUEST, str(error))
 
@@ -148,11 +152,12 @@ class ConfigRequests:
             value = self._list_changed(resource, change)
         elif change.config_operation != SET:
             raise ValueError(f"there is no operation {change.config_operation}")
+        elif value is None:
+            raise ValueError(f"{change.name} needs a value")
         if resource.kind is ResourceKind.TOPIC:
             internal = resource.name in INTERNAL_TOPICS
             return ConfigSetting(change.name, check_topic_setting(change.name, value, internal=internal))
-        if value is None:
-            raise InvalidSetting(change.name, f"{change.name} needs a value.")
+        assert value is not None, "null was refused"
         return ConfigSetting(change.name, check_dynamic_setting(change.name, value))
 
     def _list_changed(self, resource: ResourceName, change: IncrementalAlterConfig) -> str:

@@ -504,7 +504,7 @@ def _failed(partition: SessionPartition, error: KafkaErrorCode) -> FetchPartitio
         partition_index=partition.asked.partition,
         error_code=error,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=(),
         records=_NO_RECORDS,
     )
 

@@ -36,7 +36,13 @@ from kafka_compat.protocol.apis.offset_commit import (
     OffsetCommitTopic,
     OffsetCommitTopicResponse,
 )
-from kafka_compat.protocol.apis.offset_delete import OFFSET_DELETE
+from kafka_compat.protocol.apis.offset_delete import (
+    OFFSET_DELETE,
+    OffsetDeletePartitionResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteTopicResponse,
+)
 from kafka_compat.protocol.apis.offset_fetch import (
     OFFSET_FETCH,
     OffsetFetchGroup,
@@ -51,7 +57,7 @@ from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import evolved
 
-GROUP_KEY = 0
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 KEYS_VERSION = 4
 """From this version of FindCoordinator a request names several keys."""
 TOPIC_ID_VERSION = 10
@@ -74,13 +80,13 @@ class GroupApiRequests:
             SYNC_GROUP,
             HEARTBEAT,
             LEAVE_GROUP,
-            OFFSET_DELETE,
             DESCRIBE_GROUPS,
             LIST_GROUPS,
             DELETE_GROUPS,
         )
         return {
             FIND_COORDINATOR.key: self.find_coordinator,
+            OFFSET_DELETE.key: self.offset_delete,
             OFFSET_COMMIT.key: self.offset_commit,
             OFFSET_FETCH.key: self.offset_fetch,
             **{api.key: self.ask for api in plain},
@@ -89,8 +95,9 @@ class GroupApiRequests:
     # ---------------------------------------------------------------- FindCoordinator
 
     def find_coordinator(self, call: ClientCall) -> None:
-        """The leader of the group's partition. The offsets topic is made when it is first asked for."""
-        if OFFSETS_TOPIC in self._context.image.topics:
+        """The leader of the group's partition. The offsets topic is made when a group is first asked for."""
+        request: FindCoordinatorRequest = call.request
+        if OFFSETS_TOPIC in self._context.image.topics or request.key_type != GROUP_KEY:
             self._answer_find(call)
         else:
             self._creation.create([OFFSETS_TOPIC], lambda: self._answer_find(call))
@@ -98,10 +105,10 @@ class GroupApiRequests:
     def _answer_find(self, call: ClientCall) -> None:
         request: FindCoordinatorRequest = call.request
         if call.version >= KEYS_VERSION:
-            found = tuple(self._found(key, request.key_type) for key in request.coordinator_keys)
+            found = tuple(self._found(key, request.key_type, "") for key in request.coordinator_keys)
             call.answer(FindCoordinatorResponse(coordinators=found))
             return
-        one = self._found(request.key, request.key_type)
+        one = self._found(request.key, request.key_type, KafkaErrorCode.NONE.name)
         call.answer(
             FindCoordinatorResponse(
                 error_code=one.error_code,
@@ -112,9 +119,14 @@ class GroupApiRequests:
             )
         )
 
-    def _found(self, key: str, key_type: int) -> FoundCoordinator:
+    def _found(self, key: str, key_type: int, no_error: str) -> FoundCoordinator:
+        """The coordinator of a key; `no_error` is the message of one that is found, which Apache Kafka words by version."""
+        if key_type == TRANSACTION_KEY:
+            # The one error on which librdkafka, Java's client and kafka-python all fail at once, and give this reason.
+            error = KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return _not_found(key, error, "transactions are not supported by these brokers")
         if key_type != GROUP_KEY:
-            return _not_found(key, KafkaErrorCode.INVALID_REQUEST, "there are no transactions and no share groups here")
+            return _not_found(key, KafkaErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type} here")
         image = self._context.image
         topic = image.topics.get(OFFSETS_TOPIC)
         if topic is None:
@@ -129,7 +141,7 @@ class GroupApiRequests:
             host=broker.host,
             port=broker.port,
             error_code=KafkaErrorCode.NONE,
-            error_message=None,
+            error_message=no_error,
         )
 
     # ---------------------------------------------------------------- requests of groups
@@ -216,6 +228,43 @@ class GroupApiRequests:
             call.answer(evolved(response, topics=(*response.topics, *unknown)))
 
         self._ask(call, evolved(request, topics=tuple(known)), respond)
+
+    def offset_delete(self, call: ClientCall) -> None:
+        """Of partitions that do not exist there is nothing to delete."""
+        request: OffsetDeleteRequest = call.request
+        counts = {each.name: 0 for each in request.topics}
+        for name in counts:
+            found = self._context.image.topics.get(name)
+            counts[name] = len(found.partitions) if found is not None else 0
+        unknown = tuple(
+            OffsetDeleteTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeletePartitionResponse(
+                        partition_index=each.partition_index, error_code=KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
+                    for each in topic.partitions
+                    if not 0 <= each.partition_index < counts[topic.name]
+                ),
+            )
+            for topic in request.topics
+        )
+        known = tuple(
+            evolved(
+                topic,
+                partitions=tuple(each for each in topic.partitions if 0 <= each.partition_index < counts[topic.name]),
+            )
+            for topic in request.topics
+        )
+
+        def respond(response: GroupResponse) -> None:
+            assert isinstance(response, OffsetDeleteResponse), "a deletion of offsets is answered as one"
+            if not response.error_code:
+                found = [each for each in (*response.topics, *unknown) if each.partitions]
+                response = evolved(response, topics=tuple(found))
+            call.answer(response)
+
+        self._ask(call, evolved(request, topics=known), respond)
 
     def offset_fetch(self, call: ClientCall) -> None:
         """From version 10 on topics are named by id."""

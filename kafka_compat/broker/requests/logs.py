@@ -45,6 +45,8 @@ from kafka_compat.protocol.apis.offset_for_leader_epoch import (
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+FIRST_VERSIONS = {NEWEST_TIME: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+"""From which version of ListOffsets on a timestamp below `EARLIEST` means something."""
 DEBUG_CONSUMER = -2
 UNKNOWN = -1
 OFFSET_NOT_AVAILABLE_VERSION = 5
@@ -105,6 +107,8 @@ class LogRequests:
         self, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
     ) -> ListOffsetsPartitionResponse:
         index = asked.partition_index
+        if asked.timestamp < EARLIEST and version < FIRST_VERSIONS.get(asked.timestamp, version + 1):
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=KafkaErrorCode.UNSUPPORTED_VERSION)
         hosted = self._replicas.by_name(topic, index)
         if hosted is None:
             return ListOffsetsPartitionResponse(partition_index=index, error_code=self._missing(topic, index))
@@ -141,10 +145,6 @@ class LogRequests:
             offset, epoch = latest.log_start, _epoch_at(hosted, latest.log_start)
         elif asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING):
             pass  # nothing is ever tiered
-        elif asked.timestamp < NEWEST_TIME:
-            return ListOffsetsPartitionResponse(
-                partition_index=asked.partition_index, error_code=KafkaErrorCode.UNSUPPORTED_VERSION
-            )
         else:
             log = hosted.log
             found = log.find_newest_time() if asked.timestamp == NEWEST_TIME else log.find_time(asked.timestamp)

@@ -1,5 +1,6 @@
 """What the cluster consists of: ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
 
+import re
 from collections.abc import Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
@@ -7,6 +8,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.controller.image import TopicImage
 from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, NO_UUID, PartitionState
+from kafka_compat.protocol import authorized
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_compat.protocol.apis.describe_cluster import (
@@ -33,11 +35,16 @@ from kafka_compat.protocol.apis.metadata import (
     MetadataTopic,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.features import features
 from kafka_compat.protocol.registry import advertised
+from kafka_compat.protocol.schema import evolved
 from kafka_compat.topic_names import is_valid_topic_name
 
-BROKERS = 1
-"""The endpoint type of DescribeCluster that stands for brokers, as opposed to controllers."""
+BROKERS, CONTROLLERS = 1, 2
+"""The endpoint types of DescribeCluster."""
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+NULL_NAME_VERSION = 12
+"""From this version of Metadata a topic of unknown id has no name."""
 PARTITIONS_MAX = 2000
 """The most partitions in one answer to DescribeTopicPartitions (`max.request.partition.size.limit`)."""
 
@@ -60,11 +67,22 @@ class MetadataRequests:
         }
 
     def api_versions(self, call: ClientCall) -> None:
-        """What this broker supports. A version 3 request must name its software, as Kafka demands."""
+        """What this broker supports. From version 3 on a request must name its software, in letters, digits, dots and hyphens (KIP-511)."""
         request: ApiVersionsRequest = call.request
-        named = request.client_software_name and request.client_software_version
-        error = KafkaErrorCode.NONE if call.version < 3 or named else KafkaErrorCode.INVALID_REQUEST
-        call.answer(ApiVersionsResponse(error_code=error, api_keys=() if error else advertised()))
+        named = (request.client_software_name, request.client_software_version)
+        if call.version >= 3 and not all(map(_SOFTWARE.fullmatch, named)):
+            call.answer(ApiVersionsResponse(error_code=KafkaErrorCode.INVALID_REQUEST, api_keys=()))
+            return
+        supported, finalized = features(call.version, eligible=self._context.eligible)
+        call.answer(
+            ApiVersionsResponse(
+                error_code=KafkaErrorCode.NONE,
+                api_keys=advertised(),
+                supported_features=supported,
+                finalized_features_epoch=self._image.index,
+                finalized_features=finalized,
+            )
+        )
 
     # ---------------------------------------------------------------- Metadata
 
@@ -88,10 +106,13 @@ class MetadataRequests:
 
     def _answer_metadata(self, call: ClientCall, asked: tuple[MetadataRequestTopic, ...] | None) -> None:
         context = self._context
+        request: MetadataRequest = call.request
+        operations = authorized.ON_TOPIC if request.include_topic_authorized_operations else authorized.NOT_ASKED
         if asked is None:
-            topics = tuple(map(self._topic, self._image.topics.values()))
+            topics = tuple(self._topic(each, operations) for each in self._image.topics.values())
         else:
-            topics = tuple(map(self._asked_topic, dict.fromkeys(asked)))
+            topics = tuple(self._asked_topic(call.version, each, operations) for each in dict.fromkeys(asked))
+        asks = request.include_cluster_authorized_operations
         call.answer(
             MetadataResponse(
                 brokers=tuple(
@@ -101,23 +122,26 @@ class MetadataRequests:
                 cluster_id=context.cluster_id,
                 controller_id=context.controller_id(),
                 topics=topics,
+                cluster_authorized_operations=authorized.ON_CLUSTER if asks else authorized.NOT_ASKED,
             )
         )
 
-    def _asked_topic(self, asked: MetadataRequestTopic) -> MetadataTopic:
+    def _asked_topic(self, version: int, asked: MetadataRequestTopic, operations: int) -> MetadataTopic:
         if asked.name is None or asked.topic_id != NO_UUID:
             found = self._image.topics_by_id.get(asked.topic_id)
             if found is None:
-                return _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-            return self._topic(found)
+                name = None if version >= NULL_NAME_VERSION else ""
+                return _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_ID, name, asked.topic_id)
+            return self._topic(found, operations)
         found = self._image.topics.get(asked.name)
         if found is not None:
-            return self._topic(found)
+            return self._topic(found, operations)
         if not is_valid_topic_name(asked.name):
             return _unknown_topic(KafkaErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
-        return _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+        unknown = _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+        return evolved(unknown, topic_authorized_operations=operations)
 
-    def _topic(self, topic: TopicImage) -> MetadataTopic:
+    def _topic(self, topic: TopicImage, operations: int) -> MetadataTopic:
         return MetadataTopic(
             error_code=KafkaErrorCode.NONE,
             name=topic.name,
@@ -135,6 +159,7 @@ class MetadataRequests:
                 )
                 for index, state in enumerate(topic.partitions)
             ),
+            topic_authorized_operations=operations,
         )
 
     def _offline(self, state: PartitionState) -> tuple[int, ...]:
@@ -148,17 +173,20 @@ class MetadataRequests:
         request: DescribeClusterRequest = call.request
         context = self._context
         if request.endpoint_type != BROKERS:
+            is_other = request.endpoint_type == CONTROLLERS
             call.answer(
                 DescribeClusterResponse(
-                    error_code=KafkaErrorCode.INVALID_REQUEST,
+                    error_code=KafkaErrorCode.MISMATCHED_ENDPOINT_TYPE
+                    if is_other
+                    else KafkaErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
                     error_message="this port serves brokers; ask for endpoint type 1",
-                    endpoint_type=request.endpoint_type,
                     cluster_id=context.cluster_id,
                     brokers=(),
                 )
             )
             return
         brokers = sorted(self._image.brokers.values(), key=lambda each: each.id)
+        asks = request.include_cluster_authorized_operations
         call.answer(
             DescribeClusterResponse(
                 error_code=KafkaErrorCode.NONE,
@@ -171,6 +199,7 @@ class MetadataRequests:
                     for each in brokers
                     if request.include_fenced_brokers or not each.fenced
                 ),
+                cluster_authorized_operations=authorized.ON_CLUSTER if asks else authorized.NOT_ASKED,
             )
         )
 
@@ -195,7 +224,15 @@ class MetadataRequests:
             if topic is None:
                 valid = is_valid_topic_name(name)
                 code = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else KafkaErrorCode.INVALID_TOPIC_EXCEPTION
-                topics.append(DescribedTopic(error_code=code, name=name, topic_id=NO_UUID, partitions=()))
+                topics.append(
+                    DescribedTopic(
+                        error_code=code,
+                        name=name,
+                        topic_id=NO_UUID,
+                        partitions=(),
+                        topic_authorized_operations=authorized.ON_TOPIC,
+                    )
+                )
                 continue
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
             first = min(first, len(topic.partitions))
@@ -224,12 +261,13 @@ class MetadataRequests:
                     leader_epoch=topic.partitions[index].leader_epoch,
                     replica_nodes=topic.partitions[index].replicas,
                     isr_nodes=topic.partitions[index].isr,
-                    eligible_leader_replicas=(),
-                    last_known_elr=(),
+                    eligible_leader_replicas=topic.partitions[index].elr,
+                    last_known_elr=topic.partitions[index].suspects,
                     offline_replicas=self._offline(topic.partitions[index]),
                 )
                 for index in indexes
             ),
+            topic_authorized_operations=authorized.ON_TOPIC,
         )
 
 
@@ -238,4 +276,4 @@ def _leader_error(state: PartitionState) -> KafkaErrorCode:
 
 
 def _unknown_topic(code: KafkaErrorCode, name: str | None, topic_id: bytes = NO_UUID) -> MetadataTopic:
-    return MetadataTopic(error_code=code, name=name if name is not None else "", topic_id=topic_id, partitions=())
+    return MetadataTopic(error_code=code, name=name, topic_id=topic_id, partitions=())

@@ -41,7 +41,8 @@ from raft.net.decoder import Buffer
 ALL_ACKS = (0, 1, -1)
 ZSTD_VERSION = 7
 """Batches compressed with zstd come in requests of this version or later (KIP-110)."""
-NOT_APPENDED = -1
+UNKNOWN_OFFSET = -1
+NO_TRANSACTIONS = "transactions are not supported by these brokers"
 TURN_WORK = 25_000
 """The work of a round, some 20 ms: a record counts 1, a partition `PARTITION_WORK`, and so many bytes of a batch 1 as follow."""
 PARTITION_WORK = 50
@@ -162,7 +163,9 @@ class ProduceRequests:
             outcome.call.close(f"a batch was refused: {refusal[0].name}")
             return
         self._note_leader(outcome, topic, partition.index, refusal[0])
-        responses.append(_refused(partition.index, *refusal, leader=self._leader(topic, partition.index, refusal[0])))
+        leader = self._leader(topic, partition.index, refusal[0])
+        log_start = hosted.log.start_offset if hosted is not None and hosted.leads else UNKNOWN_OFFSET
+        responses.append(_refused(partition.index, *refusal, leader=leader, log_start=log_start))
 
     def _checked(
         self, version: int, hosted: Hosted, records: Buffer
@@ -205,7 +208,7 @@ class ProduceRequests:
         if topic.name in INTERNAL_TOPICS:
             return KafkaErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal; clients cannot write to it", None
         if request.transactional_id is not None:
-            return KafkaErrorCode.INVALID_TXN_STATE, "transactions are not supported", None
+            return KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS, None
         if hosted is None or not hosted.leads:
             return KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, None, None
         if not partition.records:
@@ -243,7 +246,8 @@ class ProduceRequests:
                 topic = self._context.image.topics.get(hosted.partition.topic)
                 self._note_leader(outcome, topic, index, answer.error)
                 leader = self._leader(topic, index, answer.error)
-                responses.append(_refused(index, answer.error, None, None, leader=leader))
+                start = answer.log_start
+                responses.append(_refused(index, answer.error, None, None, leader=leader, log_start=start))
             if outcome.began and not outcome.waits_for:
                 self._answer(outcome)
 
@@ -291,8 +295,10 @@ def _check_header(version: int, header: BatchHeader, size: int) -> None:
     """Raises `InvalidBatch` unless `header` is of the one batch in a record set of `size` bytes, of a kind that clients may write."""
     if header.size != size:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "more than one batch for a partition", header.size)
-    if header.is_control or header.is_transactional:
-        raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "clients write no control batches and no transactions here")
+    if header.is_control:
+        raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "clients write no control batches")
+    if header.is_transactional:
+        raise InvalidBatch(KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
     if header.has_append_time:
         raise InvalidBatch(KafkaErrorCode.INVALID_TIMESTAMP, "the time of appending is not the producer's to set")
     if header.compression > ZSTD:
@@ -315,13 +321,20 @@ def _info(header: BatchHeader) -> BatchInfo:
 
 
 def _refused(
-    index: int, error: KafkaErrorCode, message: str | None, record: int | None, *, leader: LeaderIdAndEpoch
+    index: int,
+    error: KafkaErrorCode,
+    message: str | None,
+    record: int | None,
+    *,
+    leader: LeaderIdAndEpoch,
+    log_start: int,
 ) -> ProducePartitionResponse:
     wrong = () if record is None else (ProduceRecordError(batch_index=record, batch_index_error_message=message),)
     return ProducePartitionResponse(
         index=index,
         error_code=error,
-        base_offset=NOT_APPENDED,
+        base_offset=UNKNOWN_OFFSET,
+        log_start_offset=log_start,
         record_errors=wrong,
         error_message=message,
         current_leader=leader,

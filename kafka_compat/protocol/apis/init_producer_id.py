@@ -1,7 +1,7 @@
 """InitProducerId (22): a producer id and epoch, for idempotent and transactional producers."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import boolean, int16, int32, int64, message, string
+from kafka_compat.protocol.schema import int16, int32, int64, message, string
 
 
 @message
@@ -12,8 +12,6 @@ class InitProducerIdRequest:
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
     producer_epoch: int = int16("3+", default=-1)
-    enable2_pc: bool = boolean("6+", default=False)
-    keep_prepared_txn: bool = boolean("6+", default=False)
 
 
 @message
@@ -24,10 +22,8 @@ class InitProducerIdResponse:
     error_code: int = int16()
     producer_id: int = int64(default=-1)
     producer_epoch: int = int16()
-    ongoing_txn_producer_id: int = int64("6+", default=-1)
-    ongoing_txn_producer_epoch: int = int16("6+", default=-1)
 
 
 INIT_PRODUCER_ID = Api.of(
-    22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, versions="0-6", flexible="2+"
+    22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, versions="0-5", flexible="2+"
 )

@@ -15,7 +15,7 @@
 | `register B` | a new process of broker B registers |
 | `join B` | all leaders take broker B into their ISRs |
 | `setting NAME VALUE` | a setting, before `elected` |
-| `show` | the brokers, who leads, and when time is due next |
+| `show` | the brokers, who leads of which ISR (or eligible ones), and when time is due next |
 """
 
 import itertools
@@ -133,7 +133,8 @@ class Conversation:
             for _, broker in sorted(image.brokers.items())
         ]
         partitions = [
-            f"t-{at} {state.leader if state.leader != NO_LEADER else 'none'} of {','.join(map(str, state.isr))}"
+            f"t-{at} {state.leader if state.leader != NO_LEADER else 'none'} of {','.join(map(str, state.isr)) or 'none'}"
+            + (f" or {','.join(map(str, state.elr))}" if state.elr else "")
             for at, state in enumerate(image.topics["t"].partitions)
         ]
         return [f"brokers {'; '.join(brokers)}", f"leaders {'; '.join(partitions)}", f"due {self.liveness.deadline}"]

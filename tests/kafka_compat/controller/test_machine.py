@@ -26,7 +26,7 @@ COMMANDS: list[c.Command] = [
     c.FenceBroker(1, 2**62),
     c.FenceBroker(1, 2, True, True),
     c.RegisterBroker(1, uuid(2), "host", 9092, eligible=True),
-    c.ReportLogs(1, 2, (c.LogReport(uuid(3), 0, True, -1, 0), c.LogReport(uuid(3), 1, False, 4, 2**40)), True),
+    c.ReportLogs(1, 2, (c.LogReport(uuid(3), 0, -1, True, -1, 0), c.LogReport(uuid(3), 1, 5, False, 4, 2**40)), True),
     c.BeginShutdown(0, 0),
     c.AllocateProducerIds(1, 2),
     c.AlterPartition(1, 2, (c.IsrChange(uuid(3), 0, 4, 5, (c.ProposedMember(1, 6), c.ProposedMember(2)), True),)),
@@ -99,8 +99,8 @@ def test_the_bytes_of_commands_and_results_never_change() -> None:
     assert c.encode_command(COMMANDS[3]).hex() == "0192039301cf4000000000000000c2"
     assert c.encode_command(c.ElectLeaders(c.ElectionType.UNCLEAN)).hex() == "0192079201c0"
     assert c.encode_command(c.FenceBroker(1, 2, False, True)).hex() == "019203940102c2c3"
-    report = c.ReportLogs(1, 2, (c.LogReport(uuid(3), 1, True, 4, 5),))
-    assert c.encode_command(report).hex() == f"01920c9401029195c410{uuid(3).hex()}01c30405c2"
+    report = c.ReportLogs(1, 2, (c.LogReport(uuid(3), 1, 6, True, 4, 5),))
+    assert c.encode_command(report).hex() == f"01920c9401029196c410{uuid(3).hex()}0106c30405c2"
     assert c.encode_result(RESULTS[0]).hex() == "019201930700a0"
 
 

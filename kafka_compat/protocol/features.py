@@ -1,0 +1,29 @@
+"""Features of the cluster and their levels, as ApiVersions lists them (KIP-584): what these brokers have of Apache Kafka 4.3's."""
+
+from typing import Final
+
+from kafka_compat.protocol.apis.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+
+METADATA_LEVEL: Final = 30
+"""`metadata.version` of Apache Kafka 4.3, whose requests are served; there is no other level to go to."""
+ELIGIBLE: Final = "eligible.leader.replicas.version"
+SUPPORTED: Final = (
+    SupportedFeatureKey(name="group.version", min_version=0, max_version=0),
+    SupportedFeatureKey(name="metadata.version", min_version=METADATA_LEVEL, max_version=METADATA_LEVEL),
+    SupportedFeatureKey(name="transaction.version", min_version=0, max_version=0),
+    SupportedFeatureKey(name=ELIGIBLE, min_version=0, max_version=1),
+)
+_ZERO_VERSION: Final = 4
+"""Clients that ask in an older version take no feature whose lowest level is 0 (KIP-1022)."""
+
+
+def features(
+    version: int, *, eligible: bool
+) -> tuple[tuple[SupportedFeatureKey, ...], tuple[FinalizedFeatureKey, ...]]:
+    """Returns the levels that are supported, and those in force, for an answer in this version. `eligible` is whether KIP-966 is on."""
+    supported = SUPPORTED if version >= _ZERO_VERSION else tuple(each for each in SUPPORTED if each.min_version)
+    levels = {"metadata.version": METADATA_LEVEL, **({ELIGIBLE: 1} if eligible else {})}
+    return supported, tuple(
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in levels.items()
+    )
