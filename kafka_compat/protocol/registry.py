@@ -12,6 +12,7 @@ from kafka_compat.protocol.api import (
     unsupported,
 )
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionRange, ApiVersionsResponse
+from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
 from kafka_compat.protocol.apis.create_partitions import CREATE_PARTITIONS
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS
@@ -57,6 +58,7 @@ APIS: Mapping[int, Api[Any, Any]] = {
         JOIN_GROUP,
         SYNC_GROUP,
         HEARTBEAT,
+        CONSUMER_GROUP_HEARTBEAT,
         LEAVE_GROUP,
         DESCRIBE_GROUPS,
         LIST_GROUPS,

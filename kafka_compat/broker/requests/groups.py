@@ -16,6 +16,10 @@ from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
 from kafka_compat.model import NO_LEADER, NO_UUID, OFFSETS_TOPIC
+from kafka_compat.protocol.apis.consumer_group_heartbeat import (
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
 from kafka_compat.protocol.apis.find_coordinator import (
@@ -87,6 +91,7 @@ class GroupApiRequests:
         return {
             FIND_COORDINATOR.key: self.find_coordinator,
             OFFSET_DELETE.key: self.offset_delete,
+            CONSUMER_GROUP_HEARTBEAT.key: self.consumer_group_heartbeat,
             OFFSET_COMMIT.key: self.offset_commit,
             OFFSET_FETCH.key: self.offset_fetch,
             **{api.key: self.ask for api in plain},
@@ -142,6 +147,15 @@ class GroupApiRequests:
             port=broker.port,
             error_code=KafkaErrorCode.NONE,
             error_message=no_error,
+        )
+
+    def consumer_group_heartbeat(self, call: ClientCall) -> None:
+        """Groups of the newer protocol are refused with the error of an Apache cluster that has them switched off."""
+        call.answer(
+            ConsumerGroupHeartbeatResponse(
+                error_code=KafkaErrorCode.UNSUPPORTED_VERSION,
+                error_message="group.protocol=consumer is not supported by these brokers; use group.protocol=classic",
+            )
         )
 
     # ---------------------------------------------------------------- requests of groups

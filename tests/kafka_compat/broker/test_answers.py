@@ -14,6 +14,10 @@ from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.protocol import authorized
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
+from kafka_compat.protocol.apis.consumer_group_heartbeat import (
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatRequest,
+)
 from kafka_compat.protocol.apis.describe_cluster import DESCRIBE_CLUSTER, DescribeClusterRequest
 from kafka_compat.protocol.apis.describe_configs import (
     DESCRIBE_CONFIGS,
@@ -189,6 +193,15 @@ def test_a_transactional_producer_gets_no_id(broker: World) -> None:
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
     answer = ask(requests.init_producer_id, INIT_PRODUCER_ID, 5, request).answer
     assert answer.error_code == KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_member_of_the_newer_protocol_is_refused_with_what_to_use_instead(broker: World, version: int) -> None:
+    groups = GroupApiRequests(broker.context, None, TopicCreation(broker.context))  # type: ignore[arg-type]
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+    answer = ask(groups.consumer_group_heartbeat, CONSUMER_GROUP_HEARTBEAT, version, request).answer
+    assert answer.error_code == KafkaErrorCode.UNSUPPORTED_VERSION
+    assert "use group.protocol=classic" in answer.error_message
 
 
 # ---------------------------------------------------------------- logs

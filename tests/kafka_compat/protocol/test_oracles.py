@@ -28,7 +28,7 @@ def test_kio_reads_and_writes_the_same_bytes(api: Api[Any, Any], version: int, d
         assert values.decoded(cls, api, version, ours) == message
 
 
-@pytest.mark.parametrize(("api", "version"), values.VERSIONS, ids=values.NAMES)
+@pytest.mark.parametrize(("api", "version"), values.IN_KAFKA_PYTHON, ids=values.NAMES_IN_KAFKA_PYTHON)
 @EXAMPLES
 @given(data=st.data())
 def test_kafka_python_reads_and_writes_the_same_bytes(api: Api[Any, Any], version: int, data: st.DataObject) -> None:

@@ -28,6 +28,9 @@ with warnings.catch_warnings():  # it reads its schemas by a way that Python has
 
 VERSIONS = [(api, version) for _, api in sorted(APIS.items()) for version in api.versions]
 NAMES = [f"{api.name}-{version}" for api, version in VERSIONS]
+IN_KAFKA_PYTHON = [(api, version) for api, version in VERSIONS if api.key != 68]
+"""All but ConsumerGroupHeartbeat, which kafka-python does not have."""
+NAMES_IN_KAFKA_PYTHON = [f"{api.name}-{version}" for api, version in IN_KAFKA_PYTHON]
 """Ids for parametrised tests."""
 
 

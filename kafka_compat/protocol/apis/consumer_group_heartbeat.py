@@ -1,0 +1,66 @@
+"""ConsumerGroupHeartbeat (68): how members of the newer group protocol (KIP-848) join, stay and leave.
+
+Listed so that a consumer with `group.protocol=consumer` gets an error that it understands, as from an Apache cluster whose
+`group.version` is 0: one that does not find it listed waits without a word.
+"""
+
+from kafka_compat.protocol.api import Api
+from kafka_compat.protocol.schema import INT32, STRING, array, int16, int32, message, nested, string, uuid
+
+
+@message
+class ConsumerGroupHeartbeatTopicPartitions:
+    """Partitions of one topic."""
+
+    topic_id: bytes = uuid()
+    partitions: tuple[int, ...] = array(INT32)
+
+
+@message
+class ConsumerGroupHeartbeatRequest:
+    """A member is there; what has not changed since the last heartbeat is null."""
+
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32(default=-1)
+    subscribed_topic_names: tuple[str, ...] | None = array(STRING, nullable="0+", default=None)
+    subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
+    server_assignor: str | None = string(nullable="0+", default=None)
+    topic_partitions: tuple[ConsumerGroupHeartbeatTopicPartitions, ...] | None = array(
+        ConsumerGroupHeartbeatTopicPartitions, nullable="0+", default=None
+    )
+
+
+@message
+class ConsumerGroupHeartbeatAssignment:
+    """What a member is to read."""
+
+    topic_partitions: tuple[ConsumerGroupHeartbeatTopicPartitions, ...] = array(ConsumerGroupHeartbeatTopicPartitions)
+
+
+@message
+class ConsumerGroupHeartbeatResponse:
+    """The member's epoch and what is assigned to it; here always an error."""
+
+    throttle_time_ms: int = int32(default=0)
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32(default=0)
+    heartbeat_interval_ms: int = int32(default=0)
+    assignment: ConsumerGroupHeartbeatAssignment | None = nested(
+        ConsumerGroupHeartbeatAssignment, nullable="0+", default=None
+    )
+
+
+CONSUMER_GROUP_HEARTBEAT = Api.of(
+    68,
+    "ConsumerGroupHeartbeat",
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    versions="0-1",
+    flexible="0+",
+)
