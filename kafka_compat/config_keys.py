@@ -326,7 +326,7 @@ TOPIC_KEYS: Final = _table(
     ),
     _like("segment.bytes", "log.segment.bytes"),
     _like("segment.index.bytes", "log.index.size.max.bytes"),
-    _like("segment.jitter.ms", "log.roll.jitter.hours"),
+    _like("segment.jitter.ms", "log.roll.jitter.hours", kind=ConfigKind.LONG),
     _like("segment.ms", "log.roll.ms", Synonym("log.roll.hours", HOUR_MS), doc="A segment ends when it is older."),
     _like("unclean.leader.election.enable", "unclean.leader.election.enable"),
 )

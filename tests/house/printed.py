@@ -21,6 +21,7 @@ from jepsen_like.systems.rocketmq import scenarios as rocketmq
 from jepsen_like.systems.scenario import NamedScenario
 from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
+from tests.kafka_compat.foreign import known
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
@@ -156,6 +157,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
+    "kafka_differences": known.table,
     "kafka_scenarios": partial(scenarios, kafka.SCENARIOS),
     "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
@@ -169,6 +171,7 @@ PLACES: Mapping[str, str] = {
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
+    "kafka_differences": "docs/kafka.md",
     "kafka_scenarios": "docs/kafka.md",
     "rocketmq_scenarios": "docs/rocketmq.md",
     "kafka_benchmark": "docs/kafka.md",

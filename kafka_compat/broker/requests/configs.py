@@ -76,22 +76,22 @@ class ConfigRequests:
     def _rows(self, asked: DescribeConfigsResource) -> list[ConfigRow] | tuple[KafkaErrorCode, str]:
         settings = self._context.settings
         name = asked.resource_name
+        keys = asked.configuration_keys or None  # none at all are all of them
         if asked.resource_type == ResourceKind.TOPIC:
             topic = self._context.image.topics.get(name)
             if not is_valid_topic_name(name):
                 return KafkaErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name of a topic"
             if topic is None:
                 return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
-            return settings.describe_topic(topic.configs, asked.configuration_keys)
+            return settings.describe_topic(topic.configs, keys)
         if asked.resource_type != ResourceKind.BROKER:
             return KafkaErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here"
         if not name:
-            wanted = asked.configuration_keys
-            rows = settings.describe_broker(wanted)
+            rows = settings.describe_broker(keys)
             return [each for each in rows if each.name in settings.cluster]
         if name != str(self._context.broker_id):
             return KafkaErrorCode.INVALID_REQUEST, f"this is broker {self._context.broker_id}: ask broker {name} itself"
-        return settings.describe_broker(asked.configuration_keys)
+        return settings.describe_broker(keys)
 
     # ---------------------------------------------------------------- IncrementalAlterConfigs
 

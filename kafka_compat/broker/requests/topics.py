@@ -226,7 +226,7 @@ class TopicRequests:
         request: ElectLeadersRequest = call.request
         asked = request.topic_partitions
         if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
-            call.answer(ElectLeadersResponse(error_code=KafkaErrorCode.INVALID_REQUEST, replica_election_results=()))
+            call.answer(_no_election(request))
             return
         partitions = (
             None
@@ -258,6 +258,24 @@ class TopicRequests:
 
         command = ElectLeaders(ElectionType(request.election_type), partitions)
         self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+
+
+def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """An election of a kind that there is not."""
+    error, message = KafkaErrorCode.INVALID_REQUEST, f"there are no elections of type {request.election_type}"
+    return ElectLeadersResponse(
+        error_code=error,
+        replica_election_results=tuple(
+            ElectLeadersTopicResult(
+                topic=each.topic,
+                partition_result=tuple(
+                    ElectLeadersPartitionResult(partition_id=number, error_code=error, error_message=message)
+                    for number in each.partitions
+                ),
+            )
+            for each in request.topic_partitions or ()
+        ),
+    )
 
 
 def _failure(result: CommandResult | CommandFailed) -> CommandFailed:

@@ -262,6 +262,14 @@ def test_synonyms_are_described_under_their_own_name_with_their_own_value() -> N
     }
 
 
+def test_without_keys_everything_is_described(broker: World) -> None:
+    for keys in ((), None):
+        resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=keys)
+        request = DescribeConfigsRequest(resources=(resource,))
+        answer = ask(ConfigRequests(broker.context).describe, DESCRIBE_CONFIGS, 4, request).answer
+        assert len(answer.results[0].configs) > 30
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "error", "message"),
     [
