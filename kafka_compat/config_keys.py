@@ -218,6 +218,13 @@ BROKER_KEYS: Final = _table(
     # Brokers
     _int("broker.session.timeout.ms", 9_000, "A broker without a heartbeat for so long is fenced.", least=1),
     _int("broker.heartbeat.interval.ms", 2_000, "How often a broker sends a heartbeat.", least=1),
+    _int(
+        "controller.quorum.election.timeout.ms",
+        1_000,
+        "How long a silent controller is trusted; each broker waits between it and twice as long before it campaigns.",
+        least=50,
+        most=HOUR_MS,
+    ),
     ConfigKey("broker.rack", ConfigKind.STRING, None, "The rack of this broker, for the placement of replicas."),
     _flag("controlled.shutdown.enable", "true", "Whether a broker hands its leaderships over before it ends."),
     # Connections and fetches

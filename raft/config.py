@@ -2,7 +2,7 @@
 
 import enum
 import math
-from typing import Any
+from typing import Any, Self
 
 import attrs
 from attrs.validators import and_, ge, gt
@@ -39,9 +39,10 @@ class RaftConfig:
 
     heartbeat_s: float = attrs.field(default=0.1, validator=gt(0))
     """How often an idle leader sends heartbeats. A smaller value finds lost messages sooner and costs idle CPU."""
-    election_timeout_s_min: float = attrs.field(default=0.5, validator=gt(0))
-    """How long a silent leader is trusted. Smaller recovers sooner, but a slow disk or a busy machine then looks dead."""
-    election_timeout_s_max: float = attrs.field(default=1.0, validator=gt(0))
+    election_timeout_s_min: float = attrs.field(default=1.0, validator=gt(0))
+    """How long a silent leader is trusted. Smaller recovers sooner from a paused or cut-off leader (a killed one closes its connections),
+    but a slow disk or a busy machine then looks dead: the default holds where ten processes want each two cores."""
+    election_timeout_s_max: float = attrs.field(default=2.0, validator=gt(0))
     """Each wait is drawn between min and max, so that two candidates seldom collide (paper section 9.3)."""
     append_bytes_max: int = attrs.field(default=MIB, validator=gt(0))
     """The most that one AppendEntries carries, unless a single entry is larger."""
@@ -55,6 +56,13 @@ class RaftConfig:
     """A snapshot goes to a peer in parts of this size, one at a time. Larger ones are faster, and hold up heartbeats on slow links."""
     cache_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
     """Newest durable entries kept in memory for followers that keep up; older ones are loaded from the log."""
+
+    @classmethod
+    def of_election_timeout(cls, seconds: float) -> Self:
+        """Returns the settings for waits of `seconds` to twice as long, and heartbeats often enough for them."""
+        return cls(
+            heartbeat_s=min(0.1, seconds / 5), election_timeout_s_min=seconds, election_timeout_s_max=2 * seconds
+        )
 
     def __attrs_post_init__(self) -> None:
         if not 2 * self.heartbeat_s <= self.election_timeout_s_min < self.election_timeout_s_max:

@@ -130,6 +130,14 @@ BROKER_PROPERTIES: Final = _table(
     _words("dLegerGroup", None, "The raft group; unset: the broker's name."),
     _words("dLegerPeers", None, "Its members: n0-HOST:PORT, with semicolons between them."),
     _words("dLegerSelfId", None, "Which of them this broker is: n0."),
+    _number(
+        "raftElectionTimeout",
+        1_000,
+        "How long a silent master of a raft group is trusted, in ms; each broker waits between it and twice as long before it campaigns. "
+        "Not a property of RocketMQ's.",
+        least=50,
+        most=3_600_000,
+    ),
     _choice("ack", (DURABLE, PAGE_CACHE), "What a majority of a raft group means. Not a property of RocketMQ's."),
     # The store
     _number("mappedFileSizeCommitLog", 1 << 30, "A file of the commit log ends before it would be longer.", least=4096),

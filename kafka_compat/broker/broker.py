@@ -107,9 +107,16 @@ class BrokerPlan:
     advertised: Address | None = None
     """Where clients reach this broker, if not where it listens."""
     settings: Settings = attrs.field(factory=Settings)
-    raft: RaftConfig = attrs.field(factory=RaftConfig)
+    raft: RaftConfig | None = None
+    """The timeouts of the controllers' group, if not those of `controller.quorum.election.timeout.ms`."""
     boot: str = attrs.field(factory=this_boot)
     """Names the time since the machine was started: another one means that what was not flushed may be lost."""
+
+    @property
+    def election(self) -> RaftConfig:
+        """The timeouts of the controllers' group."""
+        timeout_s = self.settings.seconds("controller.quorum.election.timeout.ms")
+        return self.raft or RaftConfig.of_election_timeout(timeout_s)
 
     @property
     def metadata(self) -> str:
@@ -273,7 +280,7 @@ class Broker:
                 cluster_id=plan.cluster_id,
                 state_machine=self._machine,
                 settings=NodeSettings(
-                    raft=plan.raft, retention_bytes=METADATA_LOG_BYTES, segment_bytes_max=METADATA_LOG_BYTES // 4
+                    raft=plan.election, retention_bytes=METADATA_LOG_BYTES, segment_bytes_max=METADATA_LOG_BYTES // 4
                 ),
                 rng=rng,
                 disk=disk,

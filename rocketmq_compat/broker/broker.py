@@ -27,8 +27,9 @@ from log.policy import FlushPolicy
 from raft.addresses import address_of, is_address
 from raft.client_codec import HELLO
 from raft.config import MIB, RaftConfig
+from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
-from raft.group import IDENTITY_NAME, RaftGroup
+from raft.group import RaftGroup
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Decoder
 from raft.net.errors import WireError
@@ -106,10 +107,15 @@ class MessageBrokerPlan:
     detours: Mapping[Address, Address] = attrs.field(factory=dict)
     """Where this slave dials its master instead of where the name servers say that it is, if it goes through something else itself."""
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
-    raft: RaftConfig = attrs.field(factory=RaftConfig)
-    """The timeouts of a raft group."""
+    raft: RaftConfig | None = None
+    """The timeouts of a raft group, if not those of `raftElectionTimeout`."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The raft log keeps at least so much; what is older is in the commit log and in the snapshot."""
+
+    @property
+    def election(self) -> RaftConfig:
+        """The timeouts of a raft group."""
+        return self.raft or RaftConfig.of_election_timeout(self.properties.seconds("raftElectionTimeout"))
 
     def __attrs_post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -382,7 +388,7 @@ class MessageBroker:
             directory=f"{plan.data}/{RAFT_DIRECTORY}",
             cluster_id=members.group,
             state_machine=self._copy,
-            settings=raft_settings(plan.raft, plan.raft_log_bytes, durable=durable),
+            settings=raft_settings(plan.election, plan.raft_log_bytes, durable=durable),
             disk=disk,
             notify=self._notice,
             reactor=self._reactor,
