@@ -138,6 +138,7 @@ class RaftGroup(Face[group.RaftGroup]):
     tail = awaiting(group.RaftGroup.tail)
     apply = awaiting(group.RaftGroup.apply)
     query = awaiting(group.RaftGroup.query)
+    wait_for_leader = awaiting(group.RaftGroup.wait_for_leader)
     status = awaiting(in_loop(group.RaftGroup.status))
     submit = awaiting(in_loop(group.RaftGroup.submit))
     subscribe = awaiting(in_loop(group.RaftGroup.subscribe))

@@ -440,6 +440,7 @@ UNKNOWN_OUTCOME = "unknown_outcome"
 PROTOCOL = "protocol"
 SHUTTING_DOWN = "shutting_down"
 RECORDS_TRIMMED = "records_trimmed"
+INVALID_RESULT = "invalid_result"
 DIGITS_MAX = 19
 """What the detail of `RECORDS_TRIMMED` has at most: it is the offset where the records begin that are left."""
 
@@ -452,6 +453,7 @@ _CODES: dict[type[RaftError], str] = {
     errors.ProtocolError: PROTOCOL,
     errors.ShuttingDown: SHUTTING_DOWN,
     errors.RecordsTrimmed: RECORDS_TRIMMED,
+    errors.InvalidResult: INVALID_RESULT,
 }
 
 
@@ -480,6 +482,8 @@ def decode_error(body: Buffer) -> tuple[int, RaftError]:
 
 
 def _to_error(code: str, definite: bool, leader: int, address: str, detail: str) -> RaftError:
+    if code == INVALID_RESULT:
+        return errors.InvalidResult(detail)
     if not definite:
         return errors.OutcomeUnknown(detail if code == UNKNOWN_OUTCOME else f"{code}: {detail}")
     if code == NOT_LEADER:

@@ -67,6 +67,7 @@ from raft.effects import (
 from raft.errors import (
     Busy,
     InvalidRequest,
+    InvalidResult,
     NotLeader,
     OutcomeUnknown,
     ProtocolError,
@@ -184,6 +185,8 @@ class DriverConfig:
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
     retention: Retention = KEEP_ALL
+    result_bytes_max: int = 2**62
+    """The largest result of a command or a query."""
     snapshot_bytes_max: int = 256 * 1024 * 1024
     """A larger snapshot is not taken, and nothing leaves the log; nor is one of a leader accepted."""
 
@@ -329,8 +332,10 @@ class RaftDriver:
             self._reads.append(_ReadRequest(caller, request_id, after_apply))
 
     def query(self, command: bytes) -> bytes:
-        """Returns the state machine's answer from what has been applied. Raises `InvalidRequest` for an invalid query."""
-        return self._state_machine.query(command)
+        """Returns the state machine's answer from what has been applied. Raises `InvalidRequest` for an invalid query, `InvalidResult`
+        for an answer that is none."""
+        answer = self._state_machine.query(command)
+        return checked_result(answer, self.config.result_bytes_max, "the query had no effect")
 
     def check_query(self, command: bytes) -> None:
         """Raises `InvalidRequest` if `command` is no query."""
@@ -725,8 +730,10 @@ class RaftDriver:
         for command in _unpack_commands(entry.batch.data):
             request = next(waiting, None)
             try:
-                result = self._state_machine.apply(entry.index, command)
-            except InvalidRequest as error:
+                returned = self._state_machine.apply(entry.index, command)
+                done = f"the command is committed and applied at index {entry.index}"
+                result = checked_result(returned, self.config.result_bytes_max, done)
+            except (InvalidRequest, InvalidResult) as error:
                 if request is not None:
                     request.caller.refused(request.request_id, error)
             else:
@@ -845,6 +852,18 @@ class RaftDriver:
         if self._flush is not None and self._flush.done:
             flush, self._flush = self._flush, None
             self.storage.end_flush(flush)
+
+
+def checked_result(result: object, bytes_max: int, done: str) -> bytes:
+    """Returns what a state machine returned, as bytes. Raises `InvalidResult`, with what is `done`, for anything but bytes that fit."""
+    if type(result) is not bytes:
+        if not isinstance(result, bytes | bytearray | memoryview):
+            kind = "None" if result is None else f"a value of type {type(result).__name__}"
+            raise InvalidResult(f"{done}, but the state machine returned {kind} for its result, not bytes")
+        result = bytes(result)
+    if len(result) > bytes_max:
+        raise InvalidResult(f"{done}, but its result of {len(result)} bytes is over the bound of {bytes_max}")
+    return result
 
 
 def _joined(requests: list[_Request]) -> tuple[Payload, int]:

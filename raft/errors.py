@@ -70,6 +70,20 @@ class InvalidRequest(RaftError):
 
 
 @attrs.define
+class InvalidResult(RaftError):
+    """The state machine returned what is no result; `detail` states whether the command is committed. Not definite: it may well be.
+
+    That of a command is the same on every member, and the command stays committed and applied.
+    """
+
+    definite: ClassVar[bool] = False
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+@attrs.define
 class RecordsTrimmed(RaftError):
     """The records at this offset have left the log because of its retention; those from `start_offset` on are there."""
 

@@ -10,7 +10,6 @@ broken invariant ends the group: the error is raised out of the `async with`, in
 nothing is written any more. Calls of other tasks that wait for an answer then raise `OutcomeUnknown`, and later calls `ShuttingDown`.
 """
 
-import json
 import logging
 import math
 import random
@@ -23,11 +22,9 @@ from typing import Any, ClassVar
 import attrs
 import trio
 
-from log.disk import Disk, RealDisk, replace_file
-from log.errors import CorruptLog, ForeignLog
-from log.loss import forget_loss, missing_files, set_aside, was_set_aside
+from log.disk import Disk, RealDisk
 from log.retention import KEEP_ALL
-from log.segmented_log import LOCK_NAME, LogConfig, RecoveryReport
+from log.segmented_log import RecoveryReport
 from raft.addresses import address_of
 from raft.client_codec import (
     CLUSTER_ID_LENGTH_MAX,
@@ -41,8 +38,10 @@ from raft.client_codec import (
     pack_batch,
 )
 from raft.core import RaftCore
+from raft.directory import Identity, open_storage
 from raft.driver import DriverConfig, RaftDriver
-from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
+from raft.effects import RoleChanged
+from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
 from raft.flusher import Flusher
 from raft.links import Links
 from raft.membership import Configuration
@@ -67,12 +66,11 @@ from raft.render import render
 from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
-from raft.storage import RaftStorage, log_id_of
+from raft.storage import RaftStorage
 from raft.subscription import Subscriber, Subscription
 
 logger = logging.getLogger(__name__)
 
-IDENTITY_NAME = "identity.json"
 PEER_CONNECTIONS_MAX = 4
 """Incoming connections of one peer. Redials overlap with connections not yet known to be dead; more than a few do not."""
 PEER_PLACES = 2
@@ -82,48 +80,6 @@ HELLO_FRAMES = 1
 NODE_STOPS = "the node stops"
 
 Address = tuple[str, int]
-
-
-@attrs.define
-class WrongDirectory(RaftError):
-    """The data directory belongs to another node or cluster."""
-
-    directory: str
-    owner: str
-
-    def __str__(self) -> str:
-        return f"{self.directory} belongs to {self.owner}; give this node a directory of its own"
-
-
-@attrs.define
-class WrongMembers(RaftError):
-    """The data directory knows this node as a member of a group of other nodes.
-
-    A majority of fewer nodes, or of other ones, could commit without those that hold what was committed before.
-    """
-
-    directory: str
-    known: tuple[int, ...]
-    given: tuple[int, ...]
-
-    def __str__(self) -> str:
-        known, given = (", ".join(map(str, nodes)) for nodes in (self.known, self.given))
-        return f"the group of {self.directory} is made of nodes {known}, not of {given}; its members cannot be changed"
-
-
-@attrs.define
-class IncompleteDirectory(RaftError):
-    """The data directory was used by the only member of a group, and a file is missing without which it would forget what it
-    acknowledged."""
-
-    directory: str
-    missing: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.directory} was used by a node before, but {self.missing} is missing, and this node is the only member of its "
-            "group: no other has what is lost. Restore what is missing"
-        )
 
 
 class _Waiter:
@@ -242,7 +198,8 @@ class RaftGroup:
     ) -> None:
         """Use `open`."""
         self._settings = settings
-        self._notify = notify
+        self._leader_moved = trio.Event()
+        self._told = notify
         self._storage = storage
         self._caller = _LocalCaller()
         self._deadline_moved = trio.Event()
@@ -278,6 +235,12 @@ class RaftGroup:
         )
         self._owns_listener = not isinstance(port, Listener)
         self._listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port)
+
+    def _notify(self, notice: Notice) -> None:
+        if isinstance(notice, RoleChanged):
+            moved, self._leader_moved = self._leader_moved, trio.Event()
+            moved.set()
+        self._told(notice)
 
     def _listen_on(self, listening: socket.socket) -> Listener[Frame]:
         settings = self._settings
@@ -331,6 +294,7 @@ class RaftGroup:
                 pending_bytes_max=settings.pending_bytes_max,
                 retention=settings.retention,
                 snapshot_bytes_max=settings.snapshot_bytes_max,
+                result_bytes_max=settings.frame_bytes_max - FRAME_OVERHEAD_BYTES,
             ),
             notify=self._notify,
             turns=self._reactor.turns,
@@ -378,12 +342,13 @@ class RaftGroup:
         _require_apart(owns_thread, reactor, listener, listen)
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
+        _require_places_apart(node_id, members, listen, advertised or {})
         settings = _checked(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
             port = listener or stack.enter_context(bind(*address_of(listen or places[own_id])))
-            identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
+            identity = Identity(cluster_id, own_id, tuple(sorted(members)))
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
             _require_restorable(directory, storage, machine)
@@ -437,6 +402,7 @@ class RaftGroup:
         # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
         self._block.cancel()
         self._caller.give_up()
+        self._leader_moved.set()
 
     def _answer_all(self) -> None:
         """Answer all calls that wait, unless the node has failed. From here on nothing more is decided."""
@@ -544,6 +510,19 @@ class RaftGroup:
         self._driver.check_query(command)
         await self._linearize(after_apply=True)
         return Applied(self._driver.applied_index, self._driver.query(command))
+
+    async def wait_for_leader(self, timeout_s: float = math.inf) -> int:
+        """Returns the id of the leader, as soon as this node knows one; that node may need a moment more before it serves.
+
+        Raises `NotLeader` if none is known within `timeout_s`, `ShuttingDown` if the node ends.
+        """
+        with trio.move_on_after(timeout_s):
+            while not (leader := self._driver.core.leader):
+                self._require_working()
+                await self._leader_moved.wait()
+            await trio.lowlevel.checkpoint()
+            return leader
+        raise NotLeader
 
     def status(self) -> dict[str, object]:
         """Returns the present status of this node: its role, term, log and group, and the longest turn of its loop so far."""
@@ -732,6 +711,23 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
         raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
 
 
+def _require_places_apart(
+    node_id: int, members: Mapping[int, Address | str], listen: Address | str | None, advertised: Mapping[int, str]
+) -> None:
+    """Two nodes at one address would be dialled as one, and never form a majority of two."""
+    for what, given in (("members", members), ("advertised", advertised)):
+        at: dict[Address, int] = {}
+        for member, place in sorted(given.items()):
+            host, port = address = address_of(place)
+            if port and at.setdefault(address, member) != member:
+                raise ValueError(f"{what} has nodes {at[address]} and {member} at one address, {host}:{port}")
+    if unknown := sorted(advertised.keys() - members.keys()):
+        raise ValueError(f"node {unknown[0]} is advertised, and not among the members {sorted(members)}")
+    for member, place in members.items():
+        if listen is not None and member != node_id and address_of(place) == address_of(listen):
+            raise ValueError(f"node {node_id} is to listen where node {member} is, at {address_of(listen)}")
+
+
 def _for_clients(places: Mapping[NodeId, Address], advertised: Mapping[int, str]) -> dict[NodeId, str]:
     """Where clients reach each node: where it is dialled, unless something else is advertised."""
     known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
@@ -755,84 +751,6 @@ def _require_restorable(directory: str, storage: RaftStorage, machine: StateMach
         raise WrongStateMachine(directory, type(machine).__name__)
 
 
-@attrs.frozen
-class _Identity:
-    """Whom a data directory belongs to; `members` is None if an older version wrote it down."""
-
-    cluster_id: str
-    node_id: int
-    members: tuple[int, ...] | None
-
-
-def open_storage(disk: Disk, directory: str, identity: _Identity, settings: NodeSettings) -> RaftStorage:
-    """Returns the log of this node, locked and recovered.
-
-    A new log is durable before the identity is, which in turn is durable before the log holds anything: so a crash at any moment of
-    the first start leaves an identity with a log, or no identity and at most an empty log. Where files are missing or damaged so that
-    it is not known what the node had promised, and it has peers, all of the log is set aside (`log.loss`): the node begins blank, and
-    knows that it had a past (`raft.recall`).
-
-    Raises `WrongDirectory` or `WrongMembers` if it is not this node's. Without peers, from whom it could learn it again, raises
-    `IncompleteDirectory` or `CorruptLog` for such a loss. Raises `ForeignLog` for a log of another node or version.
-    """
-    log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
-    found = _read_identity(disk, directory)
-    if found is not None:
-        _require_same(directory, found, identity)
-    config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
-    # Without peers, a node cannot fetch what a repair would truncate, nor learn what it has forgotten.
-    has_peers = identity.members is not None and len(identity.members) > 1
-    try:
-        storage = _open_whole(disk, directory, config, log_id, has_peers=has_peers, has_identity=found is not None)
-    except ForeignLog:
-        raise
-    except (IncompleteDirectory, CorruptLog) as loss:
-        if not has_peers:
-            raise
-        _set_aside(disk, directory)
-        storage = RaftStorage.open(disk, directory, config, log_id=log_id)
-        storage.set_aside_for = loss.missing if isinstance(loss, IncompleteDirectory) else str(loss)
-    try:
-        if found != identity:
-            if found is None:
-                storage.flush()
-            replace_file(disk, directory, IDENTITY_NAME, (json.dumps(attrs.asdict(identity)) + "\n").encode())
-        if was_set_aside(disk, directory):
-            if storage.has_term:
-                forget_loss(disk, directory)
-            else:
-                storage.was_lost = True
-    except BaseException:
-        storage.close()
-        raise
-    return storage
-
-
-def _open_whole(
-    disk: Disk, directory: str, config: LogConfig, log_id: int, *, has_peers: bool, has_identity: bool
-) -> RaftStorage:
-    """Returns the log if nothing of it is missing. One without an identity vouches for itself where the node has peers: its frames name
-    their owner, and its members are those given."""
-    missing = None
-    if has_identity or disk.exists(directory):
-        missing = missing_files(disk, directory, log_id=log_id)
-    if has_identity and missing is not None:
-        raise IncompleteDirectory(directory, missing)
-    storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=has_peers)
-    if not has_identity and storage.log.end > 0 and (missing is not None or not has_peers):
-        storage.close()
-        raise IncompleteDirectory(directory, f"the identity of the node (`{IDENTITY_NAME}`)")
-    return storage
-
-
-def _set_aside(disk: Disk, directory: str) -> None:
-    lock = disk.lock(f"{directory}/{LOCK_NAME}")
-    try:
-        set_aside(disk, directory, keep=(IDENTITY_NAME, LOCK_NAME))
-    finally:
-        lock.release()
-
-
 def _tell_repair(storage: RaftStorage, notify: Notify) -> None:
     """Notify of a damaged log: that it was set aside, or truncated from which address to which, and how far it had reached."""
     if storage.set_aside_for is not None:
@@ -840,32 +758,6 @@ def _tell_repair(storage: RaftStorage, notify: Notify) -> None:
     if (repaired := storage.log.recovery.repaired) is not None:
         floor = Position(LogIndex(repaired.floor.index), Term(repaired.floor.epoch))
         notify(LogRepaired(repaired.cut_from, repaired.cut_to, floor))
-
-
-def _require_same(directory: str, found: _Identity, given: _Identity) -> None:
-    if (found.cluster_id, found.node_id) != (given.cluster_id, given.node_id):
-        raise WrongDirectory(directory, f"node {found.node_id} of cluster {found.cluster_id!r}")
-    if found.members not in (None, given.members):
-        raise WrongMembers(directory, found.members or (), given.members or ())
-
-
-def _read_identity(disk: Disk, directory: str) -> _Identity | None:
-    path = f"{directory}/{IDENTITY_NAME}"
-    if not disk.exists(path):
-        return None
-    file = disk.open(path, create=False)
-    try:
-        content = file.read_at(0, file.size())
-    finally:
-        file.close()
-    try:
-        identity = json.loads(content)
-        members = identity.get("members")
-        return _Identity(
-            identity["cluster_id"], identity["node_id"], None if members is None else tuple(map(int, members))
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise WrongDirectory(directory, f"a node that this version cannot identify ({path} cannot be read)") from None
 
 
 def _log(notice: Notice) -> None:

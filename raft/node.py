@@ -24,8 +24,9 @@ import trio
 
 from log.errors import CorruptLog, ForeignLog
 from raft.client_codec import NODE_ID_MAX
+from raft.directory import IncompleteDirectory, WrongDirectory, WrongMembers
 from raft.errors import SnapshotDiverged, WrongStateMachine
-from raft.group import Address, IncompleteDirectory, RaftGroup, WrongDirectory, WrongMembers
+from raft.group import Address, RaftGroup
 from raft.process import (
     AddressType,
     NodeAddressType,

@@ -21,7 +21,7 @@ from raft import client_codec
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello, HelloReply, decode_hello
 from raft.codec import decode_message
 from raft.driver import RaftDriver
-from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
+from raft.errors import Busy, InvalidRequest, InvalidResult, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
@@ -329,7 +329,7 @@ class ClientSession(Session[Frame]):
     def _answer_query(self, request_id: int, command: bytes) -> None:
         try:
             result = self._driver.query(command)
-        except InvalidRequest as error:
+        except (InvalidRequest, InvalidResult) as error:
             self._answer_error(request_id, error)
             return
         self._connection.write(client_codec.encode_applied(request_id, self._driver.applied_index, result))

@@ -73,6 +73,8 @@ class NodeSettings:
 
     def __attrs_post_init__(self) -> None:
         # Whatever one node stores must fit a frame to any other, where peers take four times what a client may send.
+        if self.flush_stall_s < self.raft.heartbeat_s:
+            raise ValueError("need flush_stall_s >= heartbeat_s, or a leader steps down at every flush")
         if self.batch_bytes_max > self.frame_bytes_max:
             raise ValueError("need batch_bytes_max <= frame_bytes_max")
         if self.raft.append_bytes_max > 2 * self.frame_bytes_max:

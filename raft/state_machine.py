@@ -22,7 +22,8 @@ class StateMachine(Protocol):
         invalid in every state."""
 
     def apply(self, index: int, command: bytes) -> bytes:
-        """Carry out the committed command at `index`. Returns its result. Raises `InvalidRequest` if it had no effect, on any node.
+        """Carry out the committed command at `index`. Returns its result, as bytes: its caller gets `InvalidResult` for anything else, and
+        the command stays applied. Raises `InvalidRequest` if it had no effect, on any node.
 
         Any other exception ends the node, now and at every start, until the machine is corrected, because the command stays in the
         log.

@@ -107,6 +107,7 @@ class RaftGroup(Face[group.RaftGroup]):
     tail = blocking(group.RaftGroup.tail)
     apply = blocking(group.RaftGroup.apply)
     query = blocking(group.RaftGroup.query)
+    wait_for_leader = blocking(group.RaftGroup.wait_for_leader)
     status = blocking(in_loop(group.RaftGroup.status))
     submit = blocking(in_loop(group.RaftGroup.submit))
     subscribe = blocking(in_loop(group.RaftGroup.subscribe))

@@ -18,8 +18,9 @@ from log.segmented_log import StorageFailed
 from raft.client_codec import PEER, Hello, encode_hello
 from raft.codec import encode_message
 from raft.config import RaftConfig
+from raft.directory import WrongDirectory, WrongMembers
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
-from raft.group import PEER_CONNECTIONS_MAX, RaftGroup, WrongDirectory, WrongMembers
+from raft.group import PEER_CONNECTIONS_MAX, RaftGroup
 from raft.messages import AppendEntries
 from raft.model import LogIndex, NodeId, Term
 from raft.notices import event_of

@@ -11,21 +11,21 @@ import pytest
 from log import mark
 from log.errors import ForeignLog, StorageFailed
 from log.memory_disk import MemoryDisk, PowerLoss
+from raft.directory import IDENTITY_NAME, Identity, IncompleteDirectory, open_storage
 from raft.effects import Persist
 from raft.errors import NotLeader
-from raft.group import IDENTITY_NAME, IncompleteDirectory, _Identity, open_storage
 from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Term, WriteId
 from raft.settings import NodeSettings
 from raft.storage import RaftStorage
 from tests.raft.shell.nodes import FAST, local_cluster, until
 
 DIRECTORY = "data/1"
-IDENTITY = _Identity("test", 1, (1, 2, 3))
-ALONE = _Identity("test", 1, (1,))
+IDENTITY = Identity("test", 1, (1, 2, 3))
+ALONE = Identity("test", 1, (1,))
 SETTINGS = NodeSettings()
 
 
-def opened(disk: MemoryDisk, identity: _Identity = IDENTITY) -> RaftStorage:
+def opened(disk: MemoryDisk, identity: Identity = IDENTITY) -> RaftStorage:
     return open_storage(disk, DIRECTORY, identity, SETTINGS)
 
 

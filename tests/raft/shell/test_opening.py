@@ -117,3 +117,32 @@ def test_an_address_is_a_pair_or_a_text(given: object, meant: tuple[str, int]) -
 def test_anything_else_is_no_address(given: object) -> None:
     with pytest.raises(ValueError, match="not an address"):
         address_of(given)
+
+
+TAKEN = ("127.0.0.1", 4001)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"members": {1: TAKEN, 2: "127.0.0.1:4001"}}, "nodes 1 and 2 at one address, 127.0.0.1:4001"),
+        ({"members": {1: TAKEN, 2: ("127.0.0.1", 4002)}, "listen": "127.0.0.1:4002"}, "is to listen where node 2 is"),
+        (
+            {"members": {1: TAKEN, 2: ("127.0.0.1", 4002)}, "advertised": {1: "a:1", 2: "a:1"}},
+            "advertised has nodes 1 and 2 at one address, a:1",
+        ),
+        ({"members": {1: TAKEN}, "advertised": {2: "a:1"}}, "node 2 is advertised, and not among the members"),
+    ],
+)
+async def test_nodes_that_would_be_taken_for_each_other_are_refused(
+    tmp_path: Path, given: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ValueError, match=named):
+        async with RaftGroup.open(node_id=1, directory=str(tmp_path / "1"), **given):
+            pass
+    assert not (tmp_path / "1").exists(), "nothing was touched"
+
+
+def test_a_leader_that_would_step_down_at_every_flush_is_refused() -> None:
+    with pytest.raises(ValueError, match="flush_stall_s >= heartbeat_s"):
+        NodeSettings(flush_stall_s=0.01)
