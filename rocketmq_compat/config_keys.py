@@ -97,6 +97,12 @@ BROKER_PROPERTIES: Final = _table(
         (FLAVOUR_4, FLAVOUR_5),
         "What SYNC_MASTER waits for. 4.x: one slave; 5.x: inSyncReplicas copies, the master's included. Not a property of RocketMQ's.",
     ),
+    _number(
+        "totalReplicas",
+        1,
+        "How many brokers have this name. A master whose disk is another one waits for its slaves, and copies back what they have.",
+        least=1,
+    ),
     _number("inSyncReplicas", 1, "Copies an acknowledgement waits for (5.x).", least=1, updatable=True),
     _number("minInSyncReplicas", 1, "The least it can be lowered to (5.x).", least=1),
     _number("syncFlushTimeout", 5_000, "How long a send waits for the disk, in ms.", least=1, updatable=True),
@@ -121,8 +127,8 @@ BROKER_PROPERTIES: Final = _table(
     _choice(
         "haDivergence",
         (REFUSE, AS_ROCKETMQ),
-        "What becomes of a slave that has more than its master. refuse: both wait for a decision; rocketmq: it appends other bytes behind "
-        "its own, as RocketMQ's does. Not a property of RocketMQ's.",
+        "What becomes of a slave that has more than its master. refuse: a master that is short copies it back, and two that differ wait for a "
+        "decision; rocketmq: the slave appends other bytes behind its own, as RocketMQ's does. Not a property of RocketMQ's.",
     ),
     _flag("slaveReadEnable", "false", "Whether consumers may pull from a slave.", updatable=True),
     _flag("offsetCheckInSlave", "false", "Whether a slave corrects offsets that it does not hold.", updatable=True),
@@ -236,7 +242,7 @@ _NOT_HERE: Final = _names(
     "transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS waitTimeMillsInHeartbeatQueue "
     "waitTimeMillsInPullQueue waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue warmMapedFileEnable "
     "clusterTest configStorePath productEnvName rocketmqHome tlsEnable tlsTestModeEnable deleteTopicWithBrokerRegistration "
-    "totalReplicas deleteWhen diskMaxUsedSpaceRatio messageIndexEnable flushDelayOffsetInterval maxTransferBytesOnMessageInDisk "
+    "deleteWhen diskMaxUsedSpaceRatio messageIndexEnable flushDelayOffsetInterval maxTransferBytesOnMessageInDisk "
     "maxTransferCountOnMessageInDisk clusterTopicEnable brokerTopicEnable rejectTransactionMessage transactionTimeOut transactionCheckMax "
     "transactionCheckInterval minBrokerIdChangeDelay unRegisterBrokerQueueCapacity clientRequestThreadPoolNums defaultThreadPoolNums notifyMinBrokerIdChanged"
 )

@@ -26,8 +26,10 @@ from rocketmq_compat.remoting.headers.divergence import (
     LogDivergence,
     divergences_text,
 )
+from rocketmq_compat.replication.model import MASTER_ID
 
 TIMEOUT_S: Final = 10.0
+DISCARDED: Final = "discarded/"
 BROKER: Final = click.option(
     "--broker", type=AddressType(), required=True, help="Where clients connect to the broker that is asked."
 )
@@ -38,23 +40,25 @@ YES: Final = click.option("--yes", is_flag=True, help="Do it; otherwise it is sh
 @BROKER
 @YES
 def accept_loss(broker: Address, yes: bool) -> None:
-    """Let a master take messages again, without what its slaves hold beyond its log.
+    """Let a master take messages again, without what it has lost, or what its slaves hold beyond its log.
 
-    Asked of a master that has lost the end of its log. Its slaves keep their bytes, and are refused until these are discarded. It holds
-    until the master is restarted, whatever other slaves turn out to hold.
+    Asked of a master that waits for slaves which will not come back, or whose log differs from a slave's. Slaves keep their bytes, and are
+    refused until these are discarded. It holds until the master is restarted, whatever other slaves turn out to hold. A master that is
+    copying back what a slave has refuses it.
     """
     found = _asked(broker, ACCEPT_LOSS, yes=yes)
     for each in found:
-        click.echo(
-            f"slave {each.slave_id} holds {each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}, that this master does not have"
-        )
+        click.echo(_lacking(each))
     if yes:
         click.echo("The master takes messages again. What was acknowledged among these bytes is lost to consumers.")
     else:
         click.echo(
             "Nothing was changed. With --yes the master takes messages again, and what was acknowledged among these bytes is lost."
         )
-        click.echo("To keep them, start that slave as the master instead, and this broker as its slave.")
+        click.echo(
+            "To keep them, start the slave that holds them: its master copies back what it lacks, if nothing was appended since."
+        )
+        click.echo("Else start that slave as the master, and this broker as its slave: each keeps what it has.")
 
 
 @click.command(DISCARD)
@@ -63,16 +67,30 @@ def accept_loss(broker: Address, yes: bool) -> None:
 def discard(broker: Address, yes: bool) -> None:
     """Let a slave give up what its master does not have, and follow it again.
 
-    The bytes are gone from this slave for good: copy its directory first if they may be needed.
+    The bytes leave the slave's log, and consumers do not see them any more. A file in its directory keeps them.
     """
     (each,) = _asked(broker, DISCARD, yes=yes)
     what = f"{each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}"
     if yes:
-        click.echo(f"The slave gave up {what}, and follows its master again.")
+        click.echo(
+            f"The slave gave up {what}, and follows its master again. They are kept in {DISCARDED} of its directory."
+        )
     else:
         click.echo(
-            f"Nothing was changed. With --yes the slave gives up {what}, which its master does not have; they are gone for good then."
+            f"Nothing was changed. With --yes the slave gives up {what}, which its master does not have; consumers lose them, and "
+            f"they are kept in {DISCARDED} of the slave's directory."
         )
+
+
+def _lacking(each: LogDivergence) -> str:
+    if each.slave_id != MASTER_ID:
+        size = f"{each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}"
+        return f"slave {each.slave_id} holds {size}, that this master does not have"
+    if each.end > each.start:
+        return f"this master's log ends at {each.start:,}, and had come to {each.end:,}: its slaves may hold the rest"
+    return (
+        f"this master's log ends at {each.start:,}, and it is not known how far it had come: its slaves may hold more"
+    )
 
 
 def _asked(broker: Address, decision: str, *, yes: bool) -> Sequence[LogDivergence]:

@@ -6,7 +6,8 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `connection_closed`, `connection_refused` (each with its
 reason), `stopping`, `stopped`, and before a bad end `failed`. Of a name server also `broker_registered` and `broker_removed`; of a broker
 `serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `divergence` (a slave holds what its master has lost),
-`divergence_decided` (by an operator), `divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, `role` (master or slave, and its epoch), and `copy_moved` (how far
+`divergence_decided` (by an operator), `divergence_ended`, `copy_in_doubt` (it may lack what it once had), `copy_back_began`, `copy_is_sure`,
+`damage_read` (it begins again, and repairs its copy), `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, `role` (master or slave, and its epoch), and `copy_moved` (how far
 the log of this copy is, and how far it is confirmed, a few times a second while it moves); in a raft group
 `raft_log_trimmed`, `commit_log_incomplete` (this copy lacks what has left the raft log), `commit_log_complete`, `commit_log_reset`, `commit_log_cut` and
 `copy_refused`. SIGTERM and SIGINT stop either.
@@ -18,8 +19,11 @@ used or is damaged, or the disk failed.
 import logging
 import signal
 import sys
+from collections import deque
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 import trio
@@ -27,7 +31,7 @@ import trio
 from log.errors import CorruptLog, StorageFailed
 from raft.errors import RaftError
 from raft.process import Address, AddressType, ServerProcess, Teller
-from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.broker import DamageRead, MessageBroker, MessageBrokerPlan, boot_of_machine
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
@@ -36,6 +40,9 @@ from rocketmq_compat.nameserver.kv_file import DamagedKvFile
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 
 tell = Teller()
+REPAIRS_MAX: Final = 3
+REPAIRS_S: Final = 60.0
+"""A broker that has read damage begins again in its process, but not more often than so in this time."""
 
 
 class DetourType(click.ParamType[tuple[Address, Address]]):
@@ -103,6 +110,12 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
     help="Where a slave dials its master instead of where the name servers say that it is: told and dialed address.",
 )
 @click.option(
+    "--boot-id",
+    "boot",
+    default=boot_of_machine,
+    help="Names the boot of the machine, in place of the system's: under another one the broker takes what was not flushed for lost.",
+)
+@click.option(
     "--data", type=click.Path(file_okay=False), help="Its directory, if storePathRootDir is not given; made if missing."
 )
 @click.option(
@@ -117,6 +130,7 @@ def broker(
     data: str | None,
     file: str | None,
     assignments: tuple[str, ...],
+    boot: str,
 ) -> None:
     """Run one broker until SIGTERM."""
     try:
@@ -132,6 +146,7 @@ def broker(
             detours=dict(detours),
             data=directory,
             properties=properties,
+            boot=boot,
         )
     except InvalidProperty as error:
         raise click.UsageError(f"{error}") from None
@@ -142,13 +157,28 @@ def broker(
 
 async def _serve_messages(plan: MessageBrokerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with MessageBroker.open(plan, tell=tell, owns_thread=True) as running:
-            process.started = True
-            async for number in signals:
-                tell("stopping", signal=signal.Signals(number).name)
+        repairs = deque[float](maxlen=REPAIRS_MAX)
+        while True:
+            try:
+                await _served(plan, process, signals)
                 break
-            await running.shut_down()
+            except DamageRead as found:
+                now = trio.current_time()
+                if len(repairs) == REPAIRS_MAX and repairs[0] > now - REPAIRS_S:
+                    raise found.damage from None
+                repairs.append(now)
+                tell("damage_read", reason=str(found.damage))
     tell("stopped")
+
+
+async def _served(plan: MessageBrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
+    """Serve until a signal comes. Raises `DamageRead` if the broker is to begin again, which repairs its copy."""
+    async with MessageBroker.open(plan, tell=tell, owns_thread=True) as running:
+        process.started = True
+        async for number in signals:
+            tell("stopping", signal=signal.Signals(number).name)
+            break
+        await running.shut_down()
 
 
 def _explain_broker(error: BaseException) -> str | None:
@@ -156,7 +186,10 @@ def _explain_broker(error: BaseException) -> str | None:
         case ForeignCommitLog() | RaftError():
             return f"{error}"
         case CorruptLog():
-            return f"{error}; the broker stops and nothing was repaired. Keep a copy of its directory; a slave holds the messages, too"
+            return (
+                f"{error}; the broker stops, and nothing was changed: it knows of no other copy. If it has slaves, set totalReplicas to the "
+                "number of brokers of its name: then it cuts the log before the damage, and copies back what they hold"
+            )
         case _:
             return None
 

@@ -16,6 +16,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any, Final, Self
 
 import attrs
@@ -23,6 +24,7 @@ import trio
 
 from log.config import StoreConfig
 from log.disk import Disk, RealDisk
+from log.errors import CorruptLog
 from log.policy import FlushPolicy
 from raft.addresses import address_of, is_address
 from raft.client_codec import HELLO
@@ -58,6 +60,7 @@ from rocketmq_compat.broker.requests.reply import ReplyRequests
 from rocketmq_compat.broker.requests.send import SendRequests
 from rocketmq_compat.broker.slave_sync import SlaveSync
 from rocketmq_compat.broker.tables import BrokerTables, TablesPort, load_tables
+from rocketmq_compat.broker.tables_of_pair import TablesOfPair
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, DURABLE
 from rocketmq_compat.consumers.delays import BadDelayLevels, DelayLevels
@@ -70,14 +73,18 @@ from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.server import Guest, RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.replication.core import CommitLogReplica
+from rocketmq_compat.replication.events import TablesCopied
 from rocketmq_compat.replication.ha_codec import HANDSHAKE
 from rocketmq_compat.replication.model import (
     INCARNATION_MAX,
+    MASTER_ID,
+    LogReach,
     MasterEpoch,
     RecoveredCopy,
     ReplicationConfig,
 )
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
+from rocketmq_compat.storage.copy_notes import CopyNotes, doubt_of
 from rocketmq_compat.storage.dispatch import QueueRun
 
 logger = logging.getLogger(__name__)
@@ -91,6 +98,14 @@ VIP_PORT_DISTANCE: Final = 2
 """Old clients send to `listenPort` - 2."""
 
 Address = tuple[str, int]
+
+
+def boot_of_machine() -> str:
+    """Returns what differs from boot to boot of this machine; empty if the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 @attrs.frozen(kw_only=True)
@@ -111,6 +126,8 @@ class MessageBrokerPlan:
     """The timeouts of a raft group, if not those of `raftElectionTimeout`."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The raft log keeps at least so much; what is older is in the commit log and in the snapshot."""
+    boot: str = attrs.field(factory=boot_of_machine)
+    """Which boot of the machine this is: another one than the last time means that what was not flushed is gone."""
 
     @property
     def election(self) -> RaftConfig:
@@ -134,12 +151,30 @@ class MessageBrokerPlan:
         if master is not None and not is_address(master):
             raise InvalidProperty("haMasterAddress", f"haMasterAddress={master} is no HOST:PORT.")
 
+    def repairs(self, notes: CopyNotes | None) -> bool:
+        """Returns whether a damaged commit log may be cut, because other brokers hold what it held: `notes` is what its disk tells."""
+        config, members = replication_config(self.properties), GroupMembers.of(self.properties)
+        if members is not None:
+            return len(members.addresses) > 1
+        has_others = config.broker_id != MASTER_ID or config.slaves_expected > 0
+        return has_others or config.divergence == "rocketmq" or (notes is not None and bool(notes.slaves))
+
     def delay_levels(self) -> DelayLevels:
         """Returns the delay levels. Raises `InvalidProperty` for a list that is none."""
         try:
             return DelayLevels.parse(self.properties.words("messageDelayLevel"))
         except BadDelayLevels as error:
             raise InvalidProperty("messageDelayLevel", f"{error}.") from None
+
+
+@attrs.define
+class DamageRead(Exception):
+    """Damage was read in the commit log, or in what is derived from it: the broker is to be opened again, which repairs its copy."""
+
+    damage: CorruptLog
+
+    def __str__(self) -> str:
+        return str(self.damage)
 
 
 def name_servers(properties: Properties) -> list[Address]:
@@ -193,9 +228,9 @@ class MessageBroker:
             self._tables = self._copy.tables
         else:
             self._delays = DelayedMessages(context, load_tables(context))
-            self._fixed = self._fixed_role(ha_listening, rng)
+            self._tables = files = BrokerTables(context, self._disk, lambda: self._delays.offsets)
+            self._fixed = self._fixed_role(ha_listening, rng, TablesOfPair(context, files, self._delays))
             context.copy_facts = self._fixed.facts
-            self._tables = BrokerTables(context, self._disk, lambda: self._delays.offsets)
         report = self._fixed.step if self._fixed is not None else lambda event: None
         self._housekeeping = BrokerHousekeeping(context, self._tables, self._disk, report)
         self._sync = SlaveSync(context, reactor, self._delays)
@@ -227,16 +262,32 @@ class MessageBroker:
         self._armed_for = 0.0
         self._deadline_moved = trio.Event()
 
-    def _fixed_role(self, ha_listening: socket.socket | None, rng: random.Random) -> ReplicatedLog:
+    def _fixed_role(
+        self, ha_listening: socket.socket | None, rng: random.Random, tables: TablesOfPair
+    ) -> ReplicatedLog:
         if ha_listening is not None:
             self._links.listen(ha_listening)
+        config, store = replication_config(self.context.properties), self._store
+        recovered = _recovered(store, self._plan.boot, lacks_tables=bool(self.context.lost_tables))
         decider = CommitLogReplica(
-            replication_config(self.context.properties),
-            "slave" if self.context.is_slave else "master",
-            _recovered(self._store),
-            rng.randint(1, INCARNATION_MAX),
+            config, "slave" if self.context.is_slave else "master", recovered, rng.randint(1, INCARNATION_MAX)
         )
-        fixed = ReplicatedLog(self.context, decider, self._disk, self._links, self._dispatched)
+        if recovered.doubt is not None:
+            floor = recovered.doubt.floor
+            reason = None if store.cut is None else str(store.cut)
+            self._tell(
+                "copy_in_doubt",
+                log_end=recovered.log_end,
+                floor=None if floor is None else floor.end,
+                damage=reason,
+                lost_tables=sorted(map(str, self.context.lost_tables)),
+            )
+        store.copy.change(
+            lambda notes: attrs.evolve(
+                notes, boot=self._plan.boot, is_running=True, flushes=config.sync_flush, doubt=recovered.doubt
+            )
+        )
+        fixed = ReplicatedLog(self.context, decider, self._disk, self._links, self._dispatched, tables)
         self._links.report = fixed.step
         return fixed
 
@@ -263,8 +314,8 @@ class MessageBroker:
         return self._log.epoch
 
     def _handlers(self) -> Mapping[int, Handler]:
-        context = self.context
-        return {
+        context, fixed = self.context, self._fixed
+        handlers = {
             **SendRequests(context, self._log).handlers(),
             **self._pulls.handlers(),
             **OffsetQueries(context, self._tables, lambda: self._delays.offsets).handlers(),
@@ -276,6 +327,9 @@ class MessageBroker:
             **(DivergenceRequests(context, self._fixed).handlers() if self._fixed is not None else {}),
             **(self._catch_up.handlers() if self._catch_up is not None else {}),
         }
+        if fixed is None:
+            return handlers
+        return {code: fixed.when_sure(code, handler) for code, handler in handlers.items()}
 
     def _ha_address(self) -> str:
         """Where slaves reach this broker; empty for a slave, which no other slave copies."""
@@ -301,7 +355,7 @@ class MessageBroker:
     ) -> AsyncIterator[Self]:
         """Start the broker and stop it at the end of the block. `tell` is called with what happens.
 
-        Raises `OSError` if a port cannot be bound, what `MessageStore.open` and, for a member of a group, `RaftGroup.open` raise, and
+        Raises `OSError` if a port cannot be bound, `DamageRead` if damage was read and other brokers hold what it held, what `MessageStore.open` and, for a member of a group, `RaftGroup.open` raise, and
         `ForeignCommitLog`. A failed or full disk or a broken invariant
         is raised out of the block, in an exception group as nurseries make them, and nothing is written any more.
         """
@@ -319,7 +373,9 @@ class MessageBroker:
                 if is_fixed and plan.properties.text("brokerRole") != "SLAVE":
                     ha = plan.ha_listen or (plan.listen[0], plan.properties.number("haListenPort"))
                     ha_listening = sockets.enter_context(bind(*ha))
-                store = MessageStore.open(disk or RealDisk(), plan.data, _store_config(plan.properties))
+                store = MessageStore.open(
+                    disk or RealDisk(), plan.data, _store_config(plan.properties), repairs=plan.repairs
+                )
                 broker: Self | None = None
                 try:
                     broker = cls(
@@ -333,9 +389,13 @@ class MessageBroker:
                     )
                     async with broker._run(disk or RealDisk()):
                         yield broker
-                except BaseException:
+                except BaseException as error:
                     if broker is not None:
                         broker._failed = True
+                    damage = damage_in(error)
+                    if damage is not None and plan.repairs(store.copy.notes):
+                        store.note_damage()
+                        raise DamageRead(damage) from error
                     raise
                 finally:
                     if broker is not None:
@@ -407,8 +467,10 @@ class MessageBroker:
 
     def _begin_fixed(self, nursery: trio.Nursery) -> None:
         assert self._fixed is not None, "the role is fixed"
-        self._fixed.begin()
+        fixed = self._fixed
+        fixed.begin()
         if self.context.is_slave:
+            self._sync.on_synced = lambda: fixed.step(TablesCopied())
             self._follow_configured_master()
             nursery.start_soon(self._links.run_dials)
             nursery.start_soon(self._sync.run)
@@ -445,7 +507,15 @@ class MessageBroker:
             if self._failed:
                 self._store.abandon()
             else:
+                self._note_stop()
                 self._store.close()
+
+    def _note_stop(self) -> None:
+        """What is in the log is flushed, and stays as it is until the next start."""
+        store = self._store
+        store.flush()
+        store.copy.note_reach(LogReach(store.log.last_epoch, store.log.end_offset))
+        store.copy.change(lambda notes: attrs.evolve(notes, is_running=False))
 
     @property
     def address(self) -> Address:
@@ -553,7 +623,7 @@ class MessageBroker:
         await self._registration.registered.wait()
         self.serving.set()
         self._tell("serving", role=self.context.role)
-        if self._fixed is not None:
+        if self._fixed is not None and self._fixed.objection is None:
             role = "slave" if self.context.is_slave else "master"
             self._tell("role", role=role, epoch=self._fixed.epoch, broker=self.context.broker_name)
 
@@ -593,6 +663,7 @@ def replication_config(properties: Properties) -> ReplicationConfig:
         broker_name=properties.words("brokerName"),
         broker_id=properties.number("brokerId"),
         sync_master=properties.text("brokerRole") == "SYNC_MASTER",
+        total_replicas=properties.number("totalReplicas"),
         sync_flush=properties.text("flushDiskType") == "SYNC_FLUSH",
         flavor="5.x" if properties.text("replicationFlavor") == "5.x" else "4.x",
         divergence="rocketmq" if properties.text("haDivergence") == "rocketmq" else "refuse",
@@ -620,14 +691,24 @@ def raft_settings(raft: RaftConfig, log_bytes: int, *, durable: bool) -> NodeSet
     )
 
 
-def _recovered(store: MessageStore) -> RecoveredCopy:
-    log = store.log
+def _recovered(store: MessageStore, boot: str, *, lacks_tables: bool) -> RecoveredCopy:
+    log, copy = store.log, store.copy
+    reach = LogReach(log.last_epoch, log.end_offset)
     return RecoveredCopy(
         log.start_offset,
         log.end_offset,
         log.durable_offset,
         tuple(MasterEpoch(epoch, start) for epoch, start in log.epochs),
+        doubt_of(copy, boot=boot, reach=reach, cut=store.cut, lacks_tables=lacks_tables),
+        copy.notes.slaves,
     )
+
+
+def damage_in(error: BaseException) -> CorruptLog | None:
+    """Returns the damage for which a broker has ended; None if it has ended for something else."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for each in error.exceptions if (found := damage_in(each)) is not None), None)
+    return error if isinstance(error, CorruptLog) else None
 
 
 def _store_config(properties: Properties) -> MessageStoreConfig:

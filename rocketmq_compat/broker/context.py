@@ -21,6 +21,7 @@ from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.server import Tell
 from rocketmq_compat.remoting.session import Handler, RemotingCall
 from rocketmq_compat.storage.broker_store import MessageStore
+from rocketmq_compat.storage.checkpoints import CheckpointName
 from rocketmq_compat.storage.dispatch import BadRecord
 
 
@@ -62,6 +63,8 @@ class BrokerContext:
     """The physical offset from which delayed messages wait, beyond which the commit log is not trimmed; None if none do."""
     when_known: Callable[[str, Callable[[], None]], None] = lambda topic, done: done()
     """Calls back when the name servers know a topic as it is, or cannot be waited for any longer; at once for one that has not changed."""
+    lost_tables: set[CheckpointName] = attrs.field(factory=set)
+    """Files that were there once, and could not be read at the start."""
     node_id: int | None = None
     """In a raft group, which member this broker is, from 1 on; None if its role is fixed."""
     leads: bool = False

@@ -74,7 +74,7 @@ class ForeignCommitLog(Exception):
     directory: str
 
     def __str__(self) -> str:
-        return f"{self.directory} holds messages, but not those of a raft group: give this broker an empty directory"
+        return f"{self.directory} holds messages, but not those of this raft group: keep it, and give this broker another directory"
 
 
 @attrs.define(eq=False)

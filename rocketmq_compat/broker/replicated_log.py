@@ -4,6 +4,9 @@ All writing goes through here. A put is appended just before the decider takes i
 decider never knew of it. Its outcome comes when the decider answers. With SYNC_FLUSH a flush begins whenever there is something to
 flush, otherwise every `flushIntervalCommitLog`; it runs in the disk thread.
 
+What the disk is to tell the next start (`copy_notes`) is noted here: how far the log is after every round, before anybody learns of it, and at
+once, durably, when a slave is new, or a doubt about this copy begins or ends. While a master is in doubt, clients are refused (`when_sure`).
+
 Any other order that cannot be carried out ends the broker, because the decider has counted on it already: a failed disk, or a full disk of
 a slave.
 """
@@ -17,27 +20,37 @@ import attrs
 import crc32c
 
 from log.errors import NoSpace
-from log.frame import buffers_of
+from log.frame import Buffer, buffers_of
 from raft.disk_thread import DiskThread
 from rocketmq_compat.broker.context import BrokerContext
 from rocketmq_compat.broker.puts import NotStored, PutDone, StoredMessages
+from rocketmq_compat.broker.tables import Saved
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.headers.divergence import LogDivergence, divergences_text
+from rocketmq_compat.remoting.session import Handler, RemotingCall
 from rocketmq_compat.replication.acks import PutRefusal
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import (
+    AdoptTables,
     AnswerPut,
     AppendMessages,
     AppendPushed,
     CloseHaConnection,
     ConfirmOffsetMoved,
+    CopyBackBegan,
     Dial,
     DivergenceEnded,
     DivergenceFound,
+    DoubtBegan,
+    DoubtEnded,
     Effect,
+    NoteSlave,
     PushLog,
     RefusePut,
     ResetCommitLog,
     SendMessage,
+    SendTables,
     TruncateCommitLog,
 )
 from rocketmq_compat.replication.events import (
@@ -48,8 +61,10 @@ from rocketmq_compat.replication.events import (
     Pushed,
     PutMessages,
 )
+from rocketmq_compat.replication.ha_codec import FRAME_BYTES_MAX
 from rocketmq_compat.replication.master import Master
-from rocketmq_compat.replication.messages import HaMessage, Push
+from rocketmq_compat.replication.messages import HaMessage, Push, Tables
+from rocketmq_compat.replication.model import MASTER_ID, CopyDoubt, LogReach
 from rocketmq_compat.storage.broker_store import AppendedMessages
 from rocketmq_compat.storage.dispatch import QueueRun
 
@@ -67,8 +82,33 @@ class HaLinks(Protocol):
         """Close a connection."""
 
 
+TABLES_SENT_MAX: Final = FRAME_BYTES_MAX - 1024
+SERVED_IN_DOUBT: Final = frozenset(
+    {
+        RequestCode.DECIDE_DIVERGENCE,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+        RequestCode.GET_BROKER_CONFIG,
+        RequestCode.UPDATE_BROKER_CONFIG,
+    }
+)
+"""What operators ask."""
+UNANSWERED_IN_DOUBT: Final = frozenset({RequestCode.QUERY_CONSUMER_OFFSET})
+"""Old clients take any refusal for a group that begins, and go on at the end or the beginning; a lost connection makes them ask again."""
 PUSHED_BYTES_A_ROUND: Final = 256 * 1024
 """Read from the log for slaves before others have their turn: a slave that lacks much may be pushed MiB after MiB at once."""
+
+
+class CopiedTables(Protocol):
+    """Topics, groups and offsets, which are not in the log."""
+
+    def payload(self) -> bytes:
+        """Returns them for a master that has lost its own."""
+
+    def adopt(self, payload: bytes) -> None:
+        """Add what a slave has. Raises `BadBody` for what are no tables."""
+
+    def save(self, done: Saved) -> None:
+        """Make them last; `done` is called with None when they do, or with the reason if they do not."""
 
 
 @attrs.define(eq=False)
@@ -88,8 +128,10 @@ class ReplicatedLog:
         disk: DiskThread,
         links: HaLinks,
         on_dispatched: Callable[[list[QueueRun]], None],
+        tables: CopiedTables,
     ) -> None:
         """`on_dispatched` is called once a round with what consumers can see from then on."""
+        self._tables = tables
         self._context = context
         self._store = context.store
         self._decider = decider
@@ -131,7 +173,8 @@ class ReplicatedLog:
 
         The ids of the brokers, with commas between them.
         """
-        role, divergences = self._decider.role, {"divergences": divergences_text(self.divergences)}
+        role = self._decider.role
+        divergences = {"divergences": divergences_text(self.divergences), "doubt": self.objection or ""}
         if not isinstance(role, Master):
             return divergences
         return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences), **divergences}
@@ -142,10 +185,44 @@ class ReplicatedLog:
         role, config, log = self._decider.role, self._decider.config, self._decider.log
         if isinstance(role, Master):
             found = sorted(role.divergences.items())
-            return tuple(LogDivergence(slave_id, each.agreed_end, each.slave_end) for slave_id, each in found)
+            own = () if log.doubt is None else (self._lacking(log.doubt, log.log_end),)
+            return (*own, *(LogDivergence(slave_id, each.agreed_end, each.slave_end) for slave_id, each in found))
         if role.diverges_at is None:
             return ()
         return (LogDivergence(config.broker_id, max(role.diverges_at, log.log_start), log.log_end),)
+
+    @staticmethod
+    def _lacking(doubt: CopyDoubt, end: int) -> LogDivergence:
+        """What a master may have lost, as far as is known, under its own id."""
+        return LogDivergence(MASTER_ID, end, end if doubt.floor is None else max(end, doubt.floor.end))
+
+    @property
+    def objection(self) -> str | None:
+        """Why this master serves no clients: it may lack what it once had. None if it serves, and of a slave."""
+        role = self._decider.role
+        return role.copy_back.objection if isinstance(role, Master) and role.is_in_doubt else None
+
+    @property
+    def is_copying_back(self) -> bool:
+        """Whether a slave is giving this master what it lacks."""
+        role = self._decider.role
+        return isinstance(role, Master) and role.copy_back.source is not None
+
+    def when_sure(self, code: int, handler: Handler) -> Handler:
+        """Returns a handler of this request that refuses clients while this master is in doubt."""
+        if code in SERVED_IN_DOUBT:
+            return handler
+
+        def serve(call: RemotingCall) -> None:
+            objection = self.objection
+            if objection is None:
+                handler(call)
+            elif code in UNANSWERED_IN_DOUBT:
+                call.connection.close(objection)
+            else:
+                call.refuse(ResponseCode.SERVICE_NOT_AVAILABLE, objection)
+
+        return serve
 
     @property
     def epoch(self) -> int:
@@ -159,6 +236,7 @@ class ReplicatedLog:
 
     def begin(self) -> None:
         """Carry out the first orders."""
+        self._note_reach()
         self._carry_out(self._decider.begin(self._context.clock()))
         self._work()
 
@@ -181,9 +259,14 @@ class ReplicatedLog:
         while self._pushes and self._pushed_bytes < PUSHED_BYTES_A_ROUND:
             self._push(self._pushes.popleft())
             self._work()
+        self._note_reach()
         runs = self._store.dispatch()
         if runs:
             self._on_dispatched(runs)
+
+    def _note_reach(self) -> None:
+        log = self._store.log
+        self._store.copy.note_reach(LogReach(log.last_epoch, log.end_offset))
 
     def flush_if_due(self, now: float) -> None:
         """Once a round, when what is urgent has left: begin a flush."""
@@ -261,10 +344,48 @@ class ReplicatedLog:
                     )
                 case DivergenceEnded(slave_id=slave_id):
                     self._context.tell("divergence_ended", slave=slave_id)
+                case NoteSlave(slave_id=slave_id):
+                    self._store.copy.change(lambda notes: attrs.evolve(notes, slaves=notes.slaves | {slave_id}))
+                case DoubtBegan(floor=floor):
+                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))
+                    self._context.tell("copy_in_doubt", log_end=self._store.log.end_offset, floor=floor.end)
+                case CopyBackBegan():
+                    self._context.tell("copy_back_began", slave=effect.slave_id, start=effect.start, end=effect.end)
+                case SendTables(connection=connection):
+                    payload = self._tables.payload()
+                    if len(payload) > TABLES_SENT_MAX:
+                        self._links.close(connection, f"tables of {len(payload)} bytes")
+                        self._events.append(HaConnectionClosed(connection))
+                    else:
+                        self._links.send(connection, Tables(payload))
+                case AdoptTables(payload=payload):
+                    self._adopt(payload)
+                case DoubtEnded():
+                    self._end_doubt(effect)
                 case ConfirmOffsetMoved():
                     pass  # consumers see what is stored, as RocketMQ's do
                 case _:
                     assert_never(effect)
+
+    def _adopt(self, payload: Buffer) -> None:
+        self._store.dispatch()  # else delay offsets would seem to be beyond the ends of their queues, and be cut
+        try:
+            self._tables.adopt(bytes(payload))
+        except BadBody as error:
+            self._context.tell("tables_refused", reason=str(error))
+
+    def _end_doubt(self, news: DoubtEnded) -> None:
+        """Make durable what was copied back, and then note that nothing is lacking."""
+        self._store.flush()
+
+        def saved(failure: str | None) -> None:
+            if failure is None and self._decider.log.doubt is None:
+                self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))
+
+        self._tables.save(saved)
+        self._context.tell("copy_is_sure", end=news.end, missing_bytes=news.missing_bytes)
+        if isinstance(self._decider.role, Master):
+            self._context.tell("role", role="master", epoch=self.epoch, broker=self._context.broker_name)
 
     def _push(self, order: PushLog) -> None:
         if self._pushed_bytes >= PUSHED_BYTES_A_ROUND:

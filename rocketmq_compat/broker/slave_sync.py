@@ -5,7 +5,7 @@ as there is a message in one that is new, each by itself: else a slave that beca
 over once this copy of the log has all that they call delivered: else a slave that became the master would pass over what it has not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import trio
@@ -56,6 +56,8 @@ class SlaveSync:
         """Those that wait for the log to reach this offset."""
         self.synced = trio.Event()
         """Set when all was copied once."""
+        self.on_synced: Callable[[], None] = lambda: None
+        """Called whenever all was copied."""
 
     def set_master(self, address: Address | None) -> None:
         """Where the master serves clients; None while it is not known."""
@@ -138,6 +140,7 @@ class SlaveSync:
         context.offsets.follow(snapshot)
         self._delay_offsets = log_end or 0, delays.offset_table
         self._take_delay_offsets()
+        self.on_synced()
         self._reactor.request_round()
         return None
 

@@ -6,6 +6,9 @@ itself, however many there are.
 
 Delay offsets are written once the commit log is durable up to where it ended when they were taken: a message that they call delivered is in
 its real queue after every crash.
+
+A broker whose files are gone or damaged gets what was in them from another copy: a slave from its master (`SlaveSync`), a master from its
+slaves (`tables_of_pair.py`), before it serves.
 """
 
 import json
@@ -146,10 +149,18 @@ class BrokerTables:
                 self._context.tell("checkpoint_failed", reason=str(error))
             elif error is not None:
                 raise error
+            else:
+                self._note_files()
             if done is not None:
                 done(None if error is None else str(error))
 
         self._disk.submit(write, written)
+
+    def _note_files(self) -> None:
+        """A file that is there now, and is not at the next start, is lost."""
+        store = self._context.store
+        tables = frozenset(store.checkpoints.present()) | store.copy.notes.tables
+        store.copy.change(lambda notes: attrs.evolve(notes, tables=tables))
 
     def _topics_to_write(self) -> "_Write | None":
         topics = self._context.topics
@@ -209,7 +220,8 @@ class _Write:
 
 
 def load_tables(context: BrokerContext) -> Mapping[int, int]:
-    """Reads the tables into the context, and returns the delay offsets by level. A file that cannot be used is reported to operators.
+    """Reads the tables into the context, and returns the delay offsets by level. A file that cannot be used is reported to operators, and
+    put among those that are lost (`BrokerContext.lost_tables`), unless it was never written.
 
     Raises `StorageFailed` if the disk fails.
     """
@@ -227,6 +239,7 @@ def load_tables(context: BrokerContext) -> Mapping[int, int]:
         try:
             context.offsets.load(offset_snapshot(found_offsets))
         except BadBody as error:
+            context.lost_tables.add(CheckpointName.CONSUMER_OFFSETS)
             context.tell("checkpoint_unusable", file=CheckpointName.CONSUMER_OFFSETS.file, reason=str(error))
     found_delays = _read(context, CheckpointName.DELAY_OFFSETS, DelayOffsetSerializeWrapper)
     return {} if found_delays is None else found_delays.offset_table
@@ -240,6 +253,11 @@ def _read(context: BrokerContext, name: CheckpointName, wrapper: type[WrapperT])
             table = wrapper.of(dict(found.content))
         except BadBody as error:
             reason = str(error)
-    if reason is not None and (context.store.log.end_offset or not reason.endswith("is missing")):
+    if reason is None:
+        return table
+    noted, is_missing = context.store.copy.found, reason.endswith("is missing")
+    if noted is None or name in noted.tables or not is_missing:
+        context.lost_tables.add(name)
+    if context.store.log.end_offset or not is_missing:
         context.tell("checkpoint_unusable", file=name.file, reason=reason)
     return table

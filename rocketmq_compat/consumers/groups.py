@@ -63,6 +63,13 @@ class GroupTable:
         if self._groups.pop(name, None) is not None:
             self._changed(time_ms, name)
 
+    def merge(self, time_ms: int, groups: Mapping[str, SubscriptionGroupConfig], *, theirs_count: bool) -> None:
+        """Add the groups of another copy; where both have one, `theirs_count` decides whose is kept."""
+        self._groups = {**self._groups, **groups} if theirs_count else {**groups, **self._groups}
+        self.version = next_version(self.version, time_ms)
+        for watcher in self._watchers:
+            watcher.note_all()
+
     def load(self, version: DataVersion, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
         """These are all groups from now on: what a checkpoint holds, or the master of a slave."""
         self.version = version

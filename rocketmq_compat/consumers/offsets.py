@@ -154,6 +154,12 @@ class ConsumerOffsets:
         self._offsets.update(kept)
         self._ahead.update(kept)
 
+    def merge(self, time_ms: int, snapshot: OffsetSnapshot) -> None:
+        """Add the offsets of another copy; of two the greater counts."""
+        for key, offset in snapshot.offsets.items():
+            self._offsets[key] = max(offset, self._offsets.get(key, 0))
+        self._changed(time_ms, snapshot.offsets)
+
     def _remove(self, time_ms: int, keys: list[OffsetKey]) -> None:
         for key in keys:
             del self._offsets[key]

@@ -190,6 +190,12 @@ class TopicTable:
         for watcher in self._watchers:
             watcher.note((topic.topic_name,))
 
+    def merge(self, time_ms: int, topics: Mapping[str, TopicConfig], *, theirs_count: bool) -> None:
+        """Add the topics of another copy; where both have one, `theirs_count` decides whose is kept."""
+        self._topics = {**self._topics, **topics} if theirs_count else {**topics, **self._topics}
+        self.version = next_version(self.version, time_ms)
+        self._changed_as_a_whole()
+
     def follow(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """A slave takes over the topics of its master: there are no others."""
         if self.version != version or self._topics.keys() != topics.keys():

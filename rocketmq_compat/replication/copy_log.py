@@ -4,7 +4,7 @@ import attrs
 
 from rocketmq_compat.replication.effects import ConfirmOffsetMoved, Effect
 from rocketmq_compat.replication.epochs import EpochTable
-from rocketmq_compat.replication.model import RecoveredCopy
+from rocketmq_compat.replication.model import CopyDoubt, LogReach, RecoveredCopy
 
 
 @attrs.define
@@ -17,6 +17,8 @@ class CopyLog:
     epochs: EpochTable
     sync_flush: bool
     confirm_offset: int
+    doubt: CopyDoubt | None = None
+    """Set while this copy may lack what it once had."""
 
     @classmethod
     def of(cls, recovered: RecoveredCopy, sync_flush: bool) -> "CopyLog":
@@ -25,7 +27,25 @@ class CopyLog:
         if not 0 <= start <= end:
             raise ValueError(f"a log from {start} to {end}")
         durable_end = max(start, min(recovered.durable_end, end))
-        return cls(start, end, durable_end, EpochTable(recovered.epochs), sync_flush, start)
+        return cls(start, end, durable_end, EpochTable(recovered.epochs), sync_flush, start, recovered.doubt)
+
+    @property
+    def reach(self) -> LogReach:
+        """How far this log has come. An epoch that has written nothing yet does not count."""
+        return LogReach(self.epochs.at(self.log_end - 1) if self.log_end > self.log_start else 0, self.log_end)
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether this copy is in doubt, and yet has come again as far as it ever was."""
+        doubt = self.doubt
+        return doubt is not None and doubt.floor is not None and self.reach >= doubt.floor
+
+    def append(self, epoch: int, size: int) -> int:
+        """`size` bytes of another copy follow, of this epoch or of the newest one here. Returns the epoch."""
+        epoch = max(epoch, self.epochs.last)
+        self.epochs.assign(epoch, self.log_end)
+        self.log_end += size
+        return epoch
 
     @property
     def own_end(self) -> int:

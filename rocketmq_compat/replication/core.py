@@ -30,9 +30,20 @@ from rocketmq_compat.replication.events import (
     Pushed,
     PutMessages,
     Received,
+    TablesCopied,
 )
 from rocketmq_compat.replication.master import Master
-from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Heartbeat, Push, Report, Welcome
+from rocketmq_compat.replication.messages import (
+    FetchBack,
+    Handshake,
+    HandshakeRefused,
+    Heartbeat,
+    Push,
+    Report,
+    Tables,
+    TablesWanted,
+    Welcome,
+)
 from rocketmq_compat.replication.model import INCARNATION_MAX, MASTER_ID, RecoveredCopy, ReplicationConfig, RoleName
 from rocketmq_compat.replication.slave import Slave
 
@@ -64,7 +75,7 @@ class CommitLogReplica:
         self.role: Master | Slave
         match role:
             case "master":
-                self.role = Master(config, self.log, incarnation)
+                self.role = Master(config, self.log, incarnation, recovered.slaves)
             case "slave":
                 self.role = Slave(config, self.log)
             case _:
@@ -85,7 +96,7 @@ class CommitLogReplica:
         out: list[Effect] = []
         match self.role:
             case Master():
-                self.role.begin(out)
+                self.role.begin(now, out)
             case Slave():
                 self.role.dial(now, out)
             case _:
@@ -139,11 +150,16 @@ class CommitLogReplica:
             case Pushed():
                 if isinstance(role, Master):
                     role.pushed(event.connection, event.end, now, out)
+                else:
+                    role.lent(event.connection, now)
             case LogStartMoved():
                 self.log.trim(event.log_start)
             case LossAccepted():
                 if isinstance(role, Master):
-                    role.loss_accepted()
+                    role.loss_accepted(out)
+            case TablesCopied():
+                if isinstance(role, Slave):
+                    role.tables_copied(out)
             case DivergenceDiscarded():
                 if isinstance(role, Slave):
                     role.divergence_discarded(now, out)
@@ -171,11 +187,14 @@ class CommitLogReplica:
         """A message of the wrong side closes the connection."""
         role, message = self.role, event.message
         match message:
-            case Handshake() | Report():
+            case Push():
+                role.received(event.connection, message, now, out)
+                return
+            case Handshake() | Report() | Tables():
                 if isinstance(role, Master):
                     role.received(event.connection, message, now, out)
                     return
-            case Welcome() | HandshakeRefused() | Push() | Heartbeat():
+            case Welcome() | HandshakeRefused() | Heartbeat() | FetchBack() | TablesWanted():
                 if isinstance(role, Slave):
                     role.received(event.connection, message, now, out)
                     return

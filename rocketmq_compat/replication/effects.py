@@ -7,6 +7,7 @@ the broker.
 from log.values import frozen
 from rocketmq_compat.replication.acks import PutRefusal, SendStatus
 from rocketmq_compat.replication.messages import HaMessage, Payload
+from rocketmq_compat.replication.model import LogReach
 
 
 @frozen
@@ -21,7 +22,7 @@ class AppendMessages:
 
 @frozen
 class AppendPushed:
-    """A slave appends the bytes of a push as they came. With SYNC_FLUSH they are flushed soon, which `CommitLogFlushed` reports."""
+    """A slave, or a master that copies back, appends the bytes of a push as they came. With SYNC_FLUSH they are flushed soon, which `CommitLogFlushed` reports."""
 
     offset: int
     epoch: int
@@ -92,6 +93,54 @@ class PushLog:
 
 
 @frozen
+class NoteSlave:
+    """This master takes a slave that it never had: remember its id durably, before anything that follows is sent."""
+
+    slave_id: int
+
+
+@frozen
+class SendTables:
+    """Send `Tables` with this slave's topics, groups and offsets."""
+
+    connection: int
+
+
+@frozen
+class AdoptTables:
+    """Add what a slave's tables have and this master's lack; of two offsets the greater counts."""
+
+    payload: Payload
+
+
+@frozen
+class DoubtBegan:
+    """This copy lacks what another one has, up to `floor`: remember that durably until `DoubtEnded`."""
+
+    floor: LogReach
+
+
+@frozen
+class CopyBackBegan:
+    """News for operators: this master copies back what the slave has from `start` to `end`."""
+
+    slave_id: int
+    start: int
+    end: int
+
+
+@frozen
+class DoubtEnded:
+    """This copy has what it ever had, as far as any copy still has it: make that durable, then remember that nothing is lacking.
+
+    `missing_bytes` were here once, and no copy has them any more.
+    """
+
+    end: int
+    missing_bytes: int
+
+
+@frozen
 class CloseHaConnection:
     """Send what is on its way if possible, then close; no `HaConnectionClosed` is expected. `reason` is for operators."""
 
@@ -141,6 +190,12 @@ Effect = (
     | Dial
     | SendMessage
     | PushLog
+    | NoteSlave
+    | SendTables
+    | AdoptTables
+    | DoubtBegan
+    | CopyBackBegan
+    | DoubtEnded
     | CloseHaConnection
     | DivergenceFound
     | DivergenceEnded

@@ -67,7 +67,12 @@ class LogStartMoved:
 
 @frozen
 class LossAccepted:
-    """An operator decides that this master's log counts, as it is: the bytes that slaves hold beyond it are given up."""
+    """An operator decides that this master's log counts, as it is, and waits for no slave. Ignored while it copies back what a slave has."""
+
+
+@frozen
+class TablesCopied:
+    """A slave has copied the tables of its master, which has all of its own."""
 
 
 @frozen
@@ -89,6 +94,7 @@ Event = (
     | Pushed
     | LogStartMoved
     | LossAccepted
+    | TablesCopied
     | DivergenceDiscarded
     | DeadlineReached
 )

@@ -14,6 +14,7 @@ import crc32c
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame, encode_frame_in_pieces
 from rocketmq_compat.replication.messages import (
+    FetchBack,
     HaMessage,
     Handshake,
     HandshakeRefused,
@@ -21,6 +22,8 @@ from rocketmq_compat.replication.messages import (
     Payload,
     Push,
     Report,
+    Tables,
+    TablesWanted,
     Welcome,
 )
 from rocketmq_compat.replication.model import EPOCHS_MAX, MasterEpoch
@@ -31,6 +34,11 @@ REFUSED = 98
 PUSH = 99
 REPORT = 100
 HEARTBEAT = 101
+FETCH = 102
+TABLES_WANTED = 103
+TABLES = 104
+WELCOME_IN_DOUBT = 105
+HEARTBEAT_IN_DOUBT = 106
 
 FRAME_BYTES_MAX = (16 << 20) + (64 << 10)
 """The largest append of a client is a remoting frame of 16 MiB; it travels in one push."""
@@ -44,6 +52,7 @@ _WELCOME = struct.Struct("!QQ")
 _REFUSED = struct.Struct("!q")
 _PUSH = struct.Struct("!QQQI")
 _NUMBER = struct.Struct("!Q")
+_FETCH = struct.Struct("!QQ")
 
 
 def ha_decoder() -> FrameDecoder:
@@ -56,8 +65,8 @@ def encode(message: HaMessage) -> tuple[Payload, ...]:
     match message:
         case Handshake():
             return (encode_frame(HANDSHAKE, _handshake(message)),)
-        case Welcome(push_from=push_from, confirm_offset=confirm):
-            return (encode_frame(WELCOME, _WELCOME.pack(push_from, confirm)),)
+        case Welcome(push_from=push_from, confirm_offset=confirm, is_sure=is_sure):
+            return (encode_frame(WELCOME if is_sure else WELCOME_IN_DOUBT, _WELCOME.pack(push_from, confirm)),)
         case HandshakeRefused(reason=reason, agreed_end=agreed):
             return (encode_frame(REFUSED, _REFUSED.pack(agreed) + _cut(reason, REASON_BYTES_MAX)),)
         case Push():
@@ -66,8 +75,14 @@ def encode(message: HaMessage) -> tuple[Payload, ...]:
             return encode_frame_in_pieces(PUSH, (fields, message.payload), crc)
         case Report(end=end):
             return (encode_frame(REPORT, _NUMBER.pack(end)),)
-        case Heartbeat(confirm_offset=confirm):
-            return (encode_frame(HEARTBEAT, _NUMBER.pack(confirm)),)
+        case Heartbeat(confirm_offset=confirm, is_sure=is_sure):
+            return (encode_frame(HEARTBEAT if is_sure else HEARTBEAT_IN_DOUBT, _NUMBER.pack(confirm)),)
+        case FetchBack(offset=offset, end=end):
+            return (encode_frame(FETCH, _FETCH.pack(offset, end)),)
+        case TablesWanted():
+            return (encode_frame(TABLES_WANTED, b""),)
+        case Tables(payload=payload):
+            return encode_frame_in_pieces(TABLES, (payload,), crc32c.crc32c(payload))
         case _:
             assert_never(message)
 
@@ -100,9 +115,9 @@ def _decode(kind: int, body: memoryview) -> HaMessage:
     match kind:
         case _ if kind == HANDSHAKE:
             return _decoded_handshake(body)
-        case _ if kind == WELCOME:
+        case _ if kind in (WELCOME, WELCOME_IN_DOUBT):
             push_from, confirm = _WELCOME.unpack(body)
-            return Welcome(_offset(push_from), _offset(confirm))
+            return Welcome(_offset(push_from), _offset(confirm), kind == WELCOME)
         case _ if kind == REFUSED:
             (agreed,) = _REFUSED.unpack_from(body)
             if not -1 <= agreed <= OFFSET_MAX or len(body) > _REFUSED.size + REASON_BYTES_MAX:
@@ -116,8 +131,19 @@ def _decode(kind: int, body: memoryview) -> HaMessage:
             return Push(_offset(offset), _epoch(epoch), _offset(confirm), crc, payload)
         case _ if kind == REPORT:
             return Report(_offset(*_NUMBER.unpack(body)))
-        case _ if kind == HEARTBEAT:
-            return Heartbeat(_offset(*_NUMBER.unpack(body)))
+        case _ if kind in (HEARTBEAT, HEARTBEAT_IN_DOUBT):
+            return Heartbeat(_offset(*_NUMBER.unpack(body)), kind == HEARTBEAT)
+        case _ if kind == FETCH:
+            offset, end = _FETCH.unpack(body)
+            if not _offset(offset) < _offset(end):
+                raise WireError(f"a fetch from {offset} to {end}")
+            return FetchBack(offset, end)
+        case _ if kind == TABLES_WANTED:
+            if body:
+                raise WireError("a request for tables is malformed")
+            return TablesWanted()
+        case _ if kind == TABLES:
+            return Tables(body)
         case _:
             raise WireError(f"a message of type {kind} is not of the HA stream")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketmq_compat.replication import acks
 from rocketmq_compat.replication.events import DeadlineReached, DivergenceDiscarded, Event, PutMessages, Received
 from rocketmq_compat.replication.master import Master
+from rocketmq_compat.replication.model import NO_EPOCH
 from rocketmq_compat.replication.slave import Slave
 
 if TYPE_CHECKING:
@@ -22,14 +23,17 @@ class ReplicaFacts(NamedTuple):
     log_end: int
     confirm_offset: int
     epoch: int
+    """Of a master the one that it has begun."""
     is_blocked: bool
+    is_in_doubt: bool
 
     @classmethod
     def of(cls, replica: "CommitLogReplica") -> "ReplicaFacts":
         """The facts before a step."""
         log, role = replica.log, replica.role
         is_blocked = isinstance(role, Master) and role.is_blocked
-        return cls(log.log_start, log.log_end, log.confirm_offset, log.epochs.last, is_blocked)
+        epoch = role.epoch if isinstance(role, Master) else log.epochs.last
+        return cls(log.log_start, log.log_end, log.confirm_offset, epoch, is_blocked, log.doubt is not None)
 
 
 def check(before: ReplicaFacts, event: Event, now: float, replica: "CommitLogReplica") -> None:
@@ -47,9 +51,16 @@ def check(before: ReplicaFacts, event: Event, now: float, replica: "CommitLogRep
 
 def _check_master(before: ReplicaFacts, event: Event, role: Master, replica: "CommitLogReplica") -> None:
     log = replica.log
-    assert log.epochs.last == role.epoch == before.epoch, "a master has not recorded its epoch"
-    assert log.log_end == before.log_end or isinstance(event, PutMessages), "a master's log changed by itself"
-    assert log.log_end == before.log_end or not before.is_blocked, "records were taken in spite of a divergence"
+    assert role.is_in_doubt == (role.epoch == NO_EPOCH), "an epoch goes with a log that is whole"
+    assert role.is_in_doubt or log.epochs.last == role.epoch, "a master has not recorded its epoch"
+    assert role.epoch == before.epoch or NO_EPOCH in (role.epoch, before.epoch), "a start has two epochs"
+    assert role.is_in_doubt or role.copy_back.source is None, "a master copies back, and takes records"
+    if log.log_end != before.log_end:
+        is_copied_back = isinstance(event, Received) and log.log_end > before.log_end
+        assert isinstance(event, PutMessages) or is_copied_back, "a master's log changed by itself"
+        assert not isinstance(event, PutMessages) or not before.is_blocked, (
+            "records were taken by a master that is blocked"
+        )
     assert log.confirm_offset >= before.confirm_offset, "a master's confirm offset fell"
     slaves = role.slaves
     assert len({each.slave_id for each in slaves}) == len(slaves), "a slave counts twice"

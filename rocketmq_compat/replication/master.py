@@ -2,10 +2,11 @@
 
 Rules, with their sources:
 
-- Every start begins a new epoch at the log's end, which is recorded at once.
-- A slave whose log is a beginning of this one is pushed what follows its end. One that holds anything else, or more, is refused, and as
-  long as it is, this master takes no records: it has lost what it may have acknowledged (a power cut with ASYNC_FLUSH, a lost disk). Taking
-  the slave back, or `LossAccepted`, ends that. With `haDivergence=rocketmq` nothing is compared (DefaultHAConnection): pushes wait until
+- Every start begins a new epoch at the log's end, which is recorded at once; in doubt about its log, a master first copies back what slaves
+  have (`copy_back`).
+- A slave whose log is a beginning of this one is pushed what follows its end. One whose log goes on where this one ends is copied back from, as
+  long as nothing was appended here since the start. One that holds anything else is refused, and as long as it is, this master takes no
+  records: two masters have each written what the other one lacks. Taking the slave back, or `LossAccepted`, ends that. With `haDivergence=rocketmq` nothing is compared (DefaultHAConnection): pushes wait until
   the log has passed the slave's end, and go on there, behind other bytes.
 - An empty log, or one that ends before this one begins, is reset to this log's start.
 - A report counts on the connection on which everything below it was pushed; a larger one closes it (#3015, #3016).
@@ -17,24 +18,53 @@ import math
 from collections.abc import Iterable
 from typing import assert_never
 
+import crc32c
+
 from rocketmq_compat.replication import acks
 from rocketmq_compat.replication.acks import PutRefusal, PutWaits, SendStatus, WaitingPut
+from rocketmq_compat.replication.copy_back import CopyBack, Source
 from rocketmq_compat.replication.copy_log import CopyLog
 from rocketmq_compat.replication.effects import (
+    AdoptTables,
     AnswerPut,
     AppendMessages,
+    AppendPushed,
     CloseHaConnection,
+    CopyBackBegan,
     DivergenceEnded,
     DivergenceFound,
+    DoubtBegan,
+    DoubtEnded,
     Effect,
+    NoteSlave,
     PushLog,
     RefusePut,
+    ResetCommitLog,
     SendMessage,
 )
-from rocketmq_compat.replication.epochs import History, agreed_end
+from rocketmq_compat.replication.epochs import EpochTable, History, agreed_end
 from rocketmq_compat.replication.events import PutMessages
-from rocketmq_compat.replication.messages import FromSlave, Handshake, HandshakeRefused, Heartbeat, Report, Welcome
-from rocketmq_compat.replication.model import MASTER_ID, ReplicationConfig, ReplicationError
+from rocketmq_compat.replication.messages import (
+    FetchBack,
+    FromSlave,
+    Handshake,
+    HandshakeRefused,
+    Heartbeat,
+    Payload,
+    Push,
+    Report,
+    Tables,
+    TablesWanted,
+    Welcome,
+)
+from rocketmq_compat.replication.model import (
+    MASTER_ID,
+    NO_EPOCH,
+    CopyDoubt,
+    LogReach,
+    ReplicationConfig,
+    ReplicationError,
+)
 from rocketmq_compat.replication.progress import SlaveProgress
 
 OK = SendStatus.SEND_OK
@@ -45,21 +75,46 @@ DIVERGENCES_MAX = 64
 class Master:
     """One start of a master. Every method adds its orders to `out`."""
 
-    __slots__ = ("_config", "_log", "accepts_loss", "connections", "divergences", "epoch", "waits")
+    __slots__ = (
+        "_config",
+        "_incarnation",
+        "_log",
+        "accepts_loss",
+        "connections",
+        "copy_back",
+        "divergences",
+        "epoch",
+        "waits",
+    )
 
-    def __init__(self, config: ReplicationConfig, log: CopyLog, incarnation: int) -> None:
+    def __init__(
+        self, config: ReplicationConfig, log: CopyLog, incarnation: int, slaves: frozenset[int] = frozenset()
+    ) -> None:
         self._config = config
         self._log = log
-        self.epoch = log.epochs.last + incarnation
+        self._incarnation = incarnation
+        self.epoch = NO_EPOCH
+        """None is begun while this copy is in doubt."""
+        if config.divergence == "rocketmq":
+            log.doubt = None
+        self.copy_back = CopyBack(log, config.slaves_expected, set(slaves), config.silence_s_max)
         self.connections: dict[int, SlaveProgress] = {}
         self.divergences: dict[int, DivergenceFound] = {}
         """By slave, where its log is known to leave this one."""
         self.accepts_loss = False
         self.waits = PutWaits()
+        if log.doubt is None:
+            self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        log = self._log
+        self.epoch = log.epochs.last + self._incarnation
         log.epochs.assign(self.epoch, log.log_end)
 
-    def begin(self, out: list[Effect]) -> None:
+    def begin(self, now: float, out: list[Effect]) -> None:
         """The first act."""
+        self.copy_back.begin(now)
+        self._settle(now, out)
         self._confirm(out)
 
     @property
@@ -69,8 +124,13 @@ class Master:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether no records are taken, because an operator has to decide which log counts."""
-        return bool(self.divergences) and not self.accepts_loss
+        """Whether no records are taken: an operator has to decide which log counts, or this one may be short."""
+        return self.is_in_doubt or (bool(self.divergences) and not self.accepts_loss)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether this copy may lack what it once had."""
+        return self._log.doubt is not None
 
     @property
     def deadline(self) -> float:
@@ -80,6 +140,8 @@ class Master:
             due = min(due, each.heard_at + self._config.silence_s_max)
             if each.is_taken:
                 due = min(due, each.sent_at + self._config.heartbeat_s)
+        if self.is_in_doubt and self.copy_back.source is None:
+            due = min(due, self.copy_back.waits_until)
         return min(due, self.waits.deadline)
 
     # ------------------------------------------------------------ records of clients
@@ -135,6 +197,8 @@ class Master:
         return None
 
     def _objection(self) -> str:
+        if self.is_in_doubt:
+            return self.copy_back.objection
         found = max(self.divergences.values(), key=lambda each: each.lost_bytes)
         return (
             f"the log of slave {found.slave_id} leaves this master's at offset {found.agreed_end} and goes on for {found.lost_bytes} bytes: "
@@ -187,6 +251,10 @@ class Master:
                 slave.reported_end = end
                 self._reported(out)
                 self._push(slave, out)
+            case Push():
+                self._fetched(slave, message, now, out)
+            case Tables(payload=payload):
+                self._tables_came(slave, payload, now, out)
             case _:
                 assert_never(message)
 
@@ -204,15 +272,26 @@ class Master:
         checks = self._config.divergence == "refuse"
         agreed = self._agreed_end(shake) if checks else shake.log_end
         if shake.log_end > agreed and shake.log_start < shake.log_end:
+            if agreed == log.log_end and not self._has_appended:
+                self._fetch_from(slave, shake, out)
+                return
             self._diverged(slave, DivergenceFound(shake.slave_id, agreed, shake.log_end, not self.accepts_loss), out)
             return
-        if self.divergences.pop(shake.slave_id, None) is not None:
-            out.append(DivergenceEnded(shake.slave_id))
         is_anew = shake.log_start == shake.log_end or shake.log_end < log.log_start
-        slave.slave_id = shake.slave_id
-        slave.push_from = slave.pushed_end = log.log_start if is_anew else shake.log_end
+        self._welcome(slave, shake.slave_id, log.log_start if is_anew else shake.log_end, now, out)
+
+    def _welcome(self, slave: SlaveProgress, slave_id: int, push_from: int, now: float, out: list[Effect]) -> None:
+        if self.divergences.pop(slave_id, None) is not None:
+            out.append(DivergenceEnded(slave_id))
+        if slave_id not in self.copy_back.slaves and self._config.divergence == "refuse":
+            self.copy_back.slaves.add(slave_id)
+            out.append(NoteSlave(slave_id))
+        slave.slave_id = slave_id
+        slave.push_from = slave.pushed_end = push_from
         slave.sent_at = now
-        out.append(SendMessage(slave.connection, Welcome(slave.pushed_end, log.confirm_offset)))
+        is_sure = not self.is_in_doubt
+        out.append(SendMessage(slave.connection, Welcome(push_from, self._log.confirm_offset, is_sure)))
+        self._compared(slave, now, out)
         self._push(slave, out)
 
     def _objection_to(self, shake: Handshake) -> str | None:
@@ -227,7 +306,8 @@ class Master:
 
     def _agreed_end(self, shake: Handshake) -> int:
         log = self._log
-        own = History(log.log_start, log.log_end, log.epochs)
+        written = EpochTable(each for each in log.epochs.entries() if each.start < log.log_end)
+        own = History(log.log_start, log.log_end, log.epochs if self._has_appended else written)
         return agreed_end(own, History.of(shake.log_start, shake.log_end, shake.epochs))
 
     def _diverged(self, slave: SlaveProgress, found: DivergenceFound, out: list[Effect]) -> None:
@@ -245,15 +325,111 @@ class Master:
 
     def _close(self, slave: SlaveProgress, reason: str, out: list[Effect]) -> None:
         del self.connections[slave.connection]
+        self.copy_back.closed(slave.connection)
         out.append(CloseHaConnection(slave.connection, reason))
 
     def closed(self, connection: int) -> None:
         """A connection ended; what waits for its slave waits on, for another connection or another slave."""
         self.connections.pop(connection, None)
+        self.copy_back.closed(connection)
 
-    def loss_accepted(self) -> None:
+    def loss_accepted(self, out: list[Effect]) -> None:
         """Take records from now on, whatever slaves hold; those that diverge stay refused."""
+        if self.copy_back.source is not None:
+            return
         self.accepts_loss = True
+        if self.is_in_doubt:
+            self._end_doubt(out)
+
+    # ------------------------------------------------------------ what this copy lacks
+
+    @property
+    def _has_appended(self) -> bool:
+        """Whether there are records of this start."""
+        return self.epoch != NO_EPOCH and self._log.reach.epoch == self.epoch
+
+    def _fetch_from(self, slave: SlaveProgress, shake: Handshake, out: list[Effect]) -> None:
+        """Copy back what follows the end of this log."""
+        log, copy_back = self._log, self.copy_back
+        if copy_back.source is not None:
+            busy = f"this master copies back what slave {copy_back.source.slave_id} has: come again"
+            self._refuse(slave, HandshakeRefused(busy), out)
+            return
+        copy_back.source = Source(slave.connection, shake.slave_id, shake.log_end)
+        copy_back.compared.discard(shake.slave_id)
+        if log.doubt is None:
+            last = shake.epochs[-1].epoch if shake.epochs else NO_EPOCH
+            log.doubt = CopyDoubt(LogReach(last, shake.log_end))
+            log.epochs.truncate(log.log_end)
+            self.epoch = NO_EPOCH
+            out.append(DoubtBegan(LogReach(last, shake.log_end)))
+        if shake.slave_id not in copy_back.slaves:
+            copy_back.slaves.add(shake.slave_id)
+            out.append(NoteSlave(shake.slave_id))
+        start = max(log.log_end, shake.log_start)
+        if start != log.log_end:  # what lies between has left the slave by age
+            log.reset(start)
+            out.append(ResetCommitLog(start))
+        out.append(CopyBackBegan(shake.slave_id, start, shake.log_end))
+        out.append(SendMessage(slave.connection, FetchBack(start, shake.log_end)))
+
+    def _fetched(self, slave: SlaveProgress, push: Push, now: float, out: list[Effect]) -> None:
+        log, source = self._log, self.copy_back.source
+        objection = None
+        if source is None or source.connection != slave.connection:
+            objection = "a push that was not asked for"
+        elif push.offset != log.log_end or push.offset + len(push.payload) > source.end:
+            objection = f"a push at {push.offset}, of {len(push.payload)} bytes, into a log that ends at {log.log_end}"
+        elif push.epoch < log.epochs.last:
+            objection = f"a push of epoch {push.epoch} after {log.epochs.last}"
+        elif crc32c.crc32c(push.payload) != push.crc:
+            objection = f"the checksum of the push at {push.offset} is wrong"
+        if objection is not None or source is None:
+            self._close(slave, objection or "", out)
+            return
+        epoch = log.append(push.epoch, len(push.payload))
+        out.append(AppendPushed(push.offset, epoch, push.payload))
+        if log.log_end < source.end:
+            out.append(SendMessage(slave.connection, FetchBack(log.log_end, source.end)))
+        else:
+            self.copy_back.source = None
+            self._welcome(slave, source.slave_id, log.log_end, now, out)
+        for other in self.slaves:
+            self._push(other, out)
+        self._confirm(out)
+
+    def _compared(self, slave: SlaveProgress, now: float, out: list[Effect]) -> None:
+        """This slave's log has nothing that this one lacks."""
+        doubt = self._log.doubt
+        if doubt is None:
+            return
+        if doubt.lacks_tables and slave.slave_id not in self.copy_back.compared:
+            out.append(SendMessage(slave.connection, TablesWanted()))
+            return
+        self.copy_back.compared.add(slave.slave_id)
+        self._settle(now, out)
+
+    def _tables_came(self, slave: SlaveProgress, payload: Payload, now: float, out: list[Effect]) -> None:
+        doubt = self._log.doubt
+        if doubt is None or not slave.is_taken:
+            return
+        out.append(AdoptTables(payload))
+        self.copy_back.compared.add(slave.slave_id)
+        self._settle(now, out)
+
+    def _settle(self, now: float, out: list[Effect]) -> None:
+        if self.copy_back.is_settled(now):
+            self._end_doubt(out)
+
+    def _end_doubt(self, out: list[Effect]) -> None:
+        """Begin an epoch, and take records."""
+        log = self._log
+        floor = log.doubt.floor if log.doubt is not None else None
+        missing_bytes = 0 if floor is None or log.has_floor else max(0, floor.end - log.log_end)
+        log.doubt = None
+        out.append(DoubtEnded(log.log_end, missing_bytes))
+        self._begin_epoch()
+        out += [SendMessage(slave.connection, Heartbeat(log.confirm_offset)) for slave in self.slaves]
 
     # ------------------------------------------------------------ pushes
 
@@ -285,13 +461,14 @@ class Master:
     def time_passed(self, now: float, out: list[Effect]) -> None:
         """End waits and silent connections, and keep the others alive."""
         _answer(self.waits.expired(now), out)
+        self._settle(now, out)
         config = self._config
         for slave in list(self.connections.values()):
             if slave.heard_at + config.silence_s_max <= now:
                 self._close(slave, "silent for too long", out)
             elif slave.is_taken and slave.sent_at + config.heartbeat_s <= now:
                 slave.sent_at = now
-                out.append(SendMessage(slave.connection, Heartbeat(self._log.confirm_offset)))
+                out.append(SendMessage(slave.connection, Heartbeat(self._log.confirm_offset, not self.is_in_doubt)))
 
 
 def _answer(puts: Iterable[WaitingPut], out: list[Effect]) -> None:

@@ -1,7 +1,8 @@
 """What a master and its slaves send each other: the HA stream.
 
 A slave dials, and sends a `Handshake`; the master answers with `Welcome` or `HandshakeRefused`. Then the master sends `Push` and `Heartbeat`, the
-slave `Report`. RocketMQ's stream (DefaultHAConnection) has neither handshake, epochs nor checksums.
+slave `Report`. A master that has lost the end of its log asks for it with `FetchBack`, before it welcomes; the slave answers each with a `Push`. One
+that has lost its tables asks with `TablesWanted`. RocketMQ's stream (DefaultHAConnection) has neither handshake, epochs nor checksums.
 """
 
 from log.values import frozen
@@ -28,10 +29,14 @@ class Handshake:
 
 @frozen
 class Welcome:
-    """The slave is taken; pushes begin at `push_from`. If its log does not end there, it is reset to begin there."""
+    """The slave is taken; pushes begin at `push_from`. If its log does not end there, it is reset to begin there.
+
+    `is_sure` is whether the master has all that it ever had.
+    """
 
     push_from: int
     confirm_offset: int
+    is_sure: bool = True
 
 
 @frozen
@@ -62,11 +67,32 @@ class Report:
 
 @frozen
 class Heartbeat:
-    """The master is there, and has nothing to push."""
+    """The master is there, and has nothing to push. For `is_sure` see `Welcome`."""
 
     confirm_offset: int
+    is_sure: bool = True
 
 
-FromSlave = Handshake | Report
-FromMaster = Welcome | HandshakeRefused | Push | Heartbeat
+@frozen
+class FetchBack:
+    """The master lacks what the slave has from `offset` to `end`: one `Push` that begins there is to follow."""
+
+    offset: int
+    end: int
+
+
+@frozen
+class TablesWanted:
+    """The master has lost topics, groups or offsets: `Tables` are to follow."""
+
+
+@frozen
+class Tables:
+    """The tables of the slave, as its shell writes them; opaque here."""
+
+    payload: Payload
+
+
+FromSlave = Handshake | Report | Push | Tables
+FromMaster = Welcome | HandshakeRefused | Push | Heartbeat | FetchBack | TablesWanted
 HaMessage = FromSlave | FromMaster

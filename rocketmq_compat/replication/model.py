@@ -39,17 +39,41 @@ class MasterEpoch:
     start: int
 
 
+@attrs.frozen(order=True)
+class LogReach:
+    """How far a log has come, ordered as it compares: the epoch of its last byte first, then its end."""
+
+    epoch: int
+    end: int
+
+
+@attrs.frozen
+class CopyDoubt:
+    """This copy may lack what it once had: its disk was damaged, replaced, or without power.
+
+    `floor` is how far it had come at most, None if that is not known. `lacks_tables` is whether topics, groups or offsets are among what is lost.
+    With `is_flushed` all that was acknowledged is here, because it had been flushed: others may only have more, and are not waited for too long.
+    """
+
+    floor: LogReach | None = None
+    lacks_tables: bool = False
+    is_flushed: bool = False
+
+
 @attrs.frozen
 class RecoveredCopy:
     """What a restart found on the disk; the defaults are an empty log.
 
-    `durable_end` is the end of what survives a loss of power; `epochs` are those of the whole log.
+    `durable_end` is the end of what survives a loss of power; `epochs` are those of the whole log. `slaves` are those that this broker
+    has ever taken as a master.
     """
 
     log_start: int = 0
     log_end: int = 0
     durable_end: int = 0
     epochs: tuple[MasterEpoch, ...] = ()
+    doubt: CopyDoubt | None = None
+    slaves: frozenset[int] = frozenset()
 
 
 def _positive(default: float) -> float:
@@ -84,6 +108,8 @@ class ReplicationConfig:
     """[syncFlushTimeout]"""
     slave_timeout_s: float = _positive(3.0)
     """[slaveTimeout]"""
+    total_replicas: int = _at_least_one(1)
+    """[totalReplicas] How many brokers have this name. A master whose disk is another one knows by this that there are slaves."""
     in_sync_replicas: int = _at_least_one(1)
     """[inSyncReplicas] 5.x: the copies that an answer waits for, the master's own included."""
     min_in_sync_replicas: int = _at_least_one(1)
@@ -104,3 +130,11 @@ class ReplicationConfig:
     """[haTransferBatchSize] The size of a push, unless a single append was larger."""
     push_window_bytes: int = _at_least_one(4 << 20)
     """How much may be on its way to one slave without a report. RocketMQ leaves that to TCP."""
+
+    @property
+    def slaves_expected(self) -> int:
+        """How many slaves there are at least, as far as the settings tell."""
+        copies = 1
+        if self.sync_master:
+            copies = 2 if self.flavor == "4.x" else self.in_sync_replicas
+        return max(self.total_replicas, copies) - 1

@@ -6,7 +6,9 @@ Rules, with their sources:
   again after a while (DefaultHAClient.dispatchReadRequest, without epoch and checksum).
 - With SYNC_FLUSH only what is flushed is reported, else what is in the page cache.
 - A log with bytes is never dropped because of a master, unless the master's log begins behind its end.
-- Bytes that the master does not have are given up when an operator decides so, never otherwise.
+- Bytes that the master does not have are given up when an operator decides so, never otherwise. A master that has lost them may fetch them.
+- A slave in doubt about its log (`CopyDoubt`) follows as any other. It is sure again when it has come as far as it ever was, or has all that a
+  master held that was sure of its own; an operator may have started it as a master before.
 - It is never promoted by itself: an operator starts it as a master.
 """
 
@@ -21,18 +23,23 @@ from rocketmq_compat.replication.effects import (
     AppendPushed,
     CloseHaConnection,
     Dial,
+    DoubtEnded,
     Effect,
+    PushLog,
     ResetCommitLog,
     SendMessage,
+    SendTables,
     TruncateCommitLog,
 )
 from rocketmq_compat.replication.messages import (
+    FetchBack,
     FromMaster,
     Handshake,
     HandshakeRefused,
     Heartbeat,
     Push,
     Report,
+    TablesWanted,
     Welcome,
 )
 from rocketmq_compat.replication.model import EPOCHS_MAX, ReplicationConfig
@@ -57,6 +64,17 @@ class Slave:
     sent_at: float = 0.0
     reported_end: int = 0
     diverges_at: int | None = None
+    sure_end: int | None = None
+    """What a master that is sure of its log had, on this connection."""
+    has_tables: bool = True
+    is_lending: bool = False
+    """A `PushLog` for the master is ordered, and `Pushed` not told yet."""
+
+    def __attrs_post_init__(self) -> None:
+        """What a restart found."""
+        if self.config.divergence == "rocketmq":
+            self.log.doubt = None
+        self.has_tables = self.log.doubt is None or not self.log.doubt.lacks_tables
 
     @property
     def deadline(self) -> float:
@@ -70,7 +88,8 @@ class Slave:
         """Begin a new connection."""
         self.dials += 1
         self.connection = self.dials
-        self.is_connected = self.is_welcome = False
+        self.is_connected = self.is_welcome = self.is_lending = False
+        self.sure_end = None
         self.retry_at = math.inf
         self.heard_at = self.sent_at = now
         out.append(Dial(self.connection))
@@ -107,6 +126,11 @@ class Slave:
                 self._pushed(message, now, out)
             case Heartbeat(confirm_offset=confirm):
                 self.log.confirm(confirm, out)
+                self._note_sure(confirm, out, is_sure=message.is_sure)
+            case FetchBack():
+                self._lend(message, now, out)
+            case TablesWanted():
+                out.append(SendTables(connection))
             case _:
                 assert_never(message)
 
@@ -121,7 +145,47 @@ class Slave:
         self.is_welcome = True
         self.diverges_at = None
         log.confirm(message.confirm_offset, out)
+        self._note_sure(message.confirm_offset, out, is_sure=message.is_sure)
         self._report(now, out)
+
+    def _lend(self, fetch: FetchBack, now: float, out: list[Effect]) -> None:
+        """The master asks for a part of this log."""
+        log = self.log
+        is_here = log.log_start <= fetch.offset < fetch.end <= log.log_end
+        if self.is_welcome or self.is_lending or not is_here:
+            self._give_up(f"a fetch from {fetch.offset} to {fetch.end} that cannot be served", now, out)
+            return
+        assert self.connection is not None, "who fetches has a connection"
+        self.is_lending = True
+        end_max = min(fetch.end, log.epochs.next_start(fetch.offset, log.log_end))
+        epoch = log.epochs.at(fetch.offset)
+        out.append(PushLog(self.connection, fetch.offset, end_max, epoch, log.confirm_offset))
+
+    def lent(self, connection: int, now: float) -> None:
+        """A push to the master is on its way."""
+        if connection == self.connection:
+            self.is_lending = False
+            self.sent_at = now
+
+    def _note_sure(self, end: int, out: list[Effect], *, is_sure: bool) -> None:
+        if is_sure and self.sure_end is None:
+            self.sure_end = end
+        self._settle(out)
+
+    def tables_copied(self, out: list[Effect]) -> None:
+        """Topics, groups and offsets are those of the master."""
+        self.has_tables = True
+        self._settle(out)
+
+    def _settle(self, out: list[Effect]) -> None:
+        """End the doubt if there is one, and nothing lacks any more."""
+        log = self.log
+        has_all = log.has_floor or (self.is_welcome and self.sure_end is not None and log.log_end >= self.sure_end)
+        if log.doubt is not None and self.has_tables and has_all:
+            floor = log.doubt.floor
+            missing_bytes = 0 if floor is None or log.has_floor else max(0, floor.end - log.log_end)
+            log.doubt = None
+            out.append(DoubtEnded(log.log_end, missing_bytes))
 
     def _pushed(self, push: Push, now: float, out: list[Effect]) -> None:
         log = self.log
@@ -135,11 +199,10 @@ class Slave:
         if objection is not None:
             self._give_up(objection, now, out)
             return
-        epoch = max(push.epoch, log.epochs.last)
-        log.epochs.assign(epoch, push.offset)
-        log.log_end += len(push.payload)
+        epoch = log.append(push.epoch, len(push.payload))
         out.append(AppendPushed(push.offset, epoch, push.payload))
         log.confirm(push.confirm_offset, out)
+        self._settle(out)
         if not log.sync_flush:
             self._report(now, out)
 

@@ -3,6 +3,8 @@
     <directory>/commitlog/…                          the `LogStore` of the commit log, with the lock of the directory
     <directory>/consumequeue, index, dispatched      derived from it, see `derived.py`
     <directory>/config/*.json                        see `checkpoints.py`
+    <directory>/discarded/<start>-<end>.log          records that an operator has given up
+    <directory>/copy                                 what it has been, see `copy_notes.py`
 
 A message is *appended* first, which makes it survive a kill; *flushed* by a round, which makes it survive a power cut; and *dispatched*,
 which makes consumers see it. The caller decides how long it waits to acknowledge (`flushDiskType`) and up to where it dispatches.
@@ -15,7 +17,7 @@ import contextlib
 import enum
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Final, Self
 
 import attrs
@@ -25,13 +27,14 @@ from log.byte_reader import CHECKED_BYTES
 from log.config import StoreConfig
 from log.disk import Disk
 from log.errors import CorruptLog, LogError, NoSpace
-from log.frame import Buffer
+from log.frame import Buffer, buffers_of
 from log.store import LogStore
 from log.store_flush import FlushRound
 from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size, store_time
 from rocketmq_compat.storage.checkpoints import BrokerCheckpoints
 from rocketmq_compat.storage.commit_log import CommitLog
 from rocketmq_compat.storage.consume_queue import ConsumeQueue
+from rocketmq_compat.storage.copy_notes import CopyFile, CopyNotes
 from rocketmq_compat.storage.derived import DerivedConfig, DerivedData, DerivedSave
 from rocketmq_compat.storage.dispatch import (
     UNIT,
@@ -50,6 +53,8 @@ from rocketmq_compat.storage.dispatch import (
 from rocketmq_compat.storage.retention import CommitLogRetention, start_to_keep
 
 COMMIT_LOG_NAME: Final = "commitlog"
+DISCARDED_NAME: Final = "discarded"
+KEPT_BYTES: Final = 1 << 20
 SEGMENT_BYTES_MAX: Final = 128 << 20
 """A restart after a crash reads the newest segment, so none is as long as RocketMQ's, of 1 GiB."""
 _UNITS_LOOKED_AT_MAX: Final = 800
@@ -108,10 +113,25 @@ class AppendedMessages:
 class MessageStore:
     """The messages of one broker; made by `open`. Times in ms since 1970."""
 
-    def __init__(self, disk: Disk, directory: str, store: LogStore, config: MessageStoreConfig) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        store: LogStore,
+        config: MessageStoreConfig,
+        *,
+        copy: CopyFile,
+        cut: CorruptLog | None,
+    ) -> None:
         """Use `open`."""
         self._config = config
         self._store = store
+        self._disk = disk
+        self._directory = directory
+        self.copy = copy
+        """What the disk tells of the past of this copy."""
+        self.cut = cut
+        """The damage for which opening has cut the commit log; None if it was whole, as far as it was read."""
         if COMMIT_LOG_NAME not in store.names():
             store.create(COMMIT_LOG_NAME)
         self.log = CommitLog(store.log(COMMIT_LOG_NAME))
@@ -128,22 +148,97 @@ class MessageStore:
         """What a deletion made visible, and no call of `dispatch` has returned."""
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, config: MessageStoreConfig | None = None) -> Self:
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: MessageStoreConfig | None = None,
+        *,
+        repairs: Callable[[CopyNotes | None], bool] = lambda notes: False,
+    ) -> Self:
         """Returns the store in `directory`, opened or made, with all that is derived up to date and dispatched.
 
-        Raises `DirectoryLocked` if it is open elsewhere, `CorruptLog` if the commit log is damaged below its durable end, `NoSpace` or
-        `StorageFailed` if the disk refuses.
+        `repairs` states, by what the disk has noted, whether there are other copies of the commit log: then a damaged one is cut before the
+        damage (`LogStore.repair`) and `cut` is set, and the owner must not take it for a whole one.
+
+        Raises `DirectoryLocked` if it is open elsewhere, `CorruptLog` if the commit log is damaged below its durable end and not repaired,
+        `NoSpace` or `StorageFailed` if the disk refuses.
         """
         config = config or MessageStoreConfig()
+        cut: CorruptLog | None = None
+        while True:
+            try:
+                return cls._opened(disk, directory, config, cut)
+            except CorruptLog as damage:
+                if cut is not None or not cls._repaired(disk, directory, config, damage, repairs):
+                    raise
+                cut = damage
+
+    @classmethod
+    def _log_store(cls, disk: Disk, directory: str, config: MessageStoreConfig) -> LogStore:
         segment_bytes_max = min(config.log.segment_bytes_max, SEGMENT_BYTES_MAX)
         log_config = attrs.evolve(config.log, segment_bytes_max=segment_bytes_max)
-        store = LogStore.open(disk, f"{directory}/{COMMIT_LOG_NAME}", log_config)
-        try:
-            return cls(disk, directory, store, config)
-        except BaseException:
-            with contextlib.suppress(LogError):
-                store.close()
-            raise
+        return LogStore.open(disk, f"{directory}/{COMMIT_LOG_NAME}", log_config)
+
+    @classmethod
+    def _opened(cls, disk: Disk, directory: str, config: MessageStoreConfig, cut: CorruptLog | None) -> Self:
+        with contextlib.ExitStack() as undo:
+            store = cls._log_store(disk, directory, config)
+            undo.callback(_closed_in_any_case, store.close)
+            copy = CopyFile.open(disk, directory)
+            undo.callback(_closed_in_any_case, copy.close)
+            opened = cls(disk, directory, store, config, copy=copy, cut=cut)
+            undo.pop_all()
+            return opened
+
+    @classmethod
+    def _repaired(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: MessageStoreConfig,
+        damage: CorruptLog,
+        repairs: Callable[[CopyNotes | None], bool],
+    ) -> bool:
+        """Cut the commit log before its damage, if that may be done. Returns whether it was."""
+        store = cls._log_store(disk, directory, config)
+        with contextlib.closing(store), contextlib.closing(CopyFile.open(disk, directory)) as copy:
+            if not repairs(copy.found):
+                return False
+            # It may be why there was damage: units that lead to no record, or a log that ends before them.
+            DerivedData.forget(disk, directory)
+            store.repair(COMMIT_LOG_NAME)
+            return True
+
+    def keep_aside(self, start: int) -> str:
+        """Copy what the commit log holds from this physical offset on to a file next to it, durably, before an operator gives it up.
+
+        Returns the file's path. Raises `NoSpace` if there is no room: nothing is kept then.
+        """
+        log = self.log
+        start = max(start, log.start_offset)
+        directory = f"{self._directory}/{DISCARDED_NAME}"
+        self._disk.make_directory(directory)
+        path = f"{directory}/{start:020d}-{log.end_offset:020d}.log"
+        with contextlib.closing(self._disk.open(path, create=True)) as file:
+            try:
+                file.cut(0)
+                at = start
+                while at < log.end_offset:
+                    pieces = [buffer for each in log.read(at, KEPT_BYTES) for buffer in buffers_of(each.payload)]
+                    file.write_at(at - start, pieces)
+                    at += sum(map(len, pieces))
+                file.sync()
+            except NoSpace:
+                self._disk.remove(path)
+                raise
+        self._disk.sync_directory(directory)
+        return path
+
+    def note_damage(self) -> None:
+        """Record durably that damage was read: the next opening reads all of the log, and derives everything again."""
+        DerivedData.forget(self._disk, self._directory)
+        self._store.log(COMMIT_LOG_NAME).note_damage()
 
     # Appending
 
@@ -275,6 +370,8 @@ class MessageStore:
 
     def abandon(self) -> None:
         """Release the directory without a checkpoint, for instance after a failure; a restart reads what is missing again."""
+        if not self._closed:
+            self.copy.close()
         self._closed = True
         with contextlib.suppress(LogError):
             self.derived.close()
@@ -496,6 +593,11 @@ class MessageStore:
         topic, queue_id = queue.key
         reason = f"queue {queue_id} of {topic} has its message {offset} there, but there is none"
         return CorruptLog(self.log.directory, physical, reason)
+
+
+def _closed_in_any_case(close: Callable[[], None]) -> None:
+    with contextlib.suppress(LogError):
+        close()
 
 
 def _groups(records: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:

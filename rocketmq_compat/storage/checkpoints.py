@@ -105,6 +105,15 @@ class BrokerCheckpoints:
             trouble = trouble or f"{self._journal_path(name)} is damaged"
         return ReadCheckpoint(known, trouble)
 
+    def present(self) -> list[str]:
+        """Returns the names of the tables that have a file, or a journal."""
+        return [
+            str(name)
+            for name in CheckpointName
+            if self._disk.exists(f"{self._directory}/{name.file}")
+            or (name.has_journal and self._disk.exists(self._journal_path(name)))
+        ]
+
     def write(self, name: CheckpointName, content: Mapping[str, Any]) -> None:
         """Replace the file, durably. Raises `NoSpace` (the old one stays) or `StorageFailed`, and `ValueError` for what JSON cannot hold."""
         if not name.has_journal:

@@ -9,7 +9,7 @@ reads the commit log from there on. Without it, all is derived from the whole lo
 The checkpoint never goes beyond what is durable of the commit log, a trim of that never beyond the checkpoint, and a truncation is
 preceded by a checkpoint of what is left. So after any crash the bytes that the checkpoint covers are those that are in the log, and
 queue offsets of messages that are gone are never given again. A log that ends before its checkpoint has lost durable bytes: it is
-refused.
+refused, until its repair has removed the checkpoint (`forget`).
 """
 
 import contextlib
@@ -178,6 +178,14 @@ class DerivedData:
         self._saving: DerivedSave | None = None
         self._reset_to: int | None = None
         self.report = self._recover()
+
+    @staticmethod
+    def forget(disk: Disk, directory: str) -> None:
+        """Let everything be derived again from the log, durably: the log was damaged, or what is derived from it."""
+        path = f"{directory}/{DISPATCHED_NAME}"
+        if disk.exists(path):
+            disk.remove(path)
+            disk.sync_directory(directory)
 
     # Going on
 
@@ -355,8 +363,7 @@ class DerivedData:
             raise CorruptLog(
                 log.directory,
                 log.end_offset,
-                f"it ends there, but was durable up to {checkpoint.dispatched}; without the file "
-                f"{self.directory}/{DISPATCHED_NAME} the broker starts with what is left",
+                f"it ends there, but was durable up to {checkpoint.dispatched}",
             )
         if checkpoint is not None:
             log.trim(checkpoint.start)  # a trim that was not durable yet, although a checkpoint knew of it

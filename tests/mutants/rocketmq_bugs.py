@@ -9,6 +9,8 @@ SLAVE = "rocketmq_compat.replication.slave"
 ACKS = "rocketmq_compat.replication.acks"
 LOG = "rocketmq_compat.replication.copy_log"
 EPOCHS = "rocketmq_compat.replication.epochs"
+BACK = "rocketmq_compat.replication.copy_back"
+NOTES = "rocketmq_compat.storage.copy_notes"
 ROCKETMQ_HAPPY = ("tests/mutants/test_rocketmq_happy_path.py",)
 
 
@@ -55,14 +57,14 @@ HISTORIES: Sequence[Mutant] = (
         "an-epoch-for-two",
         "an epoch is the last one plus one, as if no other start could know the same last one",
         MASTER,
-        ("self.epoch = log.epochs.last + incarnation", "self.epoch = log.epochs.last + 1"),
+        ("self.epoch = log.epochs.last + self._incarnation", "self.epoch = log.epochs.last + 1"),
         oracles=["Q5", "Q3", "Q2"],
     ),
     _bug(
         "a-slave-keeps-no-epochs",
         "a slave does not record the epochs that it is pushed",
-        SLAVE,
-        ("        log.epochs.assign(epoch, push.offset)\n", ""),
+        LOG,
+        ("        self.epochs.assign(epoch, self.log_end)\n", ""),
         oracles=["Q3"],
     ),
     _bug(
@@ -84,8 +86,8 @@ HISTORIES: Sequence[Mutant] = (
         "a divergence is reported, and does not stand against taking records (H1)",
         MASTER,
         (
-            "return bool(self.divergences) and not self.accepts_loss",
-            "return bool(self.divergences) and self.accepts_loss",
+            "(bool(self.divergences) and not self.accepts_loss)",
+            "(bool(self.divergences) and self.accepts_loss)",
         ),
         oracles=["Q4"],
     ),
@@ -94,7 +96,7 @@ HISTORIES: Sequence[Mutant] = (
         "a slave that is welcome ends the divergences of all others",
         MASTER,
         (
-            "        if self.divergences.pop(shake.slave_id, None) is not None:\n",
+            "        if self.divergences.pop(slave_id, None) is not None:\n",
             "        if self.divergences:\n            self.divergences.clear()\n",
         ),
         oracles=["Q4"],
@@ -118,6 +120,72 @@ HISTORIES: Sequence[Mutant] = (
         oracles=["V-liveness", "script"],
     ),
 )
+
+WHOLE: Sequence[Mutant] = (
+    _bug(
+        "another-disk-is-a-new-broker",
+        "a master whose disk has no notes takes records at once, whatever its slaves have",
+        NOTES,
+        ("        return CopyDoubt(None, lacks_tables)  # another disk", "        return None  # another disk"),
+        oracles=["Q10"],
+    ),
+    _bug(
+        "a-shorter-log-is-taken-as-it-is",
+        "a start does not compare its log with how far it had come",
+        NOTES,
+        ("    elif reach < before and not", "    elif reach.end < 0 and not"),
+        oracles=["Q10"],
+    ),
+    _bug(
+        "a-power-cut-raises-no-doubt",
+        "with ASYNC_FLUSH a start under another boot trusts what is left of its log",
+        NOTES,
+        ("    if lost_power and not notes.flushes:", "    if lost_power and notes.flushes:"),
+        oracles=["Q10"],
+    ),
+    _bug(
+        "one-slave-ends-every-doubt",
+        "a master that does not know how far it had come waits for one of its slaves",
+        BACK,
+        (
+            "        return self.slaves <= self.compared and len(self.compared) >= self.expected",
+            "        return bool(self.compared)",
+        ),
+        oracles=["Q10"],
+    ),
+    _bug(
+        "the-floor-is-always-reached",
+        "a master that knows how far it had come takes records before it has come there again",
+        LOG,
+        ("doubt.floor is not None and self.reach >= doubt.floor", "doubt.floor is not None and self.reach.end >= 0"),
+        oracles=["Q10"],
+    ),
+    _bug(
+        "welcomed-before-all-is-copied-back",
+        "a slave is welcomed after the first bytes that were copied back from it",
+        MASTER,
+        ("        if log.log_end < source.end:\n", "        if log.log_end < 0:\n"),
+        oracles=["Q3", "Q10"],
+    ),
+    _bug(
+        "lost-tables-are-not-asked-for",
+        "a master that has lost its consumer offsets begins without those of its slaves",
+        MASTER,
+        (
+            "        if doubt.lacks_tables and slave.slave_id",
+            "        if not doubt.lacks_tables and slave.slave_id < 0 and slave.slave_id",
+        ),
+        oracles=["Q11"],
+    ),
+    _bug(
+        "a-slave-that-has-more-is-cut-off",
+        "a master that has appended nothing treats what a slave has beyond its end as a divergence",
+        MASTER,
+        ("            if agreed == log.log_end and not self._has_appended:\n", "            if agreed < 0:\n"),
+        oracles=["V-liveness", "script"],
+    ),
+)
+"""Masters that begin with less than they had."""
 
 ANSWERS: Sequence[Mutant] = (
     _bug(
@@ -299,8 +367,8 @@ STREAM: Sequence[Mutant] = (
         "a slave that was welcomed gets nothing until the next record is written (B7)",
         MASTER,
         (
-            "Welcome(slave.pushed_end, log.confirm_offset)))\n        self._push(slave, out)\n",
-            "Welcome(slave.pushed_end, log.confirm_offset)))\n",
+            "        self._compared(slave, now, out)\n        self._push(slave, out)\n",
+            "        self._compared(slave, now, out)\n",
         ),
         oracles=["script"],
     ),
@@ -371,4 +439,4 @@ STREAM: Sequence[Mutant] = (
     ),
 )
 
-ROCKETMQ_BUGS: Sequence[Mutant] = (*HISTORIES, *ANSWERS, *STREAM)
+ROCKETMQ_BUGS: Sequence[Mutant] = (*HISTORIES, *WHOLE, *ANSWERS, *STREAM)

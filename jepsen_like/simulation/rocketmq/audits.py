@@ -9,6 +9,8 @@ Q6 report           a slave reports what it holds, durable if it flushes
 Q7 status           a weaker status has its reason: a timeout has passed before the promise was kept, or no slave is near
 Q8 log              a record is stored once or not at all as its client was answered; only faults and operators take bytes from a log
 Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
+Q10 whole master    a master takes no records while it lacks an acknowledged one that any disk still holds, unless an operator has decided so
+Q11 tables          it lacks no committed offset either that a slave had when it shook hands
 """
 
 import itertools
@@ -23,12 +25,15 @@ from jepsen_like.simulation.rocketmq.disk import LossKind
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from rocketmq_compat.replication.acks import SendStatus
 from rocketmq_compat.replication.effects import (
+    AdoptTables,
     AnswerPut,
     AppendMessages,
     AppendPushed,
     CloseHaConnection,
     ConfirmOffsetMoved,
+    CopyBackBegan,
     DivergenceFound,
+    DoubtEnded,
     Effect,
     RefusePut,
     ResetCommitLog,
@@ -90,12 +95,20 @@ class RocketmqAudits:
         self._diverging: dict[int, set[int]] = {}
         """By process of a master, the slaves of which it knows that they diverge."""
         self._accepting: set[int] = set()
+        self._acknowledged: list[tuple[int, bytes]] = []
+        """Offset and record, of what no operator has given up."""
+        self._decided: set[int] = set()
+        """Processes of masters that an operator has let go on."""
         self._confirmed: dict[int, int] = {}
 
     def _by_process(self, process: int) -> GroupBroker | None:
         """The broker, if that process is the one that lives."""
         broker = self._brokers[process % 100]
         return broker if broker.up and broker.process == process else None
+
+    def operator_decided(self) -> None:
+        """An operator has let a log count as it is: what it lacks is given up."""
+        self._acknowledged.clear()
 
     # ---------------------------------------------------------------- before orders are carried out
 
@@ -112,6 +125,8 @@ class RocketmqAudits:
         elif isinstance(event, LossAccepted):
             self._accepting.add(broker.process)
             self._diverging.pop(broker.process, None)
+            self._decided.add(broker.process)
+            self.operator_decided()
         for effect in effects:
             match effect:
                 case AppendMessages():
@@ -155,6 +170,8 @@ class RocketmqAudits:
         if self._diverging.get(broker.process):
             slaves = sorted(self._diverging[broker.process])
             self._report("Q4", broker.node, f"records are taken at {order.offset}, although {slaves} diverge")
+        if order.epoch not in self._epochs and self._knobs.refuses:
+            self._check_whole(broker)
         owner = self._epochs.setdefault(order.epoch, broker.process)
         if owner != broker.process:
             self._report("Q5", broker.node, f"epoch {order.epoch} was begun by another start, too")
@@ -167,6 +184,18 @@ class RocketmqAudits:
         near = bool(reports) and end - max(reports) < knobs.fallbehind_bytes_max
         record = StoredRecord(broker.waiting[token], end, self._copies(in_sync), near)
         self._stored.setdefault(broker.process, {})[token] = record
+
+    def _check_whole(self, broker: GroupBroker) -> None:
+        """Before the first record of a start: the master has what is acknowledged, as far as any disk has it."""
+        trimmed = max(each.disk.trimmed for each in self._brokers.values())
+        for offset, record in self._acknowledged:
+            if offset < trimmed or broker.disk.holds(offset, record):
+                continue
+            holders = [each.node for each in self._brokers.values() if each.disk.holds(offset, record)]
+            if holders:
+                self._report("Q10", broker.node, f"takes records without {record!r} at {offset}, which {holders} have")
+                return
+        self.counts["whole_masters"] += 1
 
     def _copies(self, in_sync: int) -> int:
         """How many copies a record is promised that is stored while so many are in sync."""
@@ -204,11 +233,29 @@ class RocketmqAudits:
                     self._report("Q8", broker.node, "a record is refused, and stored")
             case ConfirmOffsetMoved(confirm_offset=offset) if broker.listens:
                 self._confirms(broker, offset)
+            case CopyBackBegan():
+                self.counts["copies_back"] += 1
+                self.counts["bytes_copied_back"] += effect.end - effect.start
+            case AdoptTables():
+                self.counts["tables_adopted"] += 1
+            case DoubtEnded():
+                self.counts["doubts_ended"] += 1
+                self.counts["doubts_ended_short"] += effect.missing_bytes > 0
+                self._check_tables(broker)
             case DivergenceFound(blocks=blocks):
                 self.counts["divergences"] += 1
                 self.counts["blocked_masters"] += blocks
             case _:
                 pass
+
+    def _check_tables(self, broker: GroupBroker) -> None:
+        """A master that takes records again has the offsets that its slaves had."""
+        if not broker.listens or not self._knobs.refuses or broker.process in self._decided:
+            return
+        near = {link.slave for link in self._links.values() if link.master == broker.process and link.is_welcome}
+        ahead = [node for node in sorted(near) if self._brokers[node].disk.tables > broker.disk.tables]
+        if ahead:
+            self._report("Q11", broker.node, f"is sure at {broker.disk.tables}, and {ahead} have later offsets")
 
     def _slave_of(self, connection: int, shake: Handshake) -> GroupBroker | None:
         """The broker that has shaken hands, if it still has that connection, and the log of which it told."""
@@ -221,9 +268,13 @@ class RocketmqAudits:
 
     def _welcomes(self, broker: GroupBroker, connection: int, event: Received) -> None:
         shake = event.message
-        assert isinstance(shake, Handshake), "a handshake is welcomed"
         self.counts["welcomes"] += 1
         self._links[connection].is_welcome = True
+        if not isinstance(shake, Handshake):  # its master has copied back what it had
+            source = self._brokers[self._links[connection].slave]
+            if connection in source.sockets.open and not source.disk.is_beginning_of(broker.disk):
+                self._report("Q3", broker.node, f"slave {source.node} is welcomed, and has more than was copied back")
+            return
         if self._knobs.refuses:
             self._diverging.get(broker.process, set()).discard(shake.slave_id)
             slave = self._slave_of(event.connection, shake)
@@ -255,6 +306,11 @@ class RocketmqAudits:
         if len(disk.epochs) > 1 and disk.epochs[-2].epoch > disk.epochs[-1].epoch:
             self._report("Q5", broker.node, f"epoch {disk.epochs[-1].epoch} after {disk.epochs[-2].epoch}")
         assert isinstance(event, Received), "what is pushed was received"
+        if broker.listens:
+            slave = self._brokers[self._links[event.connection].slave]
+            if event.connection in slave.sockets.open and not disk.is_beginning_of(slave.disk):
+                self._report("Q2", broker.node, f"its log up to {disk.end} is not a beginning of broker {slave.node}'s")
+            return
         connection = next((each for each, name in broker.dials.items() if name == event.connection), 0)
         link = self._links.get(connection)
         master = self._by_process(link.master) if link is not None else None
@@ -283,6 +339,8 @@ class RocketmqAudits:
         self._check_status(broker, client, stored, answer.status)
         if answer.status is not SendStatus.SEND_OK or not client.wait:
             return
+        if broker.is_designated:
+            self._acknowledged.append((answer.offset, client.record))
         if self._knobs.sync_flush and disk.durable_end < end:
             self._report("Q1", broker.node, f"the record at {answer.offset} is acknowledged, and not durable")
         holders = self._holders(broker, answer.offset, client.record)
@@ -366,7 +424,8 @@ class RocketmqAudits:
         self.counts["excused_losses"] += 1
         if sent.offset < max(broker.disk.trimmed for broker in self._brokers.values()):
             return
-        if not kinds & {LossKind.POWER, LossKind.WIPE, LossKind.OPERATOR} and self._knobs.refuses:
+        faults = {LossKind.POWER, LossKind.WIPE, LossKind.DAMAGE, LossKind.OPERATOR}
+        if not kinds & faults and self._knobs.refuses:
             self._report("Q8", master.node, f"{sent.record!r} was acknowledged at {sent.offset}, and no fault took it")
 
 

@@ -16,19 +16,25 @@ from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from raft.net.errors import WireError
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import (
+    AdoptTables,
     AnswerPut,
     AppendMessages,
     AppendPushed,
     CloseHaConnection,
     ConfirmOffsetMoved,
+    CopyBackBegan,
     Dial,
     DivergenceEnded,
     DivergenceFound,
+    DoubtBegan,
+    DoubtEnded,
     Effect,
+    NoteSlave,
     PushLog,
     RefusePut,
     ResetCommitLog,
     SendMessage,
+    SendTables,
     TruncateCommitLog,
 )
 from rocketmq_compat.replication.events import (
@@ -42,10 +48,13 @@ from rocketmq_compat.replication.events import (
     Pushed,
     PutMessages,
     Received,
+    TablesCopied,
 )
 from rocketmq_compat.replication.ha_codec import decode, encode
-from rocketmq_compat.replication.messages import HaMessage, Push
-from rocketmq_compat.replication.model import INCARNATION_MAX, ReplicationError, RoleName
+from rocketmq_compat.replication.messages import HaMessage, Push, Tables
+from rocketmq_compat.replication.model import INCARNATION_MAX, CopyDoubt, ReplicationError, RoleName
+from rocketmq_compat.replication.slave import Slave
+from rocketmq_compat.storage.copy_notes import CopyFile, CopyNotes
 
 PutOutcome = AnswerPut | RefusePut
 Done = Callable[[PutOutcome], None]
@@ -71,6 +80,9 @@ class GroupWorld(Protocol):
 
     def carried_out(self, broker: "GroupBroker", event: Event | None, effect: Effect) -> None:
         """An order of that decision was carried out."""
+
+    def tables_of_master(self) -> int | None:
+        """What the master answers a slave that asks for its tables; None if it does not."""
 
     def crashed(self, broker: "GroupBroker", error: Exception) -> None:
         """A broker died of its own assertions, or of a bug."""
@@ -111,6 +123,7 @@ class GroupBroker:
 
     def _clear(self) -> None:
         self.config = self._knobs.config(self.node, is_master=self._world.master == self.node)
+        self.copy: CopyFile | None = None
         self.replica: CommitLogReplica | None = None
         self.sockets = SimulatedSockets(self, self._transmit)
         self.waiting.clear()
@@ -139,10 +152,38 @@ class GroupBroker:
         self.up, self.paused = True, False
         role: RoleName = "master" if self._world.master == self.node else "slave"
         incarnation = stream(self._knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
-        self.replica = CommitLogReplica(self.config, role, self.disk.recovered(), incarnation)
+        copy = self.copy = CopyFile(self.disk.page)
+        recovered = self.disk.recovered(copy)
+        self.replica = CommitLogReplica(self.config, role, recovered, incarnation)
+        boot, flushes = self.disk.boot, self.config.sync_flush
+        copy.change(
+            lambda notes: attrs.evolve(notes, boot=boot, is_running=True, flushes=flushes, doubt=recovered.doubt)
+        )
+        copy.note_reach(self.disk.reach)
         self.take(self._begin)
+        self.later(self._knobs.heartbeat_s, self._copy_tables)
         if self._knobs.writeback_s:
             self.later(self._knobs.writeback_s, self._write_back)
+
+    @property
+    def is_designated(self) -> bool:
+        """Whether it is the master that the operator wants."""
+        return self.is_master and self._world.master == self.node
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether this process lives, and does not doubt its log."""
+        return self.up and self.replica is not None and self.replica.log.doubt is None
+
+    def _copy_tables(self) -> None:
+        """A slave asks its master for topics and offsets now and then; one in doubt refuses."""
+        self.later(self._knobs.heartbeat_s, self._copy_tables)
+        replica = self.replica
+        if replica is not None and isinstance(replica.role, Slave) and replica.role.is_welcome:
+            found = self._world.tables_of_master()
+            if found is not None:
+                self.disk.tables = max(self.disk.tables, found)
+                self.step(TablesCopied())
 
     def _begin(self) -> None:
         assert self.replica is not None, "a process begins with its copy"
@@ -283,7 +324,10 @@ class GroupBroker:
             return
         effects = self.replica.step(self.reading(), event)
         self._world.stepped(self, event, effects)
+        process = self.process
         self._carry_out(event, effects)
+        if self.copy is not None and self.process == process:
+            self.copy.note_reach(self.disk.reach)
 
     def say(self, connection: int, message: HaMessage) -> None:
         """Put a message on a connection, also one that the copy has not ordered."""
@@ -327,10 +371,26 @@ class GroupBroker:
                 self.later(self._knobs.read_s * self._rng.random(), self._push, effect)
             case CloseHaConnection(connection=name):
                 self.sockets.close(self._connection(name))
-            case DivergenceFound() | DivergenceEnded() | ConfirmOffsetMoved():
+            case NoteSlave(slave_id=slave_id):
+                self._note(lambda notes: attrs.evolve(notes, slaves=notes.slaves | {slave_id}))
+            case SendTables(connection=name):
+                self.say(self._connection(name), Tables(b"%d" % disk.tables))
+            case AdoptTables(payload=payload):
+                disk.tables = max(disk.tables, int(bytes(payload)))
+            case DoubtBegan(floor=floor):
+                self._note(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))
+            case DoubtEnded():
+                disk.flush()
+                disk.has_lost_tables = False
+                self._note(lambda notes: attrs.evolve(notes, doubt=None))
+            case DivergenceFound() | DivergenceEnded() | ConfirmOffsetMoved() | CopyBackBegan():
                 pass
             case _:
                 assert_never(effect)
+
+    def _note(self, change: Callable[[CopyNotes], CopyNotes]) -> None:
+        assert self.copy is not None, "a process that lives has its notes"
+        self.copy.change(change)
 
     def _connection(self, name: int) -> int:
         if self.listens:
@@ -339,12 +399,13 @@ class GroupBroker:
 
     def _push(self, order: PushLog) -> None:
         """Read and send; what has left the log meanwhile cannot be sent."""
-        disk, connection = self.disk, order.connection
+        disk, name = self.disk, order.connection
+        connection = self._connection(name)
         if connection not in self.sockets.open:
             return
         if order.offset < disk.start:
             self.sockets.close(connection)
-            self.step(HaConnectionClosed(connection))
+            self.step(HaConnectionClosed(name))
             return
         end = disk.push_end(order.offset, order.end_max, self.config.push_bytes_max)
         data = disk.read(order.offset, end)
@@ -352,7 +413,7 @@ class GroupBroker:
         if self._knobs.rot and self._rng.random() < self._knobs.rot:
             data = data[:-1] + bytes([data[-1] ^ 1])
         self.say(connection, Push(order.offset, order.epoch, order.confirm_offset, crc, data))
-        self.step(Pushed(connection, end))
+        self.step(Pushed(name, end))
 
 
 def _owned(message: HaMessage) -> HaMessage:

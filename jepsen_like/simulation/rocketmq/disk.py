@@ -1,16 +1,21 @@
 """The commit log of a simulated broker: bytes by physical offset, of which a power cut loses any part of the unflushed end.
 
 A killed process loses nothing. Truncating, resetting and trimming are durable at once. What a disk loses is remembered, so that audits can
-tell a copy that was there from one that never was.
+tell a copy that was there from one that never was. Next to the log there are what the copy has noted of itself, by the real `CopyFile`, and
+tables, of which only one number counts: the greatest offset that was committed.
 """
 
 import enum
 import random
+from collections.abc import Sequence
 
 import attrs
 
+from log.disk import Buffer
+from log.errors import CorruptLog
 from rocketmq_compat.replication.epochs import EpochTable
-from rocketmq_compat.replication.model import MasterEpoch, RecoveredCopy
+from rocketmq_compat.replication.model import LogReach, MasterEpoch, RecoveredCopy
+from rocketmq_compat.storage.copy_notes import FILE_BYTES, CopyFile, doubt_of
 
 
 class LossKind(enum.Enum):
@@ -18,6 +23,8 @@ class LossKind(enum.Enum):
 
     POWER = "power"
     WIPE = "wipe"
+    DAMAGE = "damage"
+    """The log was damaged, and is cut before that."""
     OPERATOR = "operator"
     """An operator has cut the log where it diverges."""
     RESET = "reset"
@@ -42,6 +49,54 @@ class LostBytes:
 
 
 @attrs.define(eq=False)
+class NotesPage:
+    """The file of a `CopyFile`: what is written, and what of it survives a power cut."""
+
+    written: bytearray = attrs.field(factory=lambda: bytearray(FILE_BYTES))
+    durable: bytes = bytes(FILE_BYTES)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """See `File`."""
+        return bytes(self.written[position : position + size])
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `File`."""
+        for buffer in buffers:
+            self.written[position : position + len(buffer)] = buffer
+            position += len(buffer)
+
+    def size(self) -> int:
+        """See `File`."""
+        return len(self.written)
+
+    def sync(self) -> None:
+        """See `File`."""
+        self.durable = bytes(self.written)
+
+    def lose_power(self) -> None:
+        """What was not synced is gone."""
+        self.written = bytearray(self.durable)
+
+    def damage(self) -> None:
+        """Nothing of it can be read."""
+        self.written = bytearray(FILE_BYTES)
+        self.durable = bytes(FILE_BYTES)
+
+    def cut(self, size: int) -> None:
+        """See `File`."""
+
+    def sync_descriptor(self) -> int | None:
+        """See `File`."""
+        return None
+
+    def reserve(self, size: int) -> None:
+        """See `File`."""
+
+    def close(self) -> None:
+        """See `File`."""
+
+
+@attrs.define(eq=False)
 class SimulatedCommitLog:
     """Ends are exclusive offsets; `ends` are those of the appends, which a push does not cut."""
 
@@ -55,6 +110,23 @@ class SimulatedCommitLog:
     losses: list[LostBytes] = attrs.field(factory=list)
     trimmed: int = 0
     """How far retention has ever come here, on this disk or an earlier one."""
+    page: NotesPage = attrs.field(factory=NotesPage)
+    boots: int = 0
+    """How often power was lost."""
+    cut: CorruptLog | None = None
+    """The damage for which the next start cuts the log."""
+    tables: int = 0
+    has_lost_tables: bool = False
+
+    @property
+    def boot(self) -> str:
+        """What the machine shows of its boot."""
+        return f"boot {self.boots}"
+
+    @property
+    def reach(self) -> LogReach:
+        """How far the log is."""
+        return LogReach(self.epochs[-1].epoch if self.epochs and self.data else 0, self.end)
 
     @property
     def end(self) -> int:
@@ -131,8 +203,44 @@ class SimulatedCommitLog:
         """Everything in the page cache is on the disk."""
         self.durable_end = self.end
 
+    def vanish(self) -> None:
+        """The whole disk is another one."""
+        self.reset(0, LossKind.WIPE)
+        self.page = NotesPage()
+        self.tables, self.has_lost_tables, self.cut = 0, True, None
+
+    def damage(self, rng: random.Random) -> str:
+        """Some of what is here cannot be read any more. Returns what it is."""
+        what = rng.choice(("log", "log", "log", "notes", "tables", "log and notes"))
+        if "log" in what:
+            kept = rng.choice([self.start, *self.ends])
+            self.truncate(kept, LossKind.DAMAGE)
+            self.durable_end = self.end
+            self.cut = CorruptLog("commitlog", 0, "damaged")
+        if "notes" in what:
+            self.page.damage()
+        if "tables" in what:
+            self.tables, self.has_lost_tables = 0, True
+        return what
+
+    def vanish_in_part(self, rng: random.Random) -> str:
+        """A directory or a file is gone, or all of it. Returns what."""
+        what = rng.choice(("everything", "everything", "log", "notes", "tables"))
+        match what:
+            case "everything":
+                self.vanish()
+            case "log":
+                self.reset(0, LossKind.WIPE)
+            case "notes":
+                self.page.damage()
+            case _:
+                self.tables, self.has_lost_tables = 0, True
+        return what
+
     def lose_page_cache(self, rng: random.Random) -> bool:
         """Power is lost: some beginning of what was not flushed is left. Returns whether anything is gone."""
+        self.boots += 1
+        self.page.lose_power()
         if self.durable_end >= self.end:
             return False
         whole = [self.durable_end, *[end for end in self.ends if end >= self.durable_end]]
@@ -142,6 +250,8 @@ class SimulatedCommitLog:
         self.durable_end = self.end
         return is_less
 
-    def recovered(self) -> RecoveredCopy:
-        """Returns what a restart finds here."""
-        return RecoveredCopy(self.start, self.end, self.durable_end, tuple(self.epochs))
+    def recovered(self, notes: CopyFile) -> RecoveredCopy:
+        """Returns what a restart finds here; `notes` was just opened."""
+        doubt = doubt_of(notes, boot=self.boot, reach=self.reach, cut=self.cut, lacks_tables=self.has_lost_tables)
+        self.cut = None
+        return RecoveredCopy(self.start, self.end, self.durable_end, tuple(self.epochs), doubt, notes.notes.slaves)

@@ -20,7 +20,10 @@ from rocketmq_compat.replication.effects import (
     AppendPushed,
     CloseHaConnection,
     Dial,
+    DoubtBegan,
+    DoubtEnded,
     Effect,
+    NoteSlave,
     PushLog,
     ResetCommitLog,
     SendMessage,
@@ -39,7 +42,7 @@ from rocketmq_compat.replication.events import (
 )
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import HaMessage, Push, Welcome
-from rocketmq_compat.replication.model import MasterEpoch, RecoveredCopy, ReplicationConfig
+from rocketmq_compat.replication.model import CopyDoubt, MasterEpoch, RecoveredCopy, ReplicationConfig
 from rocketmq_compat.replication.slave import Slave
 
 Action = tuple[Any, ...]
@@ -72,24 +75,26 @@ def read_rocketmq_scope(text: str) -> RocketmqScope:
 
 @attrs.frozen
 class SmallDisk:
-    """A log of bytes from offset 0; `held` is every (offset, byte) that was ever there."""
+    """A log of bytes from offset 0; `held` is every (offset, byte) that was ever there. `doubt` and `slaves` are what the disk tells of its past."""
 
     data: bytes = b""
     durable_end: int = 0
     epochs: tuple[MasterEpoch, ...] = ()
     held: frozenset[tuple[int, int]] = frozenset()
+    doubt: CopyDoubt | None = None
+    slaves: frozenset[int] = frozenset()
 
     def append(self, epoch: int, payload: bytes) -> "SmallDisk":
         """Returns the log with these bytes behind it."""
         end = len(self.data)
         begins = () if self.epochs and self.epochs[-1].epoch == epoch else (MasterEpoch(epoch, end),)
         held = self.held | {(end + at, byte) for at, byte in enumerate(payload)}
-        return SmallDisk(self.data + payload, self.durable_end, self.epochs + begins, held)
+        return attrs.evolve(self, data=self.data + payload, epochs=self.epochs + begins, held=held)
 
     def cut(self, end: int) -> "SmallDisk":
         """Returns the log up to `end`."""
         epochs = tuple(each for each in self.epochs if each.start < end)
-        return SmallDisk(self.data[:end], min(self.durable_end, end), epochs, self.held)
+        return attrs.evolve(self, data=self.data[:end], durable_end=min(self.durable_end, end), epochs=epochs)
 
 
 @attrs.frozen
@@ -129,7 +134,7 @@ class RocketmqExplorer(Explorer[Pair, Action]):
             silence_s_max=NEVER_S,
             push_bytes_max=1,
         )
-        recovered = RecoveredCopy(0, len(disk.data), disk.durable_end, disk.epochs)
+        recovered = RecoveredCopy(0, len(disk.data), disk.durable_end, disk.epochs, disk.doubt, disk.slaves)
         return CommitLogReplica(config, "master" if is_master else "slave", recovered, 2**start)
 
     def _started(self, state: Pair, node: int) -> Pair:
@@ -213,7 +218,10 @@ class RocketmqExplorer(Explorer[Pair, Action]):
                 return self._step(state, node, CommitLogFlushed(len(state.disks[node].data)))
             case ("cut", node, kept):
                 disk = state.disks[node].cut(kept)
-                state = self._with_disk(state, node, attrs.evolve(disk, durable_end=kept))
+                disk = attrs.evolve(
+                    disk, durable_end=kept, doubt=CopyDoubt(), slaves=disk.slaves if kept else frozenset()
+                )
+                state = self._with_disk(state, node, disk)
                 return self._started(attrs.evolve(state, cuts=state.cuts + 1), node)
             case ("promote",):
                 state = attrs.evolve(
@@ -260,9 +268,16 @@ class RocketmqExplorer(Explorer[Pair, Action]):
                     state = self._with_disk(state, node, disk.append(epoch, payload))
                 case AppendPushed(epoch=epoch, payload=payload):
                     state = self._with_disk(state, node, disk.append(epoch, bytes(payload)))
-                    self._check_copy(state)
+                    if node != state.master:
+                        self._check_copy(state)
                 case TruncateCommitLog(end=end) | ResetCommitLog(start=end):
                     state = self._with_disk(state, node, disk.cut(end))
+                case NoteSlave(slave_id=slave_id):
+                    state = self._with_disk(state, node, attrs.evolve(disk, slaves=disk.slaves | {slave_id}))
+                case DoubtBegan(floor=floor):
+                    state = self._with_disk(state, node, attrs.evolve(disk, doubt=CopyDoubt(floor)))
+                case DoubtEnded():
+                    state = self._with_disk(state, node, attrs.evolve(disk, doubt=None, durable_end=len(disk.data)))
                 case AnswerPut():
                     self._check_answer(state, effect)
                 case Dial(connection=connection):
@@ -322,7 +337,7 @@ class RocketmqExplorer(Explorer[Pair, Action]):
     @staticmethod
     def _facts(replica: CommitLogReplica) -> tuple[Any, ...]:
         log, role = replica.log, replica.role
-        facts = (log.log_end, log.flushed_end, log.confirm_offset, log.epochs.entries())
+        facts = (log.log_end, log.flushed_end, log.confirm_offset, log.epochs.entries(), log.doubt)
         if isinstance(role, Master):
             slaves = tuple((each.slave_id, each.pushed_end, each.reported_end) for each in role.connections.values())
             return (*facts, slaves, role.is_blocked, role.waits.deadline, role.waits.first_end(2))

@@ -60,6 +60,12 @@ class RocketmqVictims(Protocol[V]):
     def kill(self, broker: V, back_after_s: float) -> None:
         """Kill a process; start it again after a while."""
 
+    def strike_disk(self, broker: V, rng: random.Random, *, vanishes: bool) -> None:
+        """Damage something on the disk of a broker that is down, or let it vanish."""
+
+    def start(self, broker: V) -> None:
+        """Start a broker, if it is down."""
+
     def promote(self, node: int, *, at_once: bool) -> None:
         """Let the operator promote this broker."""
 
@@ -117,6 +123,12 @@ class RocketmqNemesis(Generic[V]):
                 self.counts["loss_bursts"] += 1
                 world.network.loss = 0.3
                 world.schedule(world.now + self._lasts(rng), self._end_loss)
+            case FaultKind.DAMAGE | FaultKind.VANISH:
+                for broker in self._victims(rng):
+                    self._stop(broker, rng)
+                    world.strike_disk(broker, rng, vanishes=fault.kind is FaultKind.VANISH)
+            case FaultKind.STOPS:
+                self._stops(rng)
             case FaultKind.COUP:
                 others = [node for node in world.brokers if node != world.master]
                 if others:
@@ -128,6 +140,40 @@ class RocketmqNemesis(Generic[V]):
         """A trap was sprung: the power of this broker fails now."""
         self.counts["traps"] += 1
         self._cut(broker, stream(self._knobs.seed, f"trap/{broker.node}/{broker.process}"))
+
+    def _stop(self, broker: V, rng: random.Random) -> None:
+        if rng.random() < 0.7:
+            self._world.kill(broker, self._lasts(rng))
+        else:
+            self._world.cut_power(broker, self._lasts(rng), wipes=False)
+
+    def _stops(self, rng: random.Random) -> None:
+        """All stop in some order, at once or one after the other; some disks suffer; all start in some order."""
+        world = self._world
+        self.counts["stops_of_all"] += 1
+        gap_s = rng.choice((0.0, 0.1, 0.6)) * self._knobs.patience_s
+        order = list(world.brokers)
+        rng.shuffle(order)
+        suffer = set(rng.sample(order, rng.randint(0, len(order) - 1)))
+        ends = len(order) * gap_s
+        for number, node in enumerate(order):
+            broker = world.brokers[node]
+            vanishes = rng.random() < 0.4
+            strikes = node in suffer
+            world.schedule(world.now + number * gap_s, self._stops_one, broker, rng, strikes, vanishes, ends + 60.0)
+        again = [*reversed(order)] if rng.random() < 0.4 else rng.sample(order, len(order))
+        for number, node in enumerate(again):
+            world.schedule(world.now + ends + 0.01 + number * gap_s, world.start, world.brokers[node])
+
+    def _stops_one(self, broker: V, rng: random.Random, strikes: bool, vanishes: bool, back_after_s: float) -> None:
+        if not broker.up:
+            return
+        if rng.random() < 0.8:
+            self._world.kill(broker, back_after_s)
+        else:
+            self._world.cut_power(broker, back_after_s, wipes=False)
+        if strikes:
+            self._world.strike_disk(broker, rng, vanishes=vanishes)
 
     # ---------------------------------------------------------------- whom and how long
 

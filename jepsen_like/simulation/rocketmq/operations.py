@@ -33,6 +33,9 @@ class OperatedWorld(Protocol):
     def wipe(self, broker: GroupBroker) -> None:
         """Kill a process, and give it another disk."""
 
+    def operator_decided(self) -> None:
+        """Another log counts from now on, whatever it lacks."""
+
     def note(self, text: str, node: int | None = None) -> None:
         """Put a line into the trace: what was done."""
 
@@ -97,6 +100,7 @@ class SimulatedOperator:
         self.counts["promotions"] += 1
         world.note("is promoted by an operator", node)
         world.master = node
+        world.operator_decided()
         for broker in list(world.brokers.values()):
             if broker is not old and broker.up:
                 world.kill(broker, RESTART_S * (1 + self._rng.random()))

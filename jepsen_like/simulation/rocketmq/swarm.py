@@ -23,6 +23,9 @@ ROCKETMQ_FAULTS = (
     FaultKind.CLOCK_JUMP,
     FaultKind.SLOW_DISK,
     FaultKind.LOSS_BURST,
+    FaultKind.DAMAGE,
+    FaultKind.VANISH,
+    FaultKind.STOPS,
 )
 """A coup is an operator who promotes a slave."""
 ROCKETMQ_TELLING = frozenset({FaultKind.COUP, FaultKind.POWER_CUT, FaultKind.CUT_AFTER_ANSWER})
@@ -139,6 +142,7 @@ class RocketmqKnobs(Knobs):
             broker_id=MASTER_ID if is_master else node,
             sync_master=self.sync_master,
             sync_flush=self.sync_flush if is_master else self.slave_sync_flush,
+            total_replicas=self.nodes,
             flavor="5.x" if self.five_x else "4.x",
             divergence="refuse" if self.refuses else "rocketmq",
             sync_flush_timeout_s=self.sync_flush_timeout_s,

@@ -4,6 +4,7 @@ While the nemesis strikes, clients work; once all faults have ended, every broke
 the master, every slave must have the master's log, and a record must be acknowledged.
 """
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,7 +18,6 @@ from jepsen_like.simulation.kernel.world import SimulatedWorld
 from jepsen_like.simulation.rocketmq.audits import RocketmqAudits, describe
 from jepsen_like.simulation.rocketmq.broker import GroupBroker
 from jepsen_like.simulation.rocketmq.clients import PutState, RocketmqClient, SentRecord
-from jepsen_like.simulation.rocketmq.disk import LossKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.operations import SimulatedOperator
 from jepsen_like.simulation.rocketmq.sockets import SegmentKind, StreamSegment
@@ -118,13 +118,13 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         self.counts["kills"] += 1
         self.note("killed", broker.node)
         broker.stop(closes=True)
-        self.schedule(self.now + back_after_s, self._start, broker)
+        self.schedule(self.now + back_after_s, self.start, broker)
 
     def wipe(self, broker: GroupBroker) -> None:
         """See `OperatedWorld`."""
         self.kill(broker, self.knobs.silence_s)
         self.note("gets another disk", broker.node)
-        broker.disk.reset(0, LossKind.WIPE)
+        broker.disk.vanish()
 
     def cut_power(self, broker: GroupBroker, back_after_s: float, *, wipes: bool) -> None:
         """See `RocketmqVictims`."""
@@ -133,14 +133,26 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         broker.stop(closes=False)
         if wipes:
             self.counts["wipes"] += 1
-            broker.disk.reset(0, LossKind.WIPE)
+            broker.disk.vanish()
         else:
             self.counts["tails_lost"] += broker.disk.lose_page_cache(
                 stream(self.knobs.seed, f"cut/{broker.lives}/{broker.node}")
             )
-        self.schedule(self.now + back_after_s, self._start, broker)
+        self.schedule(self.now + back_after_s, self.start, broker)
 
-    def _start(self, broker: GroupBroker) -> None:
+    def tables_of_master(self) -> int | None:
+        """See `GroupWorld`."""
+        master = self.brokers[self.master]
+        return master.disk.tables if master.is_master and master.is_sure and not master.paused else None
+
+    def strike_disk(self, broker: GroupBroker, rng: random.Random, *, vanishes: bool) -> None:
+        """See `RocketmqVictims`."""
+        what = broker.disk.vanish_in_part(rng) if vanishes else broker.disk.damage(rng)
+        self.counts["disks_vanished" if vanishes else "disks_damaged"] += 1
+        self.note(f"loses {what}" if vanishes else f"has damage in {what}", broker.node)
+
+    def start(self, broker: GroupBroker) -> None:
+        """See `RocketmqVictims`."""
         if not broker.up:
             self.counts["restarts"] += 1
             self.note("starts", broker.node)
@@ -155,6 +167,10 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
     def promote(self, node: int, *, at_once: bool) -> None:
         """See `RocketmqVictims`."""
         self.operator.promote(node, at_once=at_once)
+
+    def operator_decided(self) -> None:
+        """See `OperatedWorld`."""
+        self.audits.operator_decided()
 
     def _sprung(self, broker: GroupBroker) -> None:
         if broker.up and not self.healed:
@@ -215,7 +231,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             broker.clock.steady(self.now)
             if broker.paused:
                 broker.resume()
-            self._start(broker)
+            self.start(broker)
         self.schedule(self.now, self._probe)
 
     def _probe(self) -> None:

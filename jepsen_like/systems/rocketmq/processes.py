@@ -49,10 +49,13 @@ def command_of(plan: ProcessPlan) -> list[str]:
     node, nameserver = plan.member.id, max(plan.advertised)
     command += ["broker", "--listen", _text(plan.listen), "--data", str(plan.data)]
     command += ["--advertise", _text(plan.advertised[node]), "--ha-listen", _text((plan.listen[0], 0))]
+    if plan.boot_id:
+        command += ["--boot-id", plan.boot_id]
     groups = plan.mode.division
     number = groups.number_of(node)
     master = groups.master(number, plan.promoted)
     words = [f"brokerName={groups.scopes[number]}", f"namesrvAddr={_text(plan.peers[nameserver])}", *ALL_IN_TURN]
+    words.append(f"totalReplicas={len(groups.members(number))}")
     words += plan.mode.given
     if plan.mode.is_raft:
         words += ["enableDLegerCommitLog=true", f"dLegerSelfId=n{node}"]

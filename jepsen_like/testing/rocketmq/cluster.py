@@ -7,6 +7,7 @@ carries all that traffic: blocking clients belong in another thread, as they are
 import random
 import sys
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -287,6 +288,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
     def __init__(self, groups: BrokerGroups, site: Site, rng: random.Random) -> None:
         """Use `open`."""
         super().__init__(groups, site.clients, site.direct, site.wires)
+        self._power_cuts: Counter[int] = Counter()
         self._install(site, rng)
 
     @classmethod
@@ -331,6 +333,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
             detours={site.clients[other]: site.peers[node, other] for other in groups.brokers if other != node},
             data=DATA,
             properties=Properties.read(BROKER_PROPERTIES, [*groups.words(node), name_server]),
+            boot=f"boot {self._power_cuts[node]}",
         )
         return lambda: MessageBroker.open(plan, tell=tell, disk=disk, rng=rng)
 
@@ -348,6 +351,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
     async def power(self, *nodes: int) -> None:
         """See `ThreadedCluster`."""
         await super().power(*nodes)
+        self._power_cuts.update(nodes)
         self._harmed(nodes, WITHOUT_POWER)
 
     async def wipe(self, *nodes: int) -> None:
@@ -378,6 +382,8 @@ class _GroupsSystem(RocketMqSystem):
             node, groups = plan.member.id, self._groups
             command += ["--ha-listen", text_of(ANY_PORT), "--data", str(plan.data)]
             command += ["--advertise", text_of(plan.advertised[node])]
+            if plan.boot_id:
+                command += ["--boot-id", plan.boot_id]
             for other in groups.brokers:
                 if other != node:
                     command += ["--detour", f"{text_of(plan.advertised[other])}={text_of(plan.peers[other])}"]

@@ -118,4 +118,6 @@ class BrokerGroups:
         """Returns the properties of a broker at its next start, as `name=value`, but for addresses."""
         broker_id = self.id_of(broker)
         role = SLAVE if broker_id != MASTER_ID else self.mode.master_role
-        return [*self.mode.given, f"brokerName={self.name_of(broker)}", f"brokerId={broker_id}", f"brokerRole={role}"]
+        name = self.name_of(broker)
+        words = [f"brokerName={name}", f"brokerId={broker_id}", f"brokerRole={role}"]
+        return [f"totalReplicas={len(self.members(name))}", *self.mode.given, *words]

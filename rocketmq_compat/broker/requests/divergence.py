@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from log.errors import NoSpace
 from rocketmq_compat.broker.context import BrokerContext, guarded
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.consumers.model import RequestRefused
@@ -47,6 +48,18 @@ class DivergenceRequests:
                 ResponseCode.SYSTEM_ERROR,
                 f"the divergences are {known} now, not {header.divergences}: look at them first",
             )
-        log.step(DivergenceDiscarded() if header.decision == DISCARD else LossAccepted())
-        context.tell("divergence_decided", decision=header.decision, divergences=known)
+        kept = None
+        if header.decision == DISCARD:
+            try:
+                kept = context.store.keep_aside(log.divergences[0].start)
+            except NoSpace as error:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR, f"nothing was given up: no room to keep the bytes aside: {error}"
+                ) from None
+            log.step(DivergenceDiscarded())
+        elif log.is_copying_back:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"nothing is lost: {log.objection}")
+        else:
+            log.step(LossAccepted())
+        context.tell("divergence_decided", decision=header.decision, divergences=known, kept=kept)
         call.answer()

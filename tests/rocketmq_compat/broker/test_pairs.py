@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
+from log.memory_disk import MemoryDisk
 from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
 from rocketmq_compat.broker.ha_links import SLAVES_MAX
 from rocketmq_compat.broker.replicated_log import PUSHED_BYTES_A_ROUND, ReplicatedLog
@@ -61,8 +62,20 @@ async def test_a_synchronous_master_acknowledges_what_its_slave_holds(flush: str
         assert log_bytes(found.slave) == log_bytes(found.master)
 
 
+async def used_disk() -> MemoryDisk:
+    """A disk on which a broker has run, and stopped in order: its copy is what it was."""
+    disk = memory_disk()
+    async with running_broker(disk=disk):
+        pass
+    return disk
+
+
 async def test_without_a_slave_a_synchronous_master_says_so_and_stores() -> None:
-    async with running_broker("brokerRole=SYNC_MASTER") as master, connected_client(master.address) as client:
+    disk = await used_disk()
+    async with (
+        running_broker("brokerRole=SYNC_MASTER", disk=disk) as master,
+        connected_client(master.address) as client,
+    ):
         answer = await send(client, b"m")
         assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
         assert answer.ext["queueOffset"] == "0"
@@ -71,7 +84,7 @@ async def test_without_a_slave_a_synchronous_master_says_so_and_stores() -> None
 
 async def test_with_the_rule_of_5_x_a_synchronous_master_waits_for_its_copies() -> None:
     rule = ("brokerRole=SYNC_MASTER", "replicationFlavor=5.x", "inSyncReplicas=2", "slaveTimeout=100")
-    async with running_broker(*rule) as master, connected_client(master.address) as client:
+    async with running_broker(*rule, disk=await used_disk()) as master, connected_client(master.address) as client:
         assert (await send(client, b"m")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
         assert (await send(client, b"m", properties="WAIT\1false\2")).code == ResponseCode.SUCCESS
 
@@ -145,16 +158,24 @@ async def test_a_slave_catches_up_after_its_master_was_away() -> None:
                     assert log_bytes(slave) == log_bytes(master)
 
 
-async def test_a_master_that_has_lost_what_its_slave_holds_takes_no_messages() -> None:
-    """A power cut of a master with ASYNC_FLUSH: in RocketMQ the slave appends other bytes behind those that the master has lost."""
-    events = Events()
+async def test_a_master_whose_log_leaves_its_slaves_takes_no_messages() -> None:
+    """A master on an old copy of its disk, which it cannot know, took messages before its slave came."""
+    events, old, of_slave = Events(), await used_disk(), memory_disk()
     async with name_server() as names:
         address = "namesrvAddr={}:{}".format(*names.address)
-        async with running_broker(address, *SLAVE) as slave:
-            async with running_broker(address) as master, connected_client(master.address) as client:
-                await send(client, b"acknowledged")
-                await same_end(master, slave)
-            async with running_broker(address, events=events) as master, connected_client(master.address) as client:
+        async with (
+            running_broker(address, *SLAVE, disk=of_slave) as slave,
+            running_broker(address) as master,
+            connected_client(master.address) as client,
+        ):
+            await send(client, b"acknowledged")
+            await same_end(master, slave)
+        async with (
+            running_broker(address, disk=old, events=events) as master,
+            connected_client(master.address) as client,
+        ):
+            assert (await send(client, b"another")).code == ResponseCode.SUCCESS
+            async with running_broker(address, *SLAVE, disk=of_slave) as slave:
                 await eventually(lambda: bool(events.named("divergence")))
                 refused = await send(client, b"other")
                 assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
@@ -176,10 +197,10 @@ async def decided(address: tuple[str, int], decision: str, *words: str) -> tuple
 async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slaves_hold_beyond_it_is_discarded() -> (
     None
 ):
-    events, disk = Events(), memory_disk()
+    events, disk, of_slave = Events(), memory_disk(), memory_disk()
     async with name_server() as names:
         address = "namesrvAddr={}:{}".format(*names.address)
-        async with running_broker(address, *SLAVE) as slave:
+        async with running_broker(address, *SLAVE, disk=of_slave) as slave:
             async with running_broker(address, disk=disk) as master, connected_client(master.address) as client:
                 await send(client, b"kept")
                 await same_end(master, slave)
@@ -188,10 +209,12 @@ async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slav
                 await send(client, b"acknowledged, and lost")
                 await same_end(master, slave)
             held, stored = slave.context.store.log.end_offset, log_bytes(slave)
-            async with (
-                running_broker(address, disk=before, events=events) as master,
-                connected_client(master.address) as client,
-            ):
+        async with (
+            running_broker(address, disk=before, events=events) as master,
+            connected_client(master.address) as client,
+        ):
+            await send(client, b"by itself")
+            async with running_broker(address, *SLAVE, disk=of_slave) as slave:
                 await eventually(
                     lambda: bool(events.named("divergence")) and bool(slave.context.copy_facts()["divergences"])
                 )
@@ -220,7 +243,9 @@ async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slav
                 await same_end(master, slave)
                 assert log_bytes(slave) == log_bytes(master)
                 assert log_bytes(slave)[:kept] == stored[:kept]
-                assert bodies(await pull(client, 0)) == [b"kept", b"other"]
+                (given_up,) = [each for each in of_slave.paths() if "/discarded/" in each]
+                assert of_slave.content(given_up) == stored[kept:]
+                assert bodies(await pull(client, 0)) == [b"kept", b"by itself", b"other"]
                 status, said = await decided(master.address, "accept-loss", "--yes")
                 assert (status, "knows of no divergence" in said) == (4, True), said
 

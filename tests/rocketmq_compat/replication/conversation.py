@@ -17,6 +17,7 @@ Commands (`B` is a broker, 1 the master at first; `A>B` a link):
   wait S [unseen]            time passes, S seconds; what is due in it happens
   kill B / power B [KEEP]    B ends; with a power cut it keeps of its log what was flushed, or up to KEEP
   wipe B                     the disk of B, which is down, is lost
+  shorten B END              the log of B, which is down, was damaged behind END, and is cut there
   restart B                  B starts again
   promote B                  an operator starts B, which is down, as the master; everybody else that starts is its slave
   trim B START               retention lets B's log begin there
@@ -34,29 +35,38 @@ import attrs
 import crc32c
 
 from rocketmq_compat.replication.effects import (
+    AdoptTables,
     AnswerPut,
     AppendMessages,
     AppendPushed,
     CloseHaConnection,
     ConfirmOffsetMoved,
+    CopyBackBegan,
     Dial,
     DivergenceEnded,
     DivergenceFound,
+    DoubtBegan,
+    DoubtEnded,
     Effect,
+    NoteSlave,
     PushLog,
     RefusePut,
     ResetCommitLog,
     SendMessage,
+    SendTables,
     TruncateCommitLog,
 )
 from rocketmq_compat.replication.events import DivergenceDiscarded, LogStartMoved, LossAccepted
 from rocketmq_compat.replication.messages import (
+    FetchBack,
     HaMessage,
     Handshake,
     HandshakeRefused,
     Heartbeat,
     Push,
     Report,
+    Tables,
+    TablesWanted,
     Welcome,
 )
 from rocketmq_compat.replication.model import ReplicationConfig
@@ -158,6 +168,9 @@ class ReplicationConversation:
     def do_wipe(self, node: str) -> None:
         self.world.wipe(int(node))
 
+    def do_shorten(self, node: str, end: str) -> None:
+        self.world.shorten(int(node), int(end))
+
     def do_restart(self, node: str) -> None:
         self.world.start(int(node))
 
@@ -224,6 +237,19 @@ def say(effect: Effect) -> str:
             return f"finds that slave {slave_id} does not diverge any more"
         case ConfirmOffsetMoved(confirm_offset=offset):
             return f"confirms {offset}"
+        case NoteSlave(slave_id=slave_id):
+            return f"remembers that it has slave {slave_id}"
+        case SendTables(connection=connection):
+            return f"sends its tables on {connection}"
+        case AdoptTables():
+            return "adds what the tables of its slave have"
+        case DoubtBegan(floor=floor):
+            return f"remembers that it lacks what there is up to {floor.end}"
+        case CopyBackBegan():
+            return f"copies back [{effect.start},{effect.end}) from slave {effect.slave_id}"
+        case DoubtEnded(end=end, missing_bytes=missing):
+            lost = f", and {missing} bytes are nowhere any more" if missing else ""
+            return f"is sure of its log up to {end}{lost}"
         case _:
             assert_never(effect)
 
@@ -234,7 +260,7 @@ def _message(message: HaMessage) -> str:
             epochs = ",".join(f"{each.epoch}@{each.start}" for each in message.epochs) or "-"
             return f"handshake of slave {message.slave_id}, log=[{message.log_start},{message.log_end}) epochs={epochs}"
         case Welcome(push_from=push_from, confirm_offset=confirm):
-            return f"welcome, pushes from {push_from}, confirm {confirm}"
+            return f"welcome, pushes from {push_from}, confirm {confirm}{'' if message.is_sure else ', in doubt'}"
         case HandshakeRefused(reason=reason):
             return f"refused, {reason}"
         case Push(offset=offset):
@@ -242,7 +268,13 @@ def _message(message: HaMessage) -> str:
         case Report(end=end):
             return f"report {end}"
         case Heartbeat(confirm_offset=confirm):
-            return f"heartbeat, confirm {confirm}"
+            return f"heartbeat, confirm {confirm}{'' if message.is_sure else ', in doubt'}"
+        case FetchBack(offset=offset, end=end):
+            return f"fetch [{offset},{end})"
+        case TablesWanted():
+            return "tables wanted"
+        case Tables():
+            return "tables"
         case _:
             assert_never(message)
 

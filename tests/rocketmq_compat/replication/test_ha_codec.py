@@ -12,12 +12,15 @@ from raft.net.framing import encode_frame
 from rocketmq_compat.replication import ha_codec
 from rocketmq_compat.replication.ha_codec import decode, encode, ha_decoder
 from rocketmq_compat.replication.messages import (
+    FetchBack,
     HaMessage,
     Handshake,
     HandshakeRefused,
     Heartbeat,
     Push,
     Report,
+    Tables,
+    TablesWanted,
     Welcome,
 )
 from rocketmq_compat.replication.model import EPOCHS_MAX, MasterEpoch
@@ -30,6 +33,11 @@ GOLDEN = [
     "0000002201632d72e4e3f6ac0000000000000009000000000000000300000000000000047996acd47265636f7264",
     "000000080164de45d23b8eae000000000000000f",
     "0000000801655d46d23b8eae000000000000000f",
+    "000000100169d1d9c9a7292a00000000000000090000000000000004",
+    "00000008016a6162d23b8eae000000000000000f",
+    "000000100166edfde40d831500000000000000040000000000000009",
+    "000000000167137400000000",
+    "000000060168d94746fd745b7461626c6573",
 ]
 
 OFFSETS = st.integers(0, ha_codec.OFFSET_MAX)
@@ -55,11 +63,14 @@ def _push(offset: int, epoch: int, confirm: int, payload: bytes) -> Push:
 
 MESSAGES: st.SearchStrategy[HaMessage] = st.one_of(
     handshakes(),
-    st.builds(Welcome, OFFSETS, OFFSETS),
+    st.builds(Welcome, OFFSETS, OFFSETS, st.booleans()),
+    st.builds(lambda ends: FetchBack(*sorted(ends)), st.sets(OFFSETS, min_size=2, max_size=2)),
+    st.just(TablesWanted()),
+    st.builds(Tables, st.binary(max_size=300)),
     st.builds(HandshakeRefused, st.text(max_size=200).filter(str.isprintable), st.integers(-1, ha_codec.OFFSET_MAX)),
     st.builds(_push, OFFSETS, EPOCHS, OFFSETS, st.binary(min_size=1, max_size=300)),
     st.builds(Report, OFFSETS),
-    st.builds(Heartbeat, OFFSETS),
+    st.builds(Heartbeat, OFFSETS, st.booleans()),
 )
 
 
@@ -147,5 +158,10 @@ def test_the_bytes_of_the_stream_do_not_change() -> None:
         _push(9, 3, 4, b"record"),
         Report(15),
         Heartbeat(15),
+        Welcome(9, 4, is_sure=False),
+        Heartbeat(15, is_sure=False),
+        FetchBack(4, 9),
+        TablesWanted(),
+        Tables(b"tables"),
     ]
     assert [b"".join(encode(message)).hex() for message in messages] == GOLDEN

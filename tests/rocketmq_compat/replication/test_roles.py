@@ -144,6 +144,7 @@ def test_an_empty_log_is_welcome_wherever_it_ends() -> None:
 
 def test_a_refusal_names_the_largest_loss_until_it_is_accepted() -> None:
     replica = master()
+    replica.step(0.0, PutMessages(1, 10))
     for slave_id, end in ((1, 30), (2, 90), (3, 60)):
         replica.step(0.0, Connected(slave_id))
         effects = arrive(replica, shake(slave_id, (0, end), MasterEpoch(1, 0)), on=slave_id)
@@ -157,6 +158,7 @@ def test_a_refusal_names_the_largest_loss_until_it_is_accepted() -> None:
 
 def test_so_many_other_histories_are_remembered_and_all_are_refused() -> None:
     replica = master()
+    replica.step(0.0, PutMessages(1, 10))
     found: list[Effect] = []
     for slave_id in range(1, DIVERGENCES_MAX + 3):
         replica.step(0.0, Connected(slave_id))

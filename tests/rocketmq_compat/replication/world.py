@@ -17,19 +17,25 @@ from raft.net.errors import WireError
 from rocketmq_compat.replication.acks import SendStatus
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import (
+    AdoptTables,
     AnswerPut,
     AppendMessages,
     AppendPushed,
     CloseHaConnection,
     ConfirmOffsetMoved,
+    CopyBackBegan,
     Dial,
     DivergenceEnded,
     DivergenceFound,
+    DoubtBegan,
+    DoubtEnded,
     Effect,
+    NoteSlave,
     PushLog,
     RefusePut,
     ResetCommitLog,
     SendMessage,
+    SendTables,
     TruncateCommitLog,
 )
 from rocketmq_compat.replication.epochs import EpochTable
@@ -44,21 +50,24 @@ from rocketmq_compat.replication.events import (
     Received,
 )
 from rocketmq_compat.replication.ha_codec import decode, encode, ha_decoder
-from rocketmq_compat.replication.messages import HaMessage, Push
-from rocketmq_compat.replication.model import MasterEpoch, RecoveredCopy, ReplicationConfig
+from rocketmq_compat.replication.messages import HaMessage, Push, Tables
+from rocketmq_compat.replication.model import CopyDoubt, LogReach, MasterEpoch, RecoveredCopy, ReplicationConfig
 
 Link = tuple[int, int]
 
 
 @attrs.define
 class Disk:
-    """A commit log: the bytes from `start`, the ends of its appends, and which epoch wrote what."""
+    """A commit log: the bytes from `start`, the ends of its appends, and which epoch wrote what; and what is known of its past."""
 
     start: int = 0
     data: bytearray = attrs.field(factory=bytearray)
     ends: list[int] = attrs.field(factory=list)
     epochs: list[MasterEpoch] = attrs.field(factory=list)
     durable_end: int = 0
+    doubt: CopyDoubt | None = None
+    slaves: set[int] = attrs.field(factory=set)
+    tables: set[str] = attrs.field(factory=set)
 
     @property
     def end(self) -> int:
@@ -177,7 +186,9 @@ class World:
         node.replica = CommitLogReplica(
             node.config,
             "master" if node.is_master else "slave",
-            RecoveredCopy(disk.start, disk.end, disk.durable_end, tuple(disk.epochs)),
+            RecoveredCopy(
+                disk.start, disk.end, disk.durable_end, tuple(disk.epochs), disk.doubt, frozenset(disk.slaves)
+            ),
             next(self.incarnations),
         )
         self._carry_out(node, list(node.replica.begin(self.now)))
@@ -189,6 +200,7 @@ class World:
         if power:
             node.disk.truncate(max(node.disk.durable_end, node.disk.durable_end if keep is None else keep))
             node.disk.durable_end = node.disk.end
+            node.disk.doubt = CopyDoubt()
         else:
             for connection, peer in node.peers.items():
                 self._post(number, peer, Parcel(connection, "closes"))
@@ -198,7 +210,14 @@ class World:
 
     def wipe(self, number: int) -> None:
         """A disk is lost."""
-        self.nodes[number].disk = Disk()
+        self.nodes[number].disk = Disk(doubt=CopyDoubt(lacks_tables=True))
+
+    def shorten(self, number: int, end: int) -> None:
+        """A log was damaged behind `end`, and is cut there; it is known how far it had come."""
+        disk = self.nodes[number].disk
+        floor = LogReach(disk.epochs[-1].epoch if disk.epochs else 0, disk.end)
+        disk.truncate(end)
+        disk.doubt = CopyDoubt(floor)
 
     # ------------------------------------------------------------ what happens
 
@@ -356,7 +375,18 @@ class World:
                     connection = node.names[name]
                     self._post(node.number, node.peers[connection], Parcel(connection, "closes"))
                     self._forget(node, connection)
-            case DivergenceFound() | DivergenceEnded() | ConfirmOffsetMoved():
+            case NoteSlave(slave_id=slave_id):
+                disk.slaves.add(slave_id)
+            case SendTables(connection=name):
+                self.say(node.number, node.names[name], Tables("".join(sorted(disk.tables)).encode()))
+            case AdoptTables(payload=payload):
+                disk.tables |= set(bytes(payload).decode())
+            case DoubtBegan(floor=floor):
+                disk.doubt = CopyDoubt(floor)
+            case DoubtEnded():
+                disk.doubt = None
+                disk.durable_end = disk.end
+            case DivergenceFound() | DivergenceEnded() | ConfirmOffsetMoved() | CopyBackBegan():
                 pass
             case _:
                 assert_never(effect)

@@ -90,11 +90,20 @@ def played(faults: tuple[FaultKind, ...], **knobs: object) -> Counter[str]:
     return counts
 
 
-def test_h1_a_power_cut_of_a_sync_master_is_found_out_and_no_record_is_taken_until_an_operator_decides() -> None:
+def test_h1_a_sync_master_that_lost_its_tail_copies_it_back_before_it_takes_records() -> None:
     counts = played((FaultKind.POWER_CUT,))
-    assert counts["blocked_masters"] > 0
+    assert counts["copies_back"] > 0
     assert counts["refusals"] > 100
+    assert counts["blocked_masters"] == counts["excused_losses"] == 0
     assert counts["acknowledged_without_copies"] == counts["silent_divergences"] == 0
+
+
+@pytest.mark.parametrize("fault", [FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS])
+def test_a_pair_keeps_what_one_sound_copy_has_without_an_operator(fault: FaultKind) -> None:
+    counts = played((fault,), nodes=2)
+    assert counts["disks_damaged"] + counts["disks_vanished"] > 0
+    assert counts["copies_back"] > 0
+    assert counts["divergences"] == counts["losses_accepted"] == counts["divergences_discarded"] == 0
 
 
 def test_h1_as_in_rocketmq_logs_differ_silently_and_records_are_acknowledged_without_a_copy() -> None:

@@ -22,6 +22,7 @@ from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.dledger.truth import BrokerGroupTruth, StoredMessage
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from log.errors import CorruptLog
 from raft.model import LogIndex
 from raft.roles import Leader
 from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
@@ -338,5 +339,8 @@ def content_of(log: CommitLog, start: int, end: int) -> bytes | None:
     start = max(start, log.start_offset)
     if start >= end:
         return None
-    found = log.byte_reader().read(start, end - start)
+    try:
+        found = log.byte_reader().read(start, end - start)
+    except CorruptLog:
+        return None  # damage that its broker has not read yet
     return None if found is None else bytes(found)

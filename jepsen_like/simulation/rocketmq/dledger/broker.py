@@ -55,6 +55,7 @@ from rocketmq_compat.remoting.errors import BadBody, BadHeader
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
+from rocketmq_compat.storage.copy_notes import CopyNotes
 from rocketmq_compat.storage.derived import DerivedConfig
 from rocketmq_compat.storage.dispatch import QueueRun
 from rocketmq_compat.storage.key_index import KeyIndexConfig
@@ -204,6 +205,15 @@ class DledgerBroker:
         """Whether it is the master, as name servers and clients see it."""
         return self.up and (self.context.leads or self.context.broker_id == 0)
 
+    def _repairs(self, notes: CopyNotes | None) -> bool:
+        """See `MessageBrokerPlan.repairs`."""
+        return self._knobs.nodes > 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this process lives, and its commit log has all that is committed here."""
+        return self.up and not self.copy.incomplete.is_set() and self.store.log.end_offset == self.copy.state.end
+
     def start(self) -> None:
         """A process begins, with what is on the disk. What recovery raises is for the world to judge."""
         knobs, dledger = self._knobs, self._knobs.dledger
@@ -215,7 +225,9 @@ class DledgerBroker:
         self._copy_asked = None
         self._armed_at, self._disk_free_at, self._wants_round = float("inf"), 0.0, False
         self.durable = DurableLog(RAFT_DIRECTORY)
-        self.store = MessageStore.open(self.disk, DIRECTORY, _store_config(dledger.commit_segment_bytes))
+        self.store = MessageStore.open(
+            self.disk, DIRECTORY, _store_config(dledger.commit_segment_bytes), repairs=self._repairs
+        )
         self.context = context = self._context()
         self.delays = DelayedMessages(context, {})
         self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._dispatched)

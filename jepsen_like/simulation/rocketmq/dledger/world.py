@@ -4,6 +4,7 @@ While the nemesis strikes, clients work; once all faults have ended, one broker 
 must come to the same commit log, queues and tables.
 """
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,12 +15,13 @@ from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import SimulatedWorld
 from jepsen_like.simulation.rocketmq.dledger import requests
 from jepsen_like.simulation.rocketmq.dledger.audits import DledgerAudits
-from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
+from jepsen_like.simulation.rocketmq.dledger.broker import DIRECTORY, DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.clients import TOPICS, DledgerClient
 from jepsen_like.simulation.rocketmq.dledger.messages import DledgerMessage, describe_parcel
 from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from log.errors import CorruptLog
 from raft.errors import RaftError
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command
@@ -97,8 +99,13 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
     # ---------------------------------------------------------------- life and death
 
     def crashed(self, broker: DledgerBroker, error: Exception) -> None:
-        """See `DledgerHost`."""
-        self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
+        """See `DledgerHost`. A process that has read damage begins again, and repairs its copy."""
+        if isinstance(error, CorruptLog) and self.knobs.nodes > 1:
+            self.counts["starts_for_damage"] += 1
+            self.note("has read damage", broker.node)
+            broker.store.note_damage()
+        else:
+            self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
         self.kill(broker, 1.0)
 
     def kill(self, broker: DledgerBroker, back_after_s: float) -> None:
@@ -110,7 +117,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         broker.kill()
         for other in self.brokers.values():
             self.schedule(self.now + self.knobs.delay_s, other.take, other.disconnected, broker.node)
-        self.schedule(self.now + back_after_s, self._start, broker)
+        self.schedule(self.now + back_after_s, self.start, broker)
 
     def cut_power(self, broker: DledgerBroker, back_after_s: float, *, wipes: bool) -> None:
         """See `RocketmqVictims`. With ack=page-cache a power cut may cost what was promised: there processes are killed instead."""
@@ -121,9 +128,40 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         self.counts["power_cuts"] += 1
         self.note("power is cut", broker.node)
         broker.cut_power()
-        self.schedule(self.now + back_after_s, self._start, broker)
+        self.schedule(self.now + back_after_s, self.start, broker)
 
-    def _start(self, broker: DledgerBroker) -> None:
+    def strike_disk(self, broker: DledgerBroker, rng: random.Random, *, vanishes: bool) -> None:
+        """See `RocketmqVictims`: the messages of a broker, or what is derived from them. Its raft log is the raft group's.
+
+        Only where all others are whole: what has left every raft log is in the commit logs alone.
+        """
+        if broker.up or not all(each.is_whole for each in self.brokers.values() if each is not broker):
+            return
+        if self.knobs.nodes == 1:
+            return
+        disk = broker.disk
+        parts = ["commitlog", "commitlog", "dispatched", "copy"]
+        if vanishes:  # queues and keys have no checksums: damage in them is found when it is read
+            parts += ["consumequeue", "index", ""]
+        part = rng.choice(parts)
+        paths = [each for each in disk.paths() if each.startswith(f"{DIRECTORY}/{part}") and "/raft" not in each]
+        if not paths:
+            return
+        self.counts["disks_vanished" if vanishes else "disks_damaged"] += 1
+        if vanishes:
+            self.note(f"loses {part or 'its messages'}", broker.node)
+            for path in paths:
+                disk.remove(path)
+            return
+        path = rng.choice(paths)
+        size = len(disk.content(path))
+        self.note(f"has damage in {path}", broker.node)
+        for _ in range(3):
+            if size:
+                disk.flip_bit(path, rng.randrange(8 * size))
+
+    def start(self, broker: DledgerBroker) -> None:
+        """See `RocketmqVictims`."""
         if broker.up:
             return
         self.counts["restarts"] += 1
@@ -211,7 +249,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
                 broker.resume()
             elif broker.up:
                 broker.clock_jumped()
-            self._start(broker)
+            self.start(broker)
         self.schedule(self.now, self._probe)
 
     def _probe(self) -> None:

@@ -1,0 +1,89 @@
+"""What a master does that may lack what it once had: it takes no records until it has copied back what its slaves hold.
+
+A start finds out whether a copy is in doubt: its log was cut for damage, is shorter than it had been, or its disk is another one
+(`CopyDoubt`). A master without a doubt gets one when a slave shows a log that goes on where its own ends, as long as nothing was appended here
+since the start: what would be appended next would be other bytes than the slave's.
+
+In doubt, a master
+
+- begins no epoch and takes no records, so that its log stays a beginning of every sound copy;
+- asks a slave whose log goes on where its own ends for the rest, push by push, and welcomes it when it has all of it;
+- asks each slave for its tables, if it has lost some of its own;
+- is sure again when its log has come as far as it ever was (the floor), or, if it is not known how far that is or no copy has it any more, when
+  all slaves that it ever took were compared, and as many as the settings tell (`slaves_expected`): another disk knows of no slave. If only
+  the power was cut, and what is acknowledged is flushed, it waits no longer than for a silent connection (`silence_s_max`).
+
+So what is acknowledged is kept as long as one copy has it, and no order of starts lets a short log count. A slave that never comes back is for
+an operator to give up (`LossAccepted`).
+"""
+
+import math
+
+import attrs
+
+from log.values import frozen
+from rocketmq_compat.replication.copy_log import CopyLog
+
+
+@frozen
+class Source:
+    """The slave from which a master copies back, up to `end`."""
+
+    connection: int
+    slave_id: int
+    end: int
+
+
+@attrs.define
+class CopyBack:
+    """What a master knows of its slaves while it is in doubt. `slaves` are those that it ever took, as far as its disk tells."""
+
+    log: CopyLog
+    expected: int
+    slaves: set[int]
+    patience_s: float = math.inf
+    source: Source | None = None
+    waits_until: float = math.inf
+    """When a master that has all that was acknowledged waits no longer."""
+    compared: set[int] = attrs.field(factory=set)
+    """Slaves that have nothing, log or tables, that this master lacks."""
+
+    def begin(self, now: float) -> None:
+        """The start, from which on slaves are waited for."""
+        doubt = self.log.doubt
+        if doubt is not None and doubt.is_flushed:
+            self.waits_until = now + self.patience_s
+
+    def is_settled(self, now: float) -> bool:
+        """Whether the doubt is over: there is nothing that this copy lacks and another one has."""
+        doubt = self.log.doubt
+        if doubt is None or self.source is not None:
+            return False
+        return (self.log.has_floor and not doubt.lacks_tables) or self._has_compared_all or now >= self.waits_until
+
+    @property
+    def _has_compared_all(self) -> bool:
+        return self.slaves <= self.compared and len(self.compared) >= self.expected
+
+    @property
+    def awaited(self) -> str:
+        """Who is waited for, as operators are told."""
+        known = sorted(self.slaves - self.compared)
+        more = self.expected - len(self.compared) - len(known)
+        names = [f"slave {each}" for each in known] + ([f"{more} more of its slaves"] if more > 0 else [])
+        return " and ".join(names) or "slaves"
+
+    @property
+    def objection(self) -> str:
+        """Why no records are taken."""
+        log, doubt = self.log, self.log.doubt
+        assert doubt is not None, "asked while in doubt"
+        if self.source is not None:
+            return f"this master copies back what slave {self.source.slave_id} has, and is at {log.log_end} of {self.source.end}: try again later"
+        had = "" if doubt.floor is None else f", and it had come to {doubt.floor.end}"
+        return f"this master may lack messages: its log ends at {log.log_end}{had}; it waits for {self.awaited}"
+
+    def closed(self, connection: int) -> None:
+        """A connection ended: what was copied on it stays."""
+        if self.source is not None and self.source.connection == connection:
+            self.source = None
