@@ -1,4 +1,4 @@
-"""Slow work on the disk, done by one thread while the loop goes on: flush rounds, checkpoints.
+"""Slow work, done by one thread while the loop goes on: flush rounds, checkpoints, the encoding of large answers.
 
 The end of a piece of work makes a descriptor of the reactor readable, as flushes of `raft.flusher` do, because a trip through Trio's
 thread pool costs three times as much and may wait for the loop's turn.
@@ -19,13 +19,13 @@ Done = Callable[[BaseException | None], None]
 class DiskThread:
     """Carries out work in the order in which it was submitted, one piece at a time."""
 
-    def __init__(self, reactor: Reactor) -> None:
+    def __init__(self, reactor: Reactor, *, name: str = "disk") -> None:
         self._reactor = reactor
         self._work: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
         self._ended: deque[tuple[Done, BaseException | None]] = deque()
         self._closed = False
         self._done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         reactor.register(self, READABLE)
 

@@ -44,6 +44,7 @@ from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
 from kafka_compat.broker.requests.topics import TopicRequests
 from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.broker.turns import Turns
 from kafka_compat.config import Settings
 from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered, ResourceKind, ResourceName
 from kafka_compat.controller.image import ClusterImage, ImageDelta
@@ -171,6 +172,7 @@ class Broker:
             clock=clock,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
+            turns=Turns(lambda: DiskThread(reactor, name="encoder")),
         )
         self._disk = DiskThread(reactor)
         self._reporter = Reporter(context, tell)
@@ -322,6 +324,7 @@ class Broker:
         self._reactor.detach(self)
         try:
             self._housekeeping.stop()
+            self._context.turns.close()
             self._listener.close(BROKER_STOPS)
             self._disk.close()
             if self._flush_round is not None:
@@ -414,6 +417,9 @@ class Broker:
         self._housekeeping.tick(now)
         self._produces.pump()
         self._fetches.pump(now)
+        self._context.turns.pump()
+        self._replicas.work()
+        self._replicas.send_changes()
         self._following.pump(now)
         self._reporter.tick(now)
 
@@ -424,7 +430,7 @@ class Broker:
             round_ = self._store.begin_round()
             self._flush_round = round_, waiting
             self._disk.submit(round_.run, self._flushed)
-        parts = (self._housekeeping, self._produces, self._fetches)
+        parts = (self._housekeeping, self._produces, self._fetches, self._replicas, self._context.turns)
         if self._coordinators.is_loading or any(each.has_more for each in parts):
             self._reactor.has_news = True
         if self._deadline() < self._armed_for:

@@ -9,7 +9,14 @@ from typing import Any
 
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
-from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version
+from kafka_compat.protocol.registry import (
+    APIS,
+    BROKER_APIS,
+    decode_request,
+    encode_unsupported_version,
+    require_size,
+)
+from raft.disk_thread import DiskThread
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
@@ -43,15 +50,36 @@ class ClientCall:
     def answer(self, response: Any) -> None:
         """Send the response, when those to earlier requests of the connection have been sent."""
         try:
-            pieces = self._api.encode_response(self.header.api_version, self.header.correlation_id, response)
-        except CannotEncode as error:
-            # A value that this version has no place for is our mistake; the client must not wait for it.
+            pieces = self._encode(response)
+        except Exception as error:  # noqa: BLE001 - `_not_encoded` raises what ends the process
+            self._not_encoded(error)
+        else:
+            self._reply.send(*pieces)
+
+    def answer_by(self, thread: DiskThread, response: Any) -> None:
+        """Send the response as `answer` does, once `thread` has encoded it; nothing may change `response` meanwhile."""
+        pieces: list[Buffer] = []
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                self._reply.send(*pieces)
+            elif isinstance(error, Exception):
+                self._not_encoded(error)
+            else:
+                raise error
+
+        thread.submit(lambda: pieces.extend(self._encode(response)), done)
+
+    def _encode(self, response: Any) -> list[Buffer]:
+        return self._api.encode_response(self.header.api_version, self.header.correlation_id, response)
+
+    def _not_encoded(self, error: Exception) -> None:
+        """Close the connection: the client must not wait for an answer that cannot be sent."""
+        if isinstance(error, CannotEncode):
+            # A value that this version has no place for is our mistake.
             self.connection.close(f"the answer to {self._api.name} cannot be sent: {error}")
-            return
-        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
+        else:
             self.connection.refuse(error)
-            return
-        self._reply.send(*pieces)
 
     def answer_nothing(self) -> None:
         """The request has no response."""
@@ -119,6 +147,7 @@ class Requests:
     def _serve(self, body: Buffer, reply: Reply) -> None:
         connection = self.session.connection
         try:
+            require_size(body)
             request = decode_request(body)
         except UnsupportedVersion as error:
             frame = encode_unsupported_version(error)

@@ -1,10 +1,12 @@
 """What a broker does now and then: retention, compaction, checkpoints of high watermarks, forgetting idle producers and files."""
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Hosted, Replicas
+from kafka_compat.broker.turns import Steps
+from kafka_compat.config import TopicSettings
 from kafka_compat.partition.events import LogStartDue
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.compaction import Compactor
@@ -32,12 +34,14 @@ class Housekeeping:
         self._steps: Generator[Callable[[], None] | None, None, None] | None = None
         self._compacting: Hosted | None = None
         self._step_under_way = False
+        self._walking: set[str] = set()
+        """The walks over all replicas that are under way."""
         self._checkpoint_under_way = False
         self._every: list[tuple[float, Callable[[], None]]] = [
             (settings.seconds("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint),
-            (settings.seconds("log.retention.check.interval.ms"), self._retain),
-            (max(settings.seconds("log.cleaner.backoff.ms"), 1.0), self._compact),
-            (PRODUCER_EXPIRY_EVERY_S, replicas.expire_producers),
+            (settings.seconds("log.retention.check.interval.ms"), lambda: self._walk("retention", self._retain)),
+            (max(settings.seconds("log.cleaner.backoff.ms"), 1.0), lambda: self._walk("compaction", self._compact)),
+            (PRODUCER_EXPIRY_EVERY_S, lambda: self._walk("producers", self._replicas.expire_producers)),
             (CLOSE_IDLE_EVERY_S, store.close_idle),
         ]
         self._due = [now + every_s for every_s, _ in self._every]
@@ -77,38 +81,54 @@ class Housekeeping:
         elif error is not None:
             raise error
 
-    # ---------------------------------------------------------------- retention
+    # ---------------------------------------------------------------- walks over all replicas
 
-    def _retain(self) -> None:
-        now_ms = self._context.wall_ms()
-        for partition, hosted in tuple(self._replicas.hosted.items()):
-            topic = self._context.image.topics.get(partition.topic)
-            if topic is None:
+    def _walk(self, name: str, steps: Callable[[], Steps]) -> None:
+        """Begin a walk, which goes on a part a round, unless the last one of its name is still under way."""
+        if name in self._walking:
+            return
+
+        def walk() -> Steps:
+            yield from steps()
+            self._walking.discard(name)
+
+        self._walking.add(name)
+        self._context.turns.run_later(walk())
+
+    def _settings(self) -> Iterator[tuple[Hosted, TopicSettings]]:
+        """Returns the replicas with the settings of their topics, as they are when they are come to."""
+        topic, settings = "", self._context.topic_settings({})
+        for partition, hosted in sorted(self._replicas.hosted.items()):
+            known = self._context.image.topics.get(partition.topic)
+            if known is None or self._replicas.hosted.get(partition) is not hosted:
                 continue
-            settings = self._context.topic_settings(topic.configs)
+            if partition.topic != topic:
+                topic, settings = partition.topic, self._context.topic_settings(known.configs)
+            yield hosted, settings
+
+    def _retain(self) -> Steps:
+        for hosted, settings in self._settings():
+            now_ms = self._context.wall_ms()
             if roll_if_due(hosted.log, settings, hosted.high_watermark, now_ms):
                 self._replicas.snapshot_producers(hosted)
             start = start_to_keep(hosted.log, settings, hosted.high_watermark, now_ms)
             if start > hosted.log.start_offset:
                 self._replicas.step(hosted, LogStartDue(start))
+            yield 1
 
     # ---------------------------------------------------------------- compaction
 
-    def _compact(self) -> None:
-        if self._steps is not None:
-            return
-        now_ms = self._context.wall_ms()
-        for partition, hosted in self._replicas.hosted.items():
-            topic = self._context.image.topics.get(partition.topic)
-            if topic is None:
-                continue
-            settings = self._context.topic_settings(topic.configs)
-            if not settings.compacted:
+    def _compact(self) -> Steps:
+        for hosted, settings in self._settings():
+            yield 1
+            if self._steps is not None:
+                return
+            if not settings.compacted or self._replicas.hosted.get(hosted.partition) is not hosted:
                 continue
             found = self._compactor.begin(
                 hosted.log,
                 high_watermark=hosted.high_watermark,
-                now_ms=now_ms,
+                now_ms=self._context.wall_ms(),
                 delete_retention_ms=settings.delete_retention_ms,
             )
             if found is not None:

@@ -7,9 +7,11 @@ A failed disk ends the broker, as it does in Kafka with one log directory: anoth
 """
 
 import heapq
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
 import attrs
 
@@ -17,6 +19,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.fetcher import FetchPosition
 from kafka_compat.broker.producers import kept_of, snapshots_of
+from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
 from kafka_compat.controller.commands import (
     AlterPartition,
@@ -64,6 +67,13 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 from kafka_compat.storage.producer_snapshots import ProducerStates
+
+LOGS_AT_ONCE: Final = 8
+"""Logs that are made side by side: each costs a few calls of the disk that wait for it."""
+WORK_S: Final = 0.02
+"""How long a round makes and deletes logs, in seconds; what it has begun then it ends."""
+CHANGES_PER_COMMAND: Final = 1_000
+"""Changes of ISRs in one command to the controller."""
 
 Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | AnswerLatestOffset | AnswerLogStart
 
@@ -140,6 +150,12 @@ class Replicas:
         self._armed = 0
         self._flush_before_ack = context.settings.flushes_before_ack
         self._unflushed: dict[Hosted, None] = {}
+        self._missing: dict[TopicPartition, bytes] = {}
+        """Replicas whose logs are to be made, with their topics' ids, in the order in which they were assigned."""
+        self._doomed: dict[TopicPartition, bytes] = {}
+        """Logs that are to be deleted, with their topics' ids."""
+        self._changes: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]] = []
+        """Changes of ISRs that wait for the end of the round, with what takes their outcome."""
         self.broken = False
         """Whether carrying out a step failed: what deciders know may be more than what is in the logs."""
 
@@ -263,7 +279,6 @@ class Replicas:
         self.step(hosted, Truncated(end, producers))
 
     def _alter(self, hosted: Hosted, order: SendAlterPartition) -> None:
-        context = self._context
         change = IsrChange(
             hosted.topic_id,
             hosted.partition.partition,
@@ -274,20 +289,33 @@ class Replicas:
             order.keeps_eligible,
         )
 
-        def done(result: CommandResult | CommandFailed) -> None:
-            if self.hosted.get(hosted.partition) is not hosted:
-                return
-            if isinstance(result, PartitionsAltered) and result.partitions:
-                altered = result.partitions[0]
-                state = altered.state if altered.error is KafkaErrorCode.NONE else None
-                answer = AlterPartitionAnswered(order.request, altered.error, state)
-            elif isinstance(result, PartitionsAltered | CommandFailed):
-                answer = AlterPartitionAnswered(order.request, result.error)
-            else:
-                answer = AlterPartitionAnswered(order.request, KafkaErrorCode.UNKNOWN_SERVER_ERROR)
-            self.step(hosted, answer)
+        def done(error: KafkaErrorCode, state: PartitionState | None) -> None:
+            if self.hosted.get(hosted.partition) is hosted:
+                self.step(hosted, AlterPartitionAnswered(order.request, error, state))
 
-        context.controller.send(AlterPartition(context.broker_id, context.broker_epoch, (change,)), done, at_once=True)
+        self._changes.append((change, done))
+
+    def send_changes(self) -> None:
+        """Ask for the changes of ISRs that this round has brought, many in one command. To be called at the end of a round."""
+        while self._changes:
+            sent, self._changes = self._changes[:CHANGES_PER_COMMAND], self._changes[CHANGES_PER_COMMAND:]
+            self._send(sent)
+
+    def _send(self, sent: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]]) -> None:
+        def done(result: CommandResult | CommandFailed) -> None:
+            if isinstance(result, PartitionsAltered) and result.partitions:
+                for (_, settled), altered in zip(sent, result.partitions, strict=True):
+                    settled(altered.error, altered.state if altered.error is KafkaErrorCode.NONE else None)
+                return
+            error = KafkaErrorCode.UNKNOWN_SERVER_ERROR
+            if isinstance(result, PartitionsAltered | CommandFailed):
+                error = result.error
+            for _, settled in sent:
+                settled(error, None)
+
+        context = self._context
+        command = AlterPartition(context.broker_id, context.broker_epoch, tuple(change for change, _ in sent))
+        context.controller.send(command, done, at_once=True)
 
     def _change_role(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
         hosted.role = news.role
@@ -334,10 +362,12 @@ class Replicas:
         """Whether acknowledgements or deleted files wait for a flush that has not begun."""
         return bool(self._unflushed)
 
-    def expire_producers(self) -> None:
-        """Let every replica forget producers that were idle for too long."""
+    def expire_producers(self) -> Steps:
+        """Let every replica forget producers that were idle for too long, one a step."""
         for hosted in tuple(self.hosted.values()):
-            self.step(hosted, ProducerExpiryDue())
+            if self.hosted.get(hosted.partition) is hosted:
+                self.step(hosted, ProducerExpiryDue())
+            yield 1
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Returns the high watermarks of all replicas."""
@@ -357,7 +387,7 @@ class Replicas:
             self.step(hosted, event)
 
     def update(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """The controller has decided about these partitions; logs of new replicas are made first, together."""
+        """The controller has decided about these partitions. Logs of new replicas are made first, some at once and the rest by `work`."""
         own = self._context.broker_id
         mine = {partition: state for partition, state in states.items() if own in state.replicas}
         for partition in states.keys() - mine.keys():
@@ -366,24 +396,58 @@ class Replicas:
             hosted = self.hosted.get(partition)
             if hosted is not None and hosted.topic_id != state.topic_id:
                 self.remove(partition)  # deleted, and made again under the same name
-        new = {partition: state.topic_id for partition, state in mine.items() if partition not in self.hosted}
-        if new:
-            self._store.create(new)
-            for partition, topic_id in new.items():
-                self._host(partition, topic_id)
         for partition, state in mine.items():
-            self.step(self.hosted[partition], PartitionStateChanged(state))
+            hosted = self.hosted.get(partition)
+            if hosted is None and self._store.has(partition, state.topic_id):
+                hosted = self._host(partition, state.topic_id)
+            if hosted is not None:
+                self.step(hosted, PartitionStateChanged(state))
+            else:
+                self._missing[partition] = state.topic_id
+        self.work()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `work` has something to do."""
+        return bool(self._missing or self._doomed)
+
+    def work(self) -> None:
+        """Make and delete some logs; to be called once a round. Until its log is made, this broker has no replica of a partition."""
+        until = time.perf_counter() + WORK_S
+        while self._missing and time.perf_counter() < until:
+            self._make_some()
+        while self._doomed and time.perf_counter() < until:
+            partition, topic_id = self._doomed.popitem()
+            if self._store.topic_id(partition) == topic_id and partition not in self.hosted:
+                self._store.delete(partition)
+
+    def _make_some(self) -> None:
+        """Make the logs of some new replicas, side by side, and take up what the controller has decided of them by now."""
+        made: dict[TopicPartition, PartitionState] = {}
+        for partition, topic_id in tuple(islice(self._missing.items(), LOGS_AT_ONCE)):
+            del self._missing[partition]
+            state = self._context.image.partition(partition)
+            if state is not None and state.topic_id == topic_id and self._context.broker_id in state.replicas:
+                made[partition] = state
+        if not made:
+            return
+        self._store.create({partition: state.topic_id for partition, state in made.items()})
+        for partition, state in made.items():
+            self._doomed.pop(partition, None)
+            self.step(self._host(partition, state.topic_id), PartitionStateChanged(state))
 
     def remove(self, partition: TopicPartition) -> None:
-        """The partition is gone, or no replica of it is here any more: its log is deleted."""
+        """The partition is gone, or no replica of it is here any more: its log is deleted, by `work`."""
+        self._missing.pop(partition, None)
         hosted = self.hosted.get(partition)
         if hosted is not None:
             self.step(hosted, PartitionRemoved())
             del self.hosted[partition]
             self._unflushed.pop(hosted, None)
             self._on_removed(hosted)
-        if self._store.topic_id(partition) is not None:
-            self._store.delete(partition)
+        topic_id = self._store.topic_id(partition)
+        if topic_id is not None:
+            self._doomed[partition] = topic_id
 
     def reconfigure(self, topic: str | None) -> None:
         """Settings of a topic have changed; of all topics with None."""
@@ -393,7 +457,7 @@ class Replicas:
                 hosted.log.segment_bytes = settings.segment_bytes
                 self.step(hosted, PartitionConfigChanged(self._config(settings)))
 
-    def _host(self, partition: TopicPartition, topic_id: bytes) -> None:
+    def _host(self, partition: TopicPartition, topic_id: bytes) -> Hosted:
         log = self._store.log(partition)
         settings = self._settings_of(partition.topic)
         log.segment_bytes = settings.segment_bytes
@@ -417,6 +481,7 @@ class Replicas:
         if self._flush_before_ack and log.durable_offset < log.end_offset:
             self._unflushed[hosted] = None
         self.step(hosted, BrokersChanged(dict(self._context.image.brokers)))
+        return hosted
 
     def _settings_of(self, topic: str) -> TopicSettings:
         found = self._context.image.topics.get(topic)

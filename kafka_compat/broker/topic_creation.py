@@ -1,11 +1,15 @@
 """Topics that are made because they are asked for: by a client's metadata request, or the first use of consumer groups."""
 
 from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.controller_link import CommandFailed
-from kafka_compat.controller.commands import CommandResult, CreateTopics, NewTopic
+from kafka_compat.controller.commands import CreateTopics, NewTopic
 from kafka_compat.model import OFFSETS_TOPIC
+
+NAMES_MAX: Final = 1_000
+"""Topics that one request makes by naming them."""
 
 
 class TopicCreation:
@@ -16,28 +20,30 @@ class TopicCreation:
         self._waiting: dict[str, list[Callable[[], None]]] = {}
 
     def create(self, names: Iterable[str], done: Callable[[], None]) -> None:
-        """Have these topics made with the broker's defaults; `done` is called once they are there, or cannot be made now."""
-        left = set(names)
+        """Have these topics made with the broker's defaults; `done` is called once they are there, or cannot be made now.
+
+        Of more than `NAMES_MAX` names the first are made: a client that misses a topic asks again.
+        """
+        left = set(islice(dict.fromkeys(names), NAMES_MAX))
 
         def settled(name: str) -> None:
             left.discard(name)
             if not left:
                 done()
 
-        for name in list(left):
-            waiting = self._waiting.get(name)
-            if waiting is not None:
-                waiting.append(lambda name=name: settled(name))  # type: ignore[misc]
-                continue
-            self._waiting[name] = [lambda name=name: settled(name)]  # type: ignore[misc]
+        new = [name for name in left if name not in self._waiting]
+        for name in left:
+            self._waiting.setdefault(name, []).append(lambda name=name: settled(name))  # type: ignore[misc]
+        if new:
             self._context.controller.send(
-                CreateTopics((self._topic(name),), seed=self._context.rng.getrandbits(31)),
-                lambda result, name=name: self._settled(name, result),  # type: ignore[misc]
+                CreateTopics(tuple(self._topic(name) for name in new), seed=self._context.rng.getrandbits(31)),
+                lambda result: self._settled(new),
             )
 
-    def _settled(self, name: str, result: CommandResult | CommandFailed) -> None:
-        for done in self._waiting.pop(name):
-            done()
+    def _settled(self, names: Iterable[str]) -> None:
+        for name in names:
+            for done in self._waiting.pop(name):
+                done()
 
     def _topic(self, name: str) -> NewTopic:
         settings = self._context.settings

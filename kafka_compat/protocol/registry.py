@@ -42,7 +42,7 @@ from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER
 from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.errors import UnsupportedVersion
+from kafka_compat.protocol.errors import MalformedMessage, UnsupportedVersion
 from raft.net.decoder import Buffer
 
 APIS: Mapping[int, Api[Any, Any]] = {
@@ -82,6 +82,42 @@ APIS: Mapping[int, Api[Any, Any]] = {
 
 BROKER_APIS: Mapping[int, Api[Any, Any]] = {api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT)}
 """What brokers ask of each other besides: served, and not listed to clients."""
+
+SMALL_REQUEST_BYTES = 256 * 1024
+LARGE_REQUEST_BYTES = 1024 * 1024
+_UNBOUNDED = frozenset(api.key for api in (PRODUCE, JOIN_GROUP, SYNC_GROUP, CONTROLLER_COMMAND))
+"""Their bytes are opaque, and cost nothing to decode; the port's own bound holds."""
+_LARGE = frozenset(
+    api.key
+    for api in (
+        FETCH,
+        LIST_OFFSETS,
+        METADATA,
+        OFFSET_COMMIT,
+        OFFSET_FETCH,
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        DELETE_RECORDS,
+        OFFSET_FOR_LEADER_EPOCH,
+        DESCRIBE_CONFIGS,
+        DESCRIBE_TOPIC_PARTITIONS,
+    )
+)
+"""They may name tens of thousands of topics or partitions."""
+
+
+def require_size(body: Buffer) -> None:
+    """Raises `MalformedMessage` for a request that is longer than its API needs: what it names costs time before it is looked at."""
+    if len(body) <= SMALL_REQUEST_BYTES:
+        return
+    key = int.from_bytes(body[:2], "big")
+    if key in _UNBOUNDED:
+        return
+    most = LARGE_REQUEST_BYTES if key in _LARGE else SMALL_REQUEST_BYTES
+    if len(body) > most:
+        raise MalformedMessage(
+            f"a request of {len(body)} bytes is too long: API {key} takes at most {most}; ask in parts"
+        )
 
 
 def decode_request(body: Buffer) -> ApiRequest[Any]:

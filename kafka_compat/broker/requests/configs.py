@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.broker.turns import Steps
 from kafka_compat.config import ConfigRow, InvalidSetting, check_dynamic_setting, check_topic_setting
 from kafka_compat.controller.commands import (
     AlterConfigs,
@@ -40,6 +41,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.topic_names import is_valid_topic_name
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+ROWS_MAX = 200_000
+"""Settings in one answer of DescribeConfigs."""
 
 
 class ConfigRequests:
@@ -56,21 +59,32 @@ class ConfigRequests:
 
     def describe(self, call: ClientCall) -> None:
         """The settings of topics, and of this broker."""
-        request: DescribeConfigsRequest = call.request
-        call.answer(
-            DescribeConfigsResponse(results=tuple(self._described(each, request) for each in request.resources))
-        )
+        self._context.turns.run(call, self._describe(call, call.request))
+
+    def _describe(self, call: ClientCall, request: DescribeConfigsRequest) -> Steps:
+        results: list[DescribeConfigsResult] = []
+        rows = 0
+        for asked in request.resources:
+            if rows < ROWS_MAX:
+                results.append(self._described(asked, request))
+                rows += len(results[-1].configs)
+            else:
+                refused = f"one answer has at most {ROWS_MAX} settings: describe the rest in another request"
+                results.append(_not_described(asked, KafkaErrorCode.INVALID_REQUEST, refused))
+            yield 1 + len(results[-1].configs)
+        response = DescribeConfigsResponse(results=tuple(results))
+        self._context.turns.answer(call, response, len(results) + rows)
 
     def _described(self, asked: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
         found = self._rows(asked)
-        error, message = (KafkaErrorCode.NONE, "") if isinstance(found, list) else found
-        rows = found if isinstance(found, list) else []
+        if not isinstance(found, list):
+            return _not_described(asked, *found)
         return DescribeConfigsResult(
-            error_code=error,
-            error_message=message,
+            error_code=KafkaErrorCode.NONE,
+            error_message="",
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
-            configs=tuple(_config(each, request) for each in rows),
+            configs=tuple(_config(each, request) for each in found),
         )
 
     def _rows(self, asked: DescribeConfigsResource) -> list[ConfigRow] | tuple[KafkaErrorCode, str]:
@@ -174,6 +188,16 @@ class ConfigRequests:
 
 def _key(resource: IncrementalAlterConfigsResource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
+
+
+def _not_described(asked: DescribeConfigsResource, error: KafkaErrorCode, message: str) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=(),
+    )
 
 
 def _altered(

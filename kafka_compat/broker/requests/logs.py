@@ -8,6 +8,7 @@ import attrs
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.broker.turns import Steps
 from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, TopicPartition
 from kafka_compat.partition.effects import AnswerEpochEnd, AnswerLatestOffset, AnswerLogStart
 from kafka_compat.partition.events import EpochEndAsked, LatestOffsetAsked, LogStartDue
@@ -88,20 +89,18 @@ class LogRequests:
 
     def list_offsets(self, call: ClientCall) -> None:
         """Offsets by time, below the high watermark; for the debugging replica id -2 of this replica as it is."""
-        request: ListOffsetsRequest = call.request
-        call.answer(
-            ListOffsetsResponse(
-                topics=tuple(
-                    ListOffsetsTopicResponse(
-                        name=topic.name,
-                        partitions=tuple(
-                            self._offset(call.version, request, topic.name, each) for each in topic.partitions
-                        ),
-                    )
-                    for topic in request.topics
-                )
-            )
-        )
+        self._context.turns.run(call, self._list_offsets(call, call.request))
+
+    def _list_offsets(self, call: ClientCall, request: ListOffsetsRequest) -> Steps:
+        topics: list[ListOffsetsTopicResponse] = []
+        for topic in request.topics:
+            partitions: list[ListOffsetsPartitionResponse] = []
+            for asked in topic.partitions:
+                partitions.append(self._offset(call.version, request, topic.name, asked))
+                yield 1
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
+        items = sum(1 + len(topic.partitions) for topic in topics)
+        self._context.turns.answer(call, ListOffsetsResponse(topics=tuple(topics)), items)
 
     def _offset(
         self, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
@@ -163,18 +162,18 @@ class LogRequests:
 
     def offset_for_leader_epoch(self, call: ClientCall) -> None:
         """Where epochs end, so that consumers notice a truncation (KIP-320)."""
-        request: OffsetForLeaderEpochRequest = call.request
-        call.answer(
-            OffsetForLeaderEpochResponse(
-                topics=tuple(
-                    OffsetForLeaderTopicResult(
-                        topic=topic.topic,
-                        partitions=tuple(self._epoch_end(topic.topic, each) for each in topic.partitions),
-                    )
-                    for topic in request.topics
-                )
-            )
-        )
+        self._context.turns.run(call, self._epoch_ends(call, call.request))
+
+    def _epoch_ends(self, call: ClientCall, request: OffsetForLeaderEpochRequest) -> Steps:
+        topics: list[OffsetForLeaderTopicResult] = []
+        for topic in request.topics:
+            partitions: list[OffsetForLeaderPartitionResult] = []
+            for asked in topic.partitions:
+                partitions.append(self._epoch_end(topic.topic, asked))
+                yield 1
+            topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions)))
+        items = sum(1 + len(topic.partitions) for topic in topics)
+        self._context.turns.answer(call, OffsetForLeaderEpochResponse(topics=tuple(topics)), items)
 
     def _epoch_end(self, topic: str, asked: OffsetForLeaderPartition) -> OffsetForLeaderPartitionResult:
         hosted = self._replicas.by_name(topic, asked.partition)
@@ -198,13 +197,16 @@ class LogRequests:
 
     def delete_records(self, call: ClientCall) -> None:
         """Move the start of logs; followers adopt it with their next fetch."""
-        request: DeleteRecordsRequest = call.request
+        self._context.turns.run(call, self._delete_records(call, call.request))
+
+    def _delete_records(self, call: ClientCall, request: DeleteRecordsRequest) -> Steps:
         deletion = _Deletion(call)
         for topic in request.topics:
             results: list[DeleteRecordsPartitionResult] = []
             deletion.results.append((topic.name, results))
             for each in topic.partitions:
                 self._delete(deletion, topic.name, each.partition_index, each.offset, results)
+                yield 1
         deletion.began = True
         if not deletion.waits_for:
             self._answer_deletion(deletion)
@@ -239,19 +241,21 @@ class LogRequests:
         self._replicas.step(hosted, LogStartDue(offset, self._replicas.token(done)))
 
     def _answer_deletion(self, deletion: _Deletion) -> None:
-        deletion.call.answer(
-            DeleteRecordsResponse(
-                topics=tuple(
-                    DeleteRecordsTopicResult(name=name, partitions=tuple(results)) for name, results in deletion.results
-                )
+        response = DeleteRecordsResponse(
+            topics=tuple(
+                DeleteRecordsTopicResult(name=name, partitions=tuple(results)) for name, results in deletion.results
             )
         )
+        items = sum(1 + len(results) for _, results in deletion.results)
+        self._context.turns.answer(deletion.call, response, items)
 
     # ---------------------------------------------------------------- DescribeLogDirs
 
     def describe_log_dirs(self, call: ClientCall) -> None:
         """The one directory of this broker and the logs in it."""
-        request: DescribeLogDirsRequest = call.request
+        self._context.turns.run(call, self._describe_log_dirs(call, call.request))
+
+    def _describe_log_dirs(self, call: ClientCall, request: DescribeLogDirsRequest) -> Steps:
         asked = (
             None
             if request.topics is None
@@ -261,22 +265,17 @@ class LogRequests:
         for partition, hosted in sorted(self._replicas.hosted.items()):
             if asked is None or partition in asked:
                 by_topic.setdefault(partition.topic, []).append(_described(hosted))
+            yield 1
         total, usable = _space(self._context.data)
-        call.answer(
-            DescribeLogDirsResponse(
-                results=(
-                    DescribeLogDirsResult(
-                        error_code=KafkaErrorCode.NONE,
-                        log_dir=self._context.data,
-                        topics=tuple(
-                            DescribeLogDirsTopic(name=topic, partitions=tuple(each)) for topic, each in by_topic.items()
-                        ),
-                        total_bytes=total,
-                        usable_bytes=usable,
-                    ),
-                )
-            )
+        result = DescribeLogDirsResult(
+            error_code=KafkaErrorCode.NONE,
+            log_dir=self._context.data,
+            topics=tuple(DescribeLogDirsTopic(name=topic, partitions=tuple(each)) for topic, each in by_topic.items()),
+            total_bytes=total,
+            usable_bytes=usable,
         )
+        items = sum(1 + len(partitions) for partitions in by_topic.values())
+        self._context.turns.answer(call, DescribeLogDirsResponse(results=(result,)), items)
 
 
 def _space(directory: str) -> tuple[int, int]:

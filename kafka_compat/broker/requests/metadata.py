@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.broker.turns import Steps
 from kafka_compat.controller.image import TopicImage
 from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, NO_UUID, PartitionState
 from kafka_compat.protocol import authorized
@@ -105,26 +106,32 @@ class MetadataRequests:
         )
 
     def _answer_metadata(self, call: ClientCall, asked: tuple[MetadataRequestTopic, ...] | None) -> None:
+        wanted = tuple(self._image.topics.values()) if asked is None else tuple(dict.fromkeys(asked))
+        self._context.turns.run(call, self._metadata_steps(call, wanted))
+
+    def _metadata_steps(self, call: ClientCall, wanted: tuple[TopicImage | MetadataRequestTopic, ...]) -> Steps:
         context = self._context
         request: MetadataRequest = call.request
         operations = authorized.ON_TOPIC if request.include_topic_authorized_operations else authorized.NOT_ASKED
-        if asked is None:
-            topics = tuple(self._topic(each, operations) for each in self._image.topics.values())
-        else:
-            topics = tuple(self._asked_topic(call.version, each, operations) for each in dict.fromkeys(asked))
+        topics: list[MetadataTopic] = []
+        for each in wanted:
+            if isinstance(each, TopicImage):
+                topics.append(self._topic(each, operations))
+            else:
+                topics.append(self._asked_topic(call.version, each, operations))
+            yield 1 + len(topics[-1].partitions)
         asks = request.include_cluster_authorized_operations
-        call.answer(
-            MetadataResponse(
-                brokers=tuple(
-                    MetadataBroker(node_id=each.id, host=each.host, port=each.port, rack=each.rack)
-                    for each in context.live_brokers()
-                ),
-                cluster_id=context.cluster_id,
-                controller_id=context.controller_id(),
-                topics=topics,
-                cluster_authorized_operations=authorized.ON_CLUSTER if asks else authorized.NOT_ASKED,
-            )
+        response = MetadataResponse(
+            brokers=tuple(
+                MetadataBroker(node_id=each.id, host=each.host, port=each.port, rack=each.rack)
+                for each in context.live_brokers()
+            ),
+            cluster_id=context.cluster_id,
+            controller_id=context.controller_id(),
+            topics=tuple(topics),
+            cluster_authorized_operations=authorized.ON_CLUSTER if asks else authorized.NOT_ASKED,
         )
+        context.turns.answer(call, response, len(topics) + sum(len(topic.partitions) for topic in topics))
 
     def _asked_topic(self, version: int, asked: MetadataRequestTopic, operations: int) -> MetadataTopic:
         if asked.name is None or asked.topic_id != NO_UUID:

@@ -123,7 +123,9 @@ def test_a_deleted_topic_answers_what_waits_and_its_log_is_gone() -> None:
         (answer,) = answers
         assert isinstance(answer, AnswerProduce)
         assert answer.error is KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        broker.replicas.work()
         assert broker.store.logs == {}
+        assert not broker.replicas.has_more
         assert [each.partition for each in broker.removed] == [T0]
 
 

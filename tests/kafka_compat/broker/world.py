@@ -13,6 +13,7 @@ from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.fetcher import FetchPosition
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.broker.requests.fetch import FetchRequests
+from kafka_compat.broker.turns import Turns
 from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
@@ -24,6 +25,7 @@ from kafka_compat.protocol.registry import APIS
 from kafka_compat.records import encode_records
 from kafka_compat.storage.broker_store import BrokerStore
 from log.memory_disk import MemoryDisk
+from raft.disk_thread import DiskThread
 
 OWN = 1
 FETCH_VERSION = 17
@@ -93,6 +95,10 @@ def ask(handler: Callable[[ClientCall], None], api: Any, version: int, request: 
     return asked
 
 
+def _no_thread() -> DiskThread:
+    raise AssertionError("nothing here is so large that a thread encodes it")
+
+
 class World:
     """Broker 1 of a cluster with broker 2."""
 
@@ -112,6 +118,7 @@ class World:
             clock=lambda: self.now,
             wall_ms=lambda: 1_000_000 + int(self.now * 1000),
             rng=random.Random(1),
+            turns=Turns(_no_thread),
             broker_epoch=1,
         )
         self.orders = Orders()
@@ -140,6 +147,8 @@ class World:
         topic = TopicImage(name, topic_id, states, {})
         self.image.topics[name] = self.image.topics_by_id[topic_id] = topic
         self.replicas.update({TopicPartition(name, number): state for number, state in enumerate(states)})
+        while self.replicas.has_more:
+            self.replicas.work()
         return topic_id
 
     def produce(self, name: str, partition: int = 0, *, size: int = 10, count: int = 1, acks: int = 1) -> list[Answer]:

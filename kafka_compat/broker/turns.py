@@ -1,0 +1,94 @@
+"""Requests about very many things are answered a part a turn, so that no client waits long for another one's answer.
+
+A handler whose work grows with its request gives an iterator to `Turns.run`, and yields after each thing that it has looked at how much
+work that was, in partitions. The first part runs at once, and a small request ends in it. The rest continues in later rounds, in turn with that of other connections. A large
+answer is encoded by a thread. Answers leave in the order of requests all the same, because the session keeps their places.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from kafka_compat.broker.calls import ClientCall
+from raft.disk_thread import DiskThread
+
+PART_S: Final = 0.01
+"""How long one request works in one round, in seconds."""
+ROUND_S: Final = 0.03
+"""How long all of them work in one round together."""
+WORK_BETWEEN_LOOKS: Final = 16
+"""Work between two looks at the clock."""
+ITEMS_ENCODED_AT_ONCE: Final = 2_000
+"""An answer about more things is encoded by the thread."""
+
+Steps = Iterator[int]
+
+
+class Turns:
+    """The long work of one broker. `pump` is to be called once a round."""
+
+    def __init__(self, thread: Callable[[], DiskThread]) -> None:
+        """`thread` starts the encoder; it is called when the first large answer is due."""
+        self._start_thread = thread
+        self._waiting: deque[tuple[ClientCall | None, Steps]] = deque()
+        self._thread: DiskThread | None = None
+
+    def run(self, call: ClientCall, steps: Steps) -> None:
+        """Carry out the steps of a call, the first of them now. What they raise closes the call's connection."""
+        if not self._advance(steps):
+            self._waiting.append((call, steps))
+
+    def run_later(self, steps: Steps) -> None:
+        """Carry out steps that no client waits for, from the next round on. What they raise is raised by `pump`."""
+        self._waiting.append((None, steps))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether work waits for the next round."""
+        return bool(self._waiting)
+
+    def pump(self) -> None:
+        """Go on with what has begun; work of connections that have closed is dropped."""
+        until = time.perf_counter() + ROUND_S
+        for _ in range(len(self._waiting)):
+            call, steps = self._waiting.popleft()
+            if call is not None and call.connection.is_closed:
+                continue
+            try:
+                if not self._advance(steps):
+                    self._waiting.append((call, steps))
+            except Exception as error:
+                if call is None:
+                    raise
+                call.connection.refuse(error)  # raises what ends the process
+            if time.perf_counter() > until:
+                return
+
+    def answer(self, call: ClientCall, response: Any, items: int) -> None:
+        """Answer a call with a response about so many things."""
+        if items <= ITEMS_ENCODED_AT_ONCE:
+            call.answer(response)
+            return
+        if self._thread is None:
+            self._thread = self._start_thread()
+        call.answer_by(self._thread, response)
+
+    def close(self) -> None:
+        """End the thread. Answers that were not made are dropped."""
+        self._waiting.clear()
+        if self._thread is not None:
+            self._thread.close()
+
+    @staticmethod
+    def _advance(steps: Steps) -> bool:
+        """Work for `PART_S` at most. Returns whether the work has ended."""
+        until = time.perf_counter() + PART_S
+        unseen = 0
+        for work in steps:
+            unseen += work
+            if unseen >= WORK_BETWEEN_LOOKS:
+                unseen = 0
+                if time.perf_counter() > until:
+                    return False
+        return True
