@@ -17,7 +17,17 @@ import trio
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
-from jepsen_like.cluster.observations import DOWN, LogBegins, OwnEnd, Ready, RoleReported, RoleSeen, StartSeen
+from jepsen_like.cluster.observations import (
+    DOWN,
+    LogBegins,
+    LongTurn,
+    OwnEnd,
+    Ready,
+    RoleReported,
+    RoleSeen,
+    StartSeen,
+    TurnSeen,
+)
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
 from jepsen_like.cluster.wires import Address, Network, Pair, Wires
 from jepsen_like.systems.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
@@ -47,6 +57,7 @@ class Cluster:
         nursery: trio.Nursery,
         roles: list[RoleSeen],
         starts: list[StartSeen],
+        turns: list[TurnSeen],
     ) -> None:
         self.cluster_id = cluster_id
         self.system = system
@@ -63,6 +74,7 @@ class Cluster:
         self._promoted: tuple[int, ...] = ()
         self.roles = roles
         self.starts = starts
+        self.turns = turns
         self._nursery = nursery
 
     @property
@@ -257,6 +269,7 @@ async def open_cluster(
     ids = [member.id for member in members]
     roles: list[RoleSeen] = []
     starts: list[StartSeen] = []
+    turns: list[TurnSeen] = []
 
     def on_seen(node: int, t_ns: int, seen: Seen) -> None:
         match seen:
@@ -265,6 +278,8 @@ async def open_cluster(
                 roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
             case LogBegins(offset, is_snapshot):
                 starts.append(StartSeen(node, offset, is_snapshot))
+            case LongTurn():
+                turns.append(TurnSeen(node, machines[node].real_ns(t_ns), seen))
             case Ended():
                 roles.append(RoleSeen(node, t_ns, DOWN, 0))
             case Ready() | OwnEnd():
@@ -294,7 +309,7 @@ async def open_cluster(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
             )
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(cluster_id, system, mode, members, processes, plans, site, nursery, roles, starts)
+            cluster = Cluster(cluster_id, system, mode, members, processes, plans, site, nursery, roles, starts, turns)
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

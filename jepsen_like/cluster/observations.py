@@ -40,7 +40,16 @@ class OwnEnd:
     reason: str
 
 
-Observation = Ready | RoleReported | LogBegins | OwnEnd
+@attrs.frozen
+class LongTurn:
+    """The loop of the process served no one for `ms`, `processor_ms` of them spent computing, most of it because of `cause`."""
+
+    ms: int
+    processor_ms: int
+    cause: str
+
+
+Observation = Ready | RoleReported | LogBegins | OwnEnd | LongTurn
 
 
 @attrs.frozen
@@ -56,6 +65,15 @@ class RoleSeen:
     role: str
     term: int
     scope: str = ""
+
+
+@attrs.frozen
+class TurnSeen:
+    """A node reported a long turn of its loop, which ended at `t_ns` on the monotonic clock."""
+
+    node: int
+    t_ns: int
+    turn: LongTurn
 
 
 @attrs.frozen

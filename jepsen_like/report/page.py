@@ -62,6 +62,10 @@ SUMMARY = "linearizable"
 """The check that sums up the others: named in the banner only when no closer one is."""
 SOFTENED = ("lost", SUMMARY)
 """The checks that a loss which the mode allows would break."""
+LONG_TURN_MS = 100
+TURN_MEANS = (
+    "the longest time in which a node served neither clients nor peers because of its own work, away from faults"
+)
 OUTAGE_MEANS = "the longest time between two acknowledged writes around a fault"
 RTO_MEANS = (
     "from the begin of a fault to the answer of the first write that was asked for after it (an outage begins with the last "
@@ -379,6 +383,8 @@ def cards(found: RunFindings) -> Iterable[Card]:
         yield Card(share, "of the time available", note=note, meaning=available_means(results))
     if found.elections:
         yield Card(f"{len(found.elections):,}", "elections")
+    if "longest_turn" in results:
+        yield longest_turn(results["longest_turn"])
     if results.get("throughput_ops_s") is not None:
         yield Card(rounded(float(results["throughput_ops_s"])), "ops per second")
     latency = results.get("latency_ms") or {}
@@ -388,6 +394,14 @@ def cards(found: RunFindings) -> Iterable[Card]:
             "p99 latency",
             note=f"p50 {seconds(float(latency.get('p50') or 0) / 1e3)}",
         )
+
+
+def longest_turn(turn: Mapping[str, Any] | None) -> Card:
+    """The longest time in which a node's loop served no one without a fault, with its cause where it deserves a warning."""
+    if turn is None:
+        return Card(f"< {LONG_TURN_MS} ms", "longest turn of a node", meaning=TURN_MEANS)
+    note = f"n{turn['node']}: {turn['cause']}, {count(turn['processor_ms']):,} ms of it computing"
+    return Card(seconds(float(turn["ms"]) / 1e3), "longest turn of a node", "warn", note, TURN_MEANS)
 
 
 def outage(rto: Mapping[str, Any]) -> Iterable[Card]:

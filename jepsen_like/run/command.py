@@ -564,6 +564,10 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
     if (of_clients := results.get("rto_client_s")) is not None:
         longest = "to the end" if of_clients["max"] is None else f"max {seconds(of_clients['max'])}"
         lines.append(f"RTO as its clients saw it (client={results['client']}): {longest}")
+    if turn := results.get("longest_turn"):
+        lines.append(
+            f"long turn: n{turn['node']} served no one for {turn['ms']} ms ({turn['processor_ms']} ms of them computing) because of {turn['cause']}"
+        )
     if rto.get("unrecovered"):
         lines.append(f"no write was acknowledged any more after {rto['unrecovered']} of the faults")
     for name, check in results["checks"].items():

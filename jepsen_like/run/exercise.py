@@ -195,6 +195,7 @@ async def _break_it(
         load_ended_ns=load_ended_ns,
         last_acked=recorder.counts.acked - acked_under_load,
         starts=tuple(cluster.starts),
+        turns=tuple(cluster.turns),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 

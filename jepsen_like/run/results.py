@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from jepsen_like.cluster.observations import RoleSeen, StartSeen
+from jepsen_like.cluster.observations import RoleSeen, StartSeen, TurnSeen
 from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
@@ -42,6 +42,8 @@ class Observed:
     """The kinds of faults that were asked for."""
     starts: Sequence[StartSeen] = ()
     """Every time that a node's log began later."""
+    turns: Sequence[TurnSeen] = ()
+    """The long turns of the nodes' loops."""
     load_ended_ns: int = 0
     """When the clients were told to stop; 0: with the last operation."""
     last_acked: int = 0
@@ -140,6 +142,7 @@ def measured_of(attempts: Attempts, observed: Observed) -> dict[str, Any]:
             {"at_s": since(each.t_ns, origin), "term": each.term, "leader": each.node, "took_s": each.took_s}
             for each in elections(observed.roles, observed.faults)
         ],
+        "longest_turn": _longest_turn(observed, origin),
         **measured(attempts, observed.faults, observed.load_ended_ns).as_json(),
         "series": attempts.series(),
         "roles": [
@@ -147,3 +150,27 @@ def measured_of(attempts: Attempts, observed: Observed) -> dict[str, Any]:
             for role in observed.roles
         ],
     }
+
+
+def _longest_turn(observed: Observed, origin_ns: int) -> dict[str, Any] | None:
+    """Returns the longest turn of a node's loop that no fault overlaps; None if none was long enough to be reported.
+
+    A fault stops or slows processes, so a turn beside one shows the fault.
+    """
+    own = [each for each in observed.turns if not any(_beside(each, fault) for fault in observed.faults)]
+    if not own:
+        return None
+    longest = max(own, key=lambda each: each.turn.ms)
+    turn = longest.turn
+    return {
+        "node": longest.node,
+        "at_s": since(longest.t_ns, origin_ns),
+        "ms": turn.ms,
+        "processor_ms": turn.processor_ms,
+        "cause": turn.cause,
+        "count": len(own),
+    }
+
+
+def _beside(seen: TurnSeen, fault: FaultRecord) -> bool:
+    return fault.begun_ns <= seen.t_ns and seen.t_ns - seen.turn.ms * 1_000_000 <= fault.ended_ns

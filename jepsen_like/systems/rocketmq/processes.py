@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.observations import LEADER, LongTurn, Observation, OwnEnd, Ready, RoleReported
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.port import Member, ProcessPlan
 from jepsen_like.systems.rocketmq.mode import RocketMode
@@ -80,6 +80,8 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
             return RoleReported(role, int(event["epoch"]), str(event["broker"]))
         case "failed":
             return OwnEnd(int(event.get("status", FAILED)), str(event.get("reason", "")))
+        case "long_turn":
+            return LongTurn(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
         case _:
             return None
 

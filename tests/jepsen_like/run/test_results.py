@@ -6,9 +6,10 @@ from typing import Any
 import attrs
 import pytest
 
-from jepsen_like.cluster.observations import RoleSeen, StartSeen
+from jepsen_like.cluster.observations import LongTurn, RoleSeen, StartSeen, TurnSeen
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.report.page import longest_turn
 from jepsen_like.run.attempts import Attempts
 from jepsen_like.run.results import Observed, merged
 from tests.jepsen_like.run.test_recovery_time import a_fault
@@ -171,6 +172,23 @@ def test_times_count_from_the_first_operation(tmp_path: Path) -> None:
     assert [(row["at_s"], row["took_s"]) for row in results["elections"]] == [(-1.0, None), (0.7, 0.2)]
     assert (results["faults"][0]["begin_s"], results["faults"][0]["end_s"]) == (0.5, 2.0)
     assert results["rto_s"]["faults"][0]["acked_before"] == 5
+
+
+def test_the_longest_turn_of_a_loop_is_the_one_that_no_fault_explains(tmp_path: Path) -> None:
+    found = attempts(tmp_path)
+    assert merged(a_verdict(), found, QUIET)["longest_turn"] is None
+    turns = (
+        TurnSeen(1, int(100.3 * S), LongTurn(150, 140, "applying")),
+        TurnSeen(2, int(101.5 * S), LongTurn(900, 2, "paused")),
+        TurnSeen(3, 103 * S, LongTurn(120, 1, "sending")),
+    )
+    observed = attrs.evolve(QUIET, faults=(a_fault(100.5, 102),), turns=turns)
+    results = merged(a_verdict(), found, observed)
+    assert results["longest_turn"] == {
+        "node": 1, "at_s": 0.3, "ms": 150, "processor_ms": 140, "cause": "applying", "count": 2
+    }  # fmt: skip
+    assert longest_turn(results["longest_turn"]).tone == "warn"
+    assert longest_turn(None).figure == "< 100 ms"
 
 
 def test_what_left_the_logs_is_told_where_something_did(tmp_path: Path) -> None:
