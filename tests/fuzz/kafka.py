@@ -37,8 +37,9 @@ from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsReq
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
-from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, batch_headers, encode_batch_header
+from kafka_compat.protocol.batch_header import HEADER_BYTES, batch_headers
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
+from kafka_compat.records import encode_records
 from tests.fuzz.kafka_requests import CLUSTER, HEALTHY, TARGET, FuzzedFrame, fuzzed_frame
 
 MEMORY_GROWTH_MAX = 128 * 1024 * 1024
@@ -163,9 +164,7 @@ class HealthyClient:
             self.failure = f"{type(error).__name__}: {error}"
 
     def _produce(self, connection: socket.socket, number: int) -> None:
-        body = b"healthy %d" % number
-        blank = BatchHeader(0, 0, -1, 2, 0, 0, 0, 1, 1, -1, -1, -1, 1)
-        batch = encode_batch_header(blank, body) + body
+        batch = encode_records([(b"healthy", b"%d" % number)], 1)
         partition = ProducePartition(index=0, records=batch)
         topic = ProduceTopic(name=HEALTHY, partition_data=(partition,))
         began = time.monotonic()
@@ -173,7 +172,7 @@ class HealthyClient:
         self.longest_s = max(self.longest_s, time.monotonic() - began)
         (answer,) = response.responses[0].partition_responses
         assert answer.error_code == 0, f"a healthy produce got error {answer.error_code}"
-        self.acknowledged[answer.base_offset] = body
+        self.acknowledged[answer.base_offset] = batch[HEADER_BYTES:]
 
     def check(self) -> None:
         """Everything that was acknowledged is there, and nothing else."""

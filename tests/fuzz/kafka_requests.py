@@ -10,8 +10,11 @@ from typing import Any
 
 import attrs
 
+from kafka_compat.controller import commands as c
+from kafka_compat.model import TopicPartition
 from kafka_compat.protocol import schema
 from kafka_compat.protocol.api import Api, RequestHeader
+from kafka_compat.protocol.apis.controller import CONTROLLER_COMMAND
 from kafka_compat.protocol.batch_header import BatchHeader, encode_batch_header
 from kafka_compat.protocol.errors import CannotEncode
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
@@ -37,6 +40,14 @@ TEXTS = [
     "range",
     "consumer",
     "x" * 40_000,
+]
+BAD_SETTINGS = [
+    ("segment.bytes", "garbage"),
+    ("min.insync.replicas", "-1"),
+    ("retention.ms", ""),
+    ("message.max.bytes", "9" * 5_000),
+    ("no.such.setting", "1"),
+    ("unclean.leader.election.enable", "perhaps"),
 ]
 COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
 
@@ -159,7 +170,35 @@ def scalar(row: NamedField, key: int, rng: random.Random) -> Any:
     if of is schema.RECORDS:
         return records(rng)
     assert of is schema.BYTES, row
+    if key == CONTROLLER_COMMAND.key and rng.random() < 0.8:
+        return c.encode_command(absurd_command(rng))
     return rng.randbytes(rng.choice([0, 1, 30, 3_000]))
+
+
+def absurd_command(rng: random.Random) -> c.Command:
+    """A command of the controller that decodes and makes no sense; none of them touches broker 1 or the healthy topic."""
+    stranger = rng.choice([0, 2, 99, 2**31 - 1])
+    epoch, count = rng.choice([0, 1, 2**62]), rng.choice([*COUNTS, 0, 1, 10_001])
+    setting = rng.choice(BAD_SETTINGS)
+    new_id = rng.choice([NO_UUID, rng.randbytes(16)])
+    assignment = rng.choice([(), ((0, ()),), ((0, (1, 1)),), ((5, (1,)),), ((0, (99,)),), ((0, (1,)), (0, (1,)))])
+    partition = TopicPartition(rng.choice(["absent", TARGET]), rng.choice([-1, 7, 2**31 - 1]))
+    resource = c.ResourceName(rng.choice(list(c.ResourceKind)), rng.choice(["", "1", "99", TARGET, "absent", "01"]))
+    isr = tuple(c.ProposedMember(rng.choice([1, 99]), epoch) for _ in range(rng.randrange(3)))
+    commands: list[c.Command] = [
+        c.RegisterBroker(stranger, rng.randbytes(16), rng.choice(["", "h", "x" * 9_000]), 65_535),
+        c.UnfenceBroker(stranger, epoch),
+        c.FenceBroker(stranger, epoch),
+        c.BeginShutdown(stranger, epoch),
+        c.AllocateProducerIds(stranger, epoch),
+        c.AlterPartition(stranger, epoch, (c.IsrChange(new_id, 0, 2**31 - 1, 0, isr),)),
+        c.ElectLeaders(rng.choice(list(c.ElectionType)), (partition,)),
+        c.CreateTopics((c.NewTopic(rng.choice(TOPICS), new_id, count, count, assignment, (setting,)),)),
+        c.DeleteTopics((c.TopicReference("absent"), c.TopicReference(None, None), c.TopicReference("t", new_id))),
+        c.CreatePartitions((c.MorePartitions(rng.choice(["absent", TARGET]), count, ((),)),)),
+        c.AlterConfigs((c.ResourceChange(resource, (c.ConfigSetting(*setting),)),)),
+    ]
+    return rng.choice(commands)
 
 
 def message(cls: Any, key: int, version: int, rng: random.Random) -> Any:
@@ -187,7 +226,7 @@ def request(rng: random.Random) -> bytearray:
     """A frame with a request that can be decoded."""
     api, version = rng.choice(VERSIONS)
     if rng.random() < 0.2:
-        api = ALL[rng.choice([0, 1, 11])]
+        api = ALL[rng.choice([0, 1, 11, CONTROLLER_COMMAND.key])]
         version = rng.choice(api.versions)
     header = RequestHeader(api.key, version, rng.getrandbits(31), rng.choice([None, "", "fuzz", "c" * 30_000]))
     while True:
