@@ -20,12 +20,12 @@ from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.observations import (
     DOWN,
     LogBegins,
-    LongTurn,
     OwnEnd,
     Ready,
     RoleReported,
     RoleSeen,
     StartSeen,
+    TurnReported,
     TurnSeen,
 )
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
@@ -267,9 +267,7 @@ async def open_cluster(
     """
     members = system.members(nodes)
     ids = [member.id for member in members]
-    roles: list[RoleSeen] = []
-    starts: list[StartSeen] = []
-    turns: list[TurnSeen] = []
+    roles, starts, turns = list[RoleSeen](), list[StartSeen](), list[TurnSeen]()
 
     def on_seen(node: int, t_ns: int, seen: Seen) -> None:
         match seen:
@@ -278,7 +276,7 @@ async def open_cluster(
                 roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
             case LogBegins(offset, is_snapshot):
                 starts.append(StartSeen(node, offset, is_snapshot))
-            case LongTurn():
+            case TurnReported():
                 turns.append(TurnSeen(node, machines[node].real_ns(t_ns), seen))
             case Ended():
                 roles.append(RoleSeen(node, t_ns, DOWN, 0))

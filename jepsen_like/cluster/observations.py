@@ -41,7 +41,7 @@ class OwnEnd:
 
 
 @attrs.frozen
-class LongTurn:
+class TurnReported:
     """The loop of the process served no one for `ms`, `processor_ms` of them spent computing, most of it because of `cause`."""
 
     ms: int
@@ -49,7 +49,7 @@ class LongTurn:
     cause: str
 
 
-Observation = Ready | RoleReported | LogBegins | OwnEnd | LongTurn
+Observation = Ready | RoleReported | LogBegins | OwnEnd | TurnReported
 
 
 @attrs.frozen
@@ -73,7 +73,7 @@ class TurnSeen:
 
     node: int
     t_ns: int
-    turn: LongTurn
+    turn: TurnReported
 
 
 @attrs.frozen

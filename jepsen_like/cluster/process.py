@@ -25,7 +25,7 @@ import trio
 
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.machine import Machine
-from jepsen_like.cluster.observations import LogBegins, LongTurn, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
 
 PR_SET_PDEATHSIG = 1
 AGAIN_WITHIN_S = 30.0
@@ -312,7 +312,7 @@ class NodeProcess:
                 self._ready.set()
             case OwnEnd(status, reason):
                 self._own_status, self._own_words = status, reason
-            case RoleReported() | LogBegins() | LongTurn():
+            case RoleReported() | LogBegins() | TurnReported():
                 pass
             case _:
                 assert_never(seen)

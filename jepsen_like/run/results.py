@@ -155,7 +155,7 @@ def measured_of(attempts: Attempts, observed: Observed) -> dict[str, Any]:
 def _longest_turn(observed: Observed, origin_ns: int) -> dict[str, Any] | None:
     """Returns the longest turn of a node's loop that no fault overlaps; None if none was long enough to be reported.
 
-    A fault stops or slows processes, so a turn beside one shows the fault.
+    A fault stops or slows processes, so a turn next to one shows the fault.
     """
     own = [each for each in observed.turns if not any(_beside(each, fault) for fault in observed.faults)]
     if not own:

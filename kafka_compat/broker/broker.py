@@ -44,7 +44,7 @@ from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
 from kafka_compat.broker.requests.topics import TopicRequests
 from kafka_compat.broker.topic_creation import TopicCreation
-from kafka_compat.broker.turns import Turns
+from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
 from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered, ResourceKind, ResourceName
 from kafka_compat.controller.image import ClusterImage, ImageDelta
@@ -172,10 +172,9 @@ class Broker:
             clock=clock,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
-            turns=Turns(lambda: DiskThread(reactor, name="encoder")),
+            turns=LongWork(lambda: DiskThread(reactor, name="encoder")),
         )
-        self._disk = DiskThread(reactor)
-        self._reporter = Reporter(context, tell)
+        self._disk, self._reporter = DiskThread(reactor), Reporter(context, tell)
         self._following = Following(context, self._peers_for("fetch"), lambda: self._replicas)
         self._replicas = Replicas(
             context, store, self._following, self._reporter.replica, self._role_changed, self._removed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from kafka_compat.broker.controller_link import ControllerLink
-from kafka_compat.broker.turns import Turns
+from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import NO_EPOCH, NO_UUID, BrokerRegistration
@@ -28,7 +28,7 @@ class Context:
     clock: Callable[[], float]
     wall_ms: Callable[[], int]
     rng: random.Random
-    turns: Turns
+    turns: LongWork
     broker_epoch: int = -1
 
     @property

@@ -1,6 +1,6 @@
 """Requests about very many things are answered a part a turn, so that no client waits long for another one's answer.
 
-A handler whose work grows with its request gives an iterator to `Turns.run`, and yields after each thing that it has looked at how much
+A handler whose work grows with its request gives an iterator to `LongWork.run`, and yields after each thing that it has looked at how much
 work that was, in partitions. The first part runs at once, and a small request ends in it. The rest continues in later rounds, in turn with that of other connections. A large
 answer is encoded by a thread. Answers leave in the order of requests all the same, because the session keeps their places.
 """
@@ -25,7 +25,7 @@ ITEMS_ENCODED_AT_ONCE: Final = 2_000
 Steps = Iterator[int]
 
 
-class Turns:
+class LongWork:
     """The long work of one broker. `pump` is to be called once a round."""
 
     def __init__(self, thread: Callable[[], DiskThread]) -> None:

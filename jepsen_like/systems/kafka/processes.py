@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LEADER, LongTurn, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.port import ProcessPlan, Scope
@@ -48,7 +48,7 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "failed":
             return OwnEnd(int(event.get("status", BROKER_FAILED)), str(event.get("reason", "")))
         case "long_turn":
-            return LongTurn(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
+            return TurnReported(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
         case _:
             return None
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LogBegins, LongTurn, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.port import ProcessPlan
 from jepsen_like.systems.raft.mode import RaftMode
@@ -39,7 +39,7 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "broken_invariant" | "failed":
             return OwnEnd(int(event.get("status", BROKEN)), str(event.get("reason", "")))
         case "long_turn":
-            return LongTurn(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
+            return TurnReported(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
         case _:
             return None
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LEADER, LongTurn, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.port import Member, ProcessPlan
 from jepsen_like.systems.rocketmq.mode import RocketMode
@@ -81,7 +81,7 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "failed":
             return OwnEnd(int(event.get("status", FAILED)), str(event.get("reason", "")))
         case "long_turn":
-            return LongTurn(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
+            return TurnReported(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
         case _:
             return None
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from jepsen_like.cluster.observations import LongTurn, RoleSeen, StartSeen, TurnSeen
+from jepsen_like.cluster.observations import RoleSeen, StartSeen, TurnReported, TurnSeen
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.report.page import longest_turn
@@ -178,9 +178,9 @@ def test_the_longest_turn_of_a_loop_is_the_one_that_no_fault_explains(tmp_path: 
     found = attempts(tmp_path)
     assert merged(a_verdict(), found, QUIET)["longest_turn"] is None
     turns = (
-        TurnSeen(1, int(100.3 * S), LongTurn(150, 140, "applying")),
-        TurnSeen(2, int(101.5 * S), LongTurn(900, 2, "paused")),
-        TurnSeen(3, 103 * S, LongTurn(120, 1, "sending")),
+        TurnSeen(1, int(100.3 * S), TurnReported(150, 140, "applying")),
+        TurnSeen(2, int(101.5 * S), TurnReported(900, 2, "paused")),
+        TurnSeen(3, 103 * S, TurnReported(120, 1, "sending")),
     )
     observed = attrs.evolve(QUIET, faults=(a_fault(100.5, 102),), turns=turns)
     results = merged(a_verdict(), found, observed)

@@ -13,7 +13,7 @@ from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.fetcher import FetchPosition
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.broker.requests.fetch import FetchRequests
-from kafka_compat.broker.turns import Turns
+from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
@@ -118,7 +118,7 @@ class World:
             clock=lambda: self.now,
             wall_ms=lambda: 1_000_000 + int(self.now * 1000),
             rng=random.Random(1),
-            turns=Turns(_no_thread),
+            turns=LongWork(_no_thread),
             broker_epoch=1,
         )
         self.orders = Orders()
