@@ -148,9 +148,10 @@ def _in_sync(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> 
 
 
 def _by_comparison(state: PartitionState, image: ClusterImage) -> int:
-    """The active replica with the greatest log, once every replica has reported; NO_LEADER while one with a greater log is away."""
-    if state.isr or state.elr:
-        return NO_LEADER
+    """The active replica with the greatest log, once every replica has reported; NO_LEADER while one with a greater log is away.
+
+    There are log ends only where neither ISR nor ELR have a member, active or not.
+    """
     ends = [each for each in state.log_ends if image.brokers[each.broker].epoch == each.broker_epoch]
     if len(ends) < len(state.replicas):
         return NO_LEADER

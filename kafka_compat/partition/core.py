@@ -149,9 +149,12 @@ class PartitionReplica:
 
     @property
     def compared_log(self) -> ComparedLog | None:
-        """How far the log reaches, for an election by comparison; None while it may still change: a leader is known, or it is being truncated."""
+        """How far the log reaches, for an election by comparison; None while a leader is known, and the log may still change.
+
+        News that no one leads is taken up after a truncation that is under way.
+        """
         state = self.state
-        if state is None or state.leader != NO_LEADER or self._is_truncating or isinstance(self.role, OfflineReplica):
+        if state is None or state.leader != NO_LEADER or isinstance(self.role, OfflineReplica):
             return None
         return ComparedLog(self.role.epoch, self._log.epochs.last, self._log.log_end)
 

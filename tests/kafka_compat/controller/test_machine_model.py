@@ -8,8 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_compat.controller import commands as c
 from kafka_compat.controller.image import ImageDelta
+from kafka_compat.controller.invariants import problem_of
 from kafka_compat.controller.machine import MetadataMachine
-from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, LogEnd, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.examples import examples
 from tests.kafka_compat.controller.world import uuid
@@ -68,6 +69,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.epochs: set[int] = set()
         self.ids: set[int] = set()
         self.asked: list[tuple[int, int, c.IsrChange]] = []
+        self.eligible = False
 
     # ---------------------------------------------------------------- carrying out
 
@@ -112,20 +114,53 @@ class ControllerMachine(RuleBasedStateMachine):
                 assert new == old
                 continue
             rest = [member for member in old.isr if member != removed]
-            able = [replica for replica in old.replicas if replica in rest and self.active(replica)]
-            others = [replica for replica in old.replicas if self.active(replica)]
-            if able:
-                assert new.leader == (old.leader if old.leader in able else able[0])
-                assert (list(new.isr), new.recovering) == (rest, old.recovering)
-            elif self.unclean(key.topic) and others:
-                assert (new.leader, new.isr, new.recovering) == (others[0], (others[0],), True)
-            else:
-                assert (new.leader, new.isr, new.recovering) == (NO_LEADER, tuple(rest) or old.isr, old.recovering)
+            elr = {*old.elr, *([removed] if removed is not None and self.eligible else [])}
+            if not rest and not self.eligible:
+                rest = list(old.isr)
+            self.check_election(key, old, new, rest, elr, set(old.suspects), old.log_ends)
+
+    def check_election(
+        self,
+        key: TopicPartition,
+        old: PartitionState,
+        new: PartitionState,
+        isr: list[int],
+        elr: set[int],
+        suspects: set[int],
+        log_ends: tuple[LogEnd, ...],
+    ) -> None:
+        """The state after an election among these, with these reports of logs."""
+        reach = {each.broker: (each.last_epoch, each.end_offset) for each in log_ends}
+        brokers = self.machine.image.brokers
+        current = {each.broker for each in log_ends if brokers[each.broker].epoch == each.broker_epoch}
+        compared = not isr and not elr and current == set(old.replicas)
+        able = [replica for replica in old.replicas if replica in isr and self.active(replica)]
+        next_best = [replica for replica in old.replicas if replica in elr and self.active(replica)]
+        others = [replica for replica in old.replicas if self.active(replica)]
+        greatest = [replica for replica in others if compared and reach[replica] == max(reach.values())]
+        found = (new.leader, list(new.isr), set(new.elr), set(new.suspects), new.recovering)
+        if new.leader != NO_LEADER:
+            assert new.log_ends == ()
+        if able:
+            leader = old.leader if old.leader in able else able[0]
+            assert found == (leader, isr, elr, suspects, old.recovering)
+        elif next_best:
+            leader = next_best[0]
+            assert found == (leader, [leader], {*elr, *isr} - {leader}, suspects, old.recovering)
+        elif greatest:
+            assert found == (greatest[0], [greatest[0]], set(), set(), False)
+        elif self.unclean(key.topic) and others:
+            most = max(others, key=lambda replica: reach.get(replica, (-2, 0)))
+            assert found == (most, [most], set(), set(), True)
+        else:
+            assert found == (NO_LEADER, isr, elr, suspects, old.recovering)
+            assert new.log_ends == log_ends
 
     # ---------------------------------------------------------------- brokers
 
-    @initialize()
-    def three_brokers(self) -> None:
+    @initialize(eligible=st.booleans())
+    def three_brokers(self, eligible: bool) -> None:
+        self.eligible = eligible
         for broker in (1, 2, 3):
             self.register(broker, fresh=True, rack="r" if broker == 3 else None)
             self.unfence(broker, wrong=0)
@@ -137,7 +172,7 @@ class ControllerMachine(RuleBasedStateMachine):
         before = dict(states(self.machine))
         self.serial += 1
         incarnation = uuid(self.serial) if old is None or fresh else old.incarnation
-        result = self.do(c.RegisterBroker(broker, incarnation, "h", 1, rack))
+        result = self.do(c.RegisterBroker(broker, incarnation, "h", 1, rack, eligible=self.eligible))
         assert isinstance(result, c.Registered)
         new = self.machine.image.brokers[broker]
         if old is not None and old.incarnation == incarnation:
@@ -178,7 +213,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def depart(self, broker: int, wrong: int, kind: type[c.FenceBroker | c.BeginShutdown]) -> None:
         old = self.machine.image.brokers.get(broker)
         before = dict(states(self.machine))
-        result = self.do(kind(broker, (old.epoch if old else 1) + wrong))
+        result = self.do(kind(broker, (old.epoch if old else 1) + wrong, eligible=self.eligible))
         assert isinstance(result, c.Acknowledged)
         if old is None or wrong:
             assert result.error is KafkaErrorCode.STALE_BROKER_EPOCH
@@ -201,6 +236,46 @@ class ControllerMachine(RuleBasedStateMachine):
             assert not block & self.ids
             self.ids |= block
 
+    @precondition(lambda self: self.reader.partitions)
+    @rule(
+        data=st.data(),
+        broker=BROKERS,
+        doubtful=st.booleans(),
+        last_epoch=st.integers(-1, 2),
+        end=st.integers(0, 2),
+        late=st.sampled_from([0, 0, 0, 1]),
+        wrong=st.sampled_from([0, 0, 0, 1]),
+    )
+    def report(
+        self, data: st.DataObject, broker: int, doubtful: bool, last_epoch: int, end: int, late: int, wrong: int
+    ) -> None:
+        image = self.machine.image
+        waiting = [key for key, state in self.reader.partitions.items() if state.leader == NO_LEADER]
+        key = data.draw(st.sampled_from(sorted(waiting or self.reader.partitions)))
+        old, registration = self.reader.partitions[key], image.brokers.get(broker)
+        seen = old.leader_epoch - late
+        doubtful &= self.eligible  # brokers send no reports without
+        log = c.LogReport(old.topic_id, key.partition, seen, doubtful, last_epoch, end)
+        result = self.do(c.ReportLogs(broker, (registration.epoch if registration else 1) + wrong, (log,)))
+        assert isinstance(result, c.Acknowledged)
+        new = image.partition(key)
+        assert new is not None
+        if registration is None or wrong:
+            assert result.error is KafkaErrorCode.STALE_BROKER_EPOCH
+            assert new == old
+            return
+        isr, elr, suspects, log_ends = list(old.isr), set(old.elr), set(old.suspects), old.log_ends
+        if broker not in old.replicas:
+            assert new == old
+            return
+        if doubtful and broker in (*isr, *elr):
+            isr, elr, suspects = [each for each in isr if each != broker], elr - {broker}, suspects | {broker}
+        if old.leader == NO_LEADER and not isr and not elr and not late:
+            others = [each for each in log_ends if each.broker != broker]
+            added = LogEnd(broker, registration.epoch, last_epoch, end)
+            log_ends = tuple(sorted([*others, added], key=lambda each: old.replicas.index(each.broker)))
+        self.check_election(key, old, new, isr, elr, suspects, log_ends)
+
     # ---------------------------------------------------------------- partitions
 
     @precondition(lambda self: self.reader.partitions)
@@ -219,7 +294,9 @@ class ControllerMachine(RuleBasedStateMachine):
         )
         sender = state.leader if state.leader != NO_LEADER else 1
         recovering = state.recovering and data.draw(st.booleans())
-        change = c.IsrChange(state.topic_id, key.partition, state.leader_epoch, state.partition_epoch, isr, recovering)
+        epochs = (state.leader_epoch, state.partition_epoch)
+        keeps = self.eligible and data.draw(st.booleans())
+        change = c.IsrChange(state.topic_id, key.partition, *epochs, isr, recovering, keeps)
         self.asked = [*self.asked[-3:], (sender, known.get(sender, 1), change)]
 
     @precondition(lambda self: self.asked)
@@ -244,6 +321,10 @@ class ControllerMachine(RuleBasedStateMachine):
             assert new is not None
             assert new.isr == tuple(member.broker for member in change.isr)
             assert new.recovering == change.recovering
+            assert old is not None
+            left = {*old.elr, *old.isr} - set(new.isr)
+            assert set(new.elr) == (left if change.keeps_eligible else set())
+            assert set(new.suspects) == set(old.suspects) - set(new.isr)
             assert result.partitions[0].state == new
         else:
             assert result.error is not NONE or result.partitions[0].error is not NONE
@@ -259,7 +340,9 @@ class ControllerMachine(RuleBasedStateMachine):
             others = [replica for replica in old.replicas if self.active(replica)]
             if unclean:
                 assert (new == old) == (old.leader != NO_LEADER or not others)
-                assert new == old or (new.leader, new.isr, new.recovering) == (others[0], (others[0],), True)
+                reach = {each.broker: (each.last_epoch, each.end_offset) for each in old.log_ends}
+                most = max(others, key=lambda replica: reach.get(replica, (-2, 0)), default=NO_LEADER)
+                assert new == old or (new.leader, new.isr, new.recovering) == (most, (most,), True)
             else:
                 preferred = old.replicas[0]
                 able = self.active(preferred) and preferred in old.isr
@@ -326,7 +409,8 @@ class ControllerMachine(RuleBasedStateMachine):
     @invariant()
     def the_cluster_is_sound(self) -> None:
         for key, state in states(self.machine):
-            assert state.isr
+            assert state.isr or self.eligible
+            assert problem_of(state) is None
             assert set(state.isr) <= set(state.replicas)
             assert len(set(state.isr)) == len(state.isr)
             if state.leader != NO_LEADER:
@@ -335,8 +419,8 @@ class ControllerMachine(RuleBasedStateMachine):
                 epoch = (state.topic_id, key.partition, state.leader_epoch)
                 assert self.leaders.setdefault(epoch, state.leader) == state.leader
             else:
-                assert not any(self.active(member) for member in state.isr)
-            assert len(state.isr) == 1 or all(self.active(member) for member in state.isr)
+                assert not any(self.active(member) for member in (*state.isr, *state.elr))
+            assert len(state.isr) <= 1 or all(self.active(member) for member in state.isr)
 
     @invariant()
     def what_is_looked_up_is_what_is_there(self) -> None:
@@ -349,6 +433,15 @@ class ControllerMachine(RuleBasedStateMachine):
             for broker in range(1, 5):
                 assert image.with_member(broker) == sorted(key for key, state in everything if broker in state.isr)
                 assert image.leaderships(broker) == sum(state.leader == broker for _, state in everything)
+            for broker, registration in image.brokers.items():
+                assert image.log_ends_wanted(broker) == sorted(
+                    key
+                    for key, state in everything
+                    if broker in state.replicas
+                    and (state.leader, state.isr, state.elr) == (NO_LEADER, (), ())
+                    and (broker, registration.epoch)
+                    not in [(each.broker, each.broker_epoch) for each in state.log_ends]
+                )
             assert image.leaderless() == sorted(key for key, state in everything if state.leader == NO_LEADER)
             assert image.not_preferred() == sorted(
                 key for key, state in everything if state.leader != state.replicas[0]

@@ -16,12 +16,14 @@ from kafka_compat.controller.commands import (
     CreateTopics,
     FenceBroker,
     IsrChange,
+    LogReport,
     NewTopic,
     PartitionAltered,
     PartitionsAltered,
     ProposedMember,
     RegisterBroker,
     Registered,
+    ReportLogs,
     ResourceChange,
     ResourceKind,
     ResourceName,
@@ -50,6 +52,7 @@ class World:
     index: int = 0
     incarnations: int = 0
     topics: int = 0
+    eligible: bool = False
 
     def do(self, command: Command, kind: type[Result] = Acknowledged) -> Result:  # type: ignore[assignment]
         result: CommandResult = decode_result(self.apply(encode_command(command)))
@@ -65,7 +68,10 @@ class World:
         if incarnation is None:
             self.incarnations += 1
             incarnation = self.incarnations
-        return self.do(RegisterBroker(broker, uuid(incarnation), f"host{broker}", 9000 + broker, rack), Registered)
+        return self.do(
+            RegisterBroker(broker, uuid(incarnation), f"host{broker}", 9000 + broker, rack, False, self.eligible),
+            Registered,
+        )
 
     def start(self, *brokers: int, rack: str | None = None) -> None:
         for broker in brokers:
@@ -79,10 +85,10 @@ class World:
         assert self.do(UnfenceBroker(broker, self.epoch(broker))).error is KafkaErrorCode.NONE
 
     def fence(self, broker: int) -> None:
-        assert self.do(FenceBroker(broker, self.epoch(broker))).error is KafkaErrorCode.NONE
+        assert self.do(FenceBroker(broker, self.epoch(broker), False, self.eligible)).error is KafkaErrorCode.NONE
 
     def shut_down(self, broker: int) -> None:
-        assert self.do(BeginShutdown(broker, self.epoch(broker))).error is KafkaErrorCode.NONE
+        assert self.do(BeginShutdown(broker, self.epoch(broker), False, self.eligible)).error is KafkaErrorCode.NONE
 
     def create(self, name: str, *assignment: tuple[int, ...], **configs: str) -> TopicCreated:
         """A topic with these replicas, partition by partition; `_` in the names of configs stands for a dot."""
@@ -97,11 +103,30 @@ class World:
         assert state is not None
         return state
 
-    def change(self, *isr: int, topic: str = "t", partition: int = 0, recovering: bool = False) -> IsrChange:
+    def report(
+        self,
+        broker: int,
+        last_epoch: int = 0,
+        end: int = 0,
+        *,
+        doubtful: bool = False,
+        topic: str = "t",
+        seen: int | None = None,
+        epoch: int | None = None,
+    ) -> KafkaErrorCode:
+        """A report of one log of a broker that has seen the present leader epoch, unless `seen` is another."""
+        state = self.state(topic)
+        log = LogReport(state.topic_id, 0, state.leader_epoch if seen is None else seen, doubtful, last_epoch, end)
+        return self.do(ReportLogs(broker, self.epoch(broker) if epoch is None else epoch, (log,))).error
+
+    def change(
+        self, *isr: int, topic: str = "t", partition: int = 0, recovering: bool = False, keeps_eligible: bool = False
+    ) -> IsrChange:
         """The change to this ISR that a leader which knows everything would ask for."""
         state = self.state(topic, partition)
         members = tuple(ProposedMember(broker, self.epoch(broker)) for broker in isr)
-        return IsrChange(state.topic_id, partition, state.leader_epoch, state.partition_epoch, members, recovering)
+        epochs = (state.leader_epoch, state.partition_epoch)
+        return IsrChange(state.topic_id, partition, *epochs, members, recovering, keeps_eligible)
 
     def alter(self, change: IsrChange, sender: int | None = None) -> PartitionAltered:
         if sender is None:
@@ -125,4 +150,11 @@ def three_brokers(*assignment: tuple[int, ...], **configs: str) -> World:
     world.start(1, 2, 3)
     assert world.create("t", *(assignment or ((1, 2, 3),)), **configs).error is KafkaErrorCode.NONE
     world.machine.drain_changes()
+    return world
+
+
+def three_eligible(*assignment: tuple[int, ...]) -> World:
+    """The same with eligible leader replicas."""
+    world = three_brokers(*assignment)
+    world.eligible = True
     return world
