@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
+from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.mutant import Edit, Mutant
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
@@ -779,6 +780,7 @@ ALL: Sequence[Mutant] = (
     *HARNESS,
     *SIMULATOR,
     *KAFKA_BUGS,
+    *KAFKA_COPY_BUGS,
     *ROCKETMQ_BUGS,
     *ROCKETMQ_GROUP_BUGS,
 )

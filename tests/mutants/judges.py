@@ -82,8 +82,10 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
     scripts = (
         "partition/test_conversations",
         "partition/test_rules",
+        "partition/test_eligible",
         "controller/test_alter_partition",
         "controller/test_elections",
+        "controller/test_eligible",
         "controller/test_brokers",
         "coordinator/test_conversations",
     )

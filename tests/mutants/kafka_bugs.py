@@ -20,7 +20,8 @@ OFFSET_REQUESTS = "kafka_compat.coordinator.offset_requests"
 KAFKA_HAPPY = ("tests/kafka_compat/protocol/test_batch_header.py",)
 
 
-def _bug(name: str, bug: str, module: str, *edits: tuple[str, str], oracles: Sequence[str]) -> Mutant:
+def kafka_bug(name: str, bug: str, module: str, *edits: tuple[str, str], oracles: Sequence[str]) -> Mutant:
+    """A bug that simulated Kafka clusters, or else the tests of the deciders, are to find; its name begins with `kafka-`."""
     return Mutant(
         name=f"kafka-{name}",
         bug=bug,
@@ -33,14 +34,14 @@ def _bug(name: str, bug: str, module: str, *edits: tuple[str, str], oracles: Seq
 
 
 KAFKA_BUGS: Sequence[Mutant] = (
-    _bug(
+    kafka_bug(
         "registers-over-a-living-process",
         "another incarnation is registered although the old one is not fenced (guard 1)",
         MACHINE,
         ("    if existing is not None and not existing.fenced:", "    if False:"),
         oracles=["K1", "K9", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "same-leader-keeps-its-fetch",
         "a new epoch of the same leader does not begin a new fetch (guard 2)",
         CORE,
@@ -51,7 +52,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K1", "K2", "K3", "script"],
     ),
-    _bug(
+    kafka_bug(
         "expands-without-a-fetch",
         "a follower joins the ISR without a fetch in this epoch (guards 3 and 4)",
         ISR,
@@ -63,28 +64,28 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "expands-before-the-log-start",
         "a follower joins the ISR with what the leader has let go of, and may never have had",
         ISR,
         ("        and follower.log_start >= log_start\n", ""),
         oracles=["K1", "K2", "K3", "script"],
     ),
-    _bug(
+    kafka_bug(
         "expands-below-the-high-watermark",
         "a follower joins the ISR below the high watermark (guard 5)",
         ISR,
         ("max(high_watermark, epoch_start, 0)", "max(epoch_start, 0)"),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "expands-below-the-epoch-start",
         "a follower joins the ISR below the start of the leader epoch (guard 6)",
         ISR,
         ("max(high_watermark, epoch_start, 0)", "max(high_watermark, 0)"),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "takes-an-answer-of-another-offset",
         "an answer counts although the log has changed since the fetch (guard 7)",
         FOLLOWER,
@@ -99,35 +100,35 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K1", "K2", "K3", "script"],
     ),
-    _bug(
+    kafka_bug(
         "takes-an-answer-of-another-epoch",
         "an answer counts although it is of another leader epoch (guard 8)",
         FOLLOWER,
         ("            event.leader_epoch != self.epoch\n            or event", "            event"),
         oracles=["K1", "K2", "K3", "K6", "script"],
     ),
-    _bug(
+    kafka_bug(
         "no-broker-epoch-check",
         "the controller takes any broker epoch into an ISR (guard 9, KIP-903)",
         ALTER,
         ("    elif member.epoch not in (NO_EPOCH, registration.epoch):", "    elif False:"),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "no-partition-epoch-check",
         "the controller takes an AlterPartition that knows an older ISR (guard 10)",
         ALTER,
         ("    if change.partition_epoch < state.partition_epoch:", "    if False:"),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "high-watermark-of-the-committed-isr",
         "the high watermark counts the committed ISR instead of the maximal one (guard 11)",
         LEADER,
         ("self.followers.values(), isr.maximal, now)", "self.followers.values(), frozenset(isr.committed), now)"),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "truncates-to-the-high-watermark",
         "a diverging follower truncates to its high watermark (guard 12, KIP-101)",
         FOLLOWER,
@@ -138,7 +139,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K1", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "high-watermark-before-truncation",
         "a diverging answer moves the high watermark (guard 13, KAFKA-14704)",
         FOLLOWER,
@@ -149,63 +150,63 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K6", "script"],
     ),
-    _bug(
+    kafka_bug(
         "no-strict-min-isr",
         "the high watermark moves although the ISR is below min.insync.replicas (guard 14, KAFKA-15583)",
         LEADER,
         ("if self._context.config.strict_min_isr and len(isr.committed) < self._min_isr:", "if False:"),
         oracles=["K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "epoch-cache-not-trimmed",
         "a truncation does not trim the leader epochs (guard 15, KAFKA-10706)",
         LOG,
         ("        self.epochs.truncate(end)\n", ""),
         oracles=["K1", "K2", "K3", "script"],
     ),
-    _bug(
+    kafka_bug(
         "acknowledges-at-once",
         "acks=all is answered before the batch is replicated",
         LEADER,
         ("            ready = end_offset <= log.high_watermark\n", "            ready = True\n"),
         oracles=["K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "acknowledges-what-is-not-flushed",
         "where only a flushed copy counts, the leader counts its page cache",
         LOG,
         ("return self.flushed_end if self.before_ack else self.log_end", "return self.log_end"),
         oracles=["K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "follower-promises-what-is-not-flushed",
         "where only a flushed copy counts, a follower fetches from its page cache's end",
         LOG,
         ("return not self.before_ack or self.flushed_end >= self.log_end", "return True"),
         oracles=["K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "no-min-isr-before-append",
         "acks=all is taken although the ISR is too small, and acknowledged",
         "kafka_compat.partition.acks",
         ("    if acks == -1 and isr_size < min_isr:", "    if False:"),
         oracles=["K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "silent-follower-rejoins",
         "a follower that was just taken out for its silence joins again without a fetch",
         LEADER,
         (" and follower.is_caught_up(log_end, now, lag_time_s):", ":"),
         oracles=["K1"],
     ),
-    _bug(
+    kafka_bug(
         "no-fetch-after-truncation",
         "news of the same epoch during a truncation leave a follower without a fetch",
         CORE,
         ("        if self.role is role:  #", "        if state is None:  #"),
         oracles=["V-liveness"],
     ),
-    _bug(
+    kafka_bug(
         "duplicates-are-appended",
         "a batch that is in the log already is appended again",
         PRODUCERS,
@@ -216,7 +217,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K5", "script"],
     ),
-    _bug(
+    kafka_bug(
         "gaps-are-appended",
         "a batch is appended although an earlier one of its producer is missing",
         PRODUCERS,
@@ -226,7 +227,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K5", "script"],
     ),
-    _bug(
+    kafka_bug(
         "producers-survive-a-truncation",
         "a truncation does not roll producers back",
         LOG,
@@ -236,14 +237,14 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K5", "K2", "script"],
     ),
-    _bug(
+    kafka_bug(
         "followers-do-not-know-producers",
         "a follower does not record the producers of what it fetches",
         LOG,
         ("        self.producers.record(batch, base_offset, now)\n", "        pass\n"),
         oracles=["K5", "script"],
     ),
-    _bug(
+    kafka_bug(
         "reads-past-the-high-watermark",
         "a consumer is given what is not committed",
         LEADER,
@@ -253,42 +254,42 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K3", "script"],
     ),
-    _bug(
+    kafka_bug(
         "no-divergence-check",
         "a leader does not compare the epoch of a follower's last batch",
         LEADER,
         ("            if end.epoch < last_fetched_epoch or end.end_offset < offset:", "            if False:"),
         oracles=["K1", "K2", "K3", "script"],
     ),
-    _bug(
+    kafka_bug(
         "fenced-broker-is-elected",
         "a broker that is fenced is elected",
         ELECTIONS,
-        ("        if replica in candidates and active(replica):", "        if replica in candidates:"),
+        ("        if replica in state.elr and image.active(replica):", "        if replica in state.elr:"),
         oracles=["K4", "script"],
     ),
-    _bug(
+    kafka_bug(
         "unclean-without-leave",
         "an unclean election where it is not allowed",
         ELECTIONS,
         ("    if rule is ElectionRule.UNCLEAN:", "    if True:"),
         oracles=["K4", "script"],
     ),
-    _bug(
+    kafka_bug(
         "no-epoch-of-an-election",
         "another leader has the same leader epoch",
         ELECTIONS,
-        ("        state.leader_epoch + (leader != state.leader),", "        state.leader_epoch,"),
+        ("        leader_epoch=before.leader_epoch + (after.leader != before.leader),\n", ""),
         oracles=["K4", "script"],
     ),
-    _bug(
+    kafka_bug(
         "fenced-member-joins",
         "a broker that is fenced is taken into an ISR",
         ALTER,
         ("    elif registration.fenced:", "    elif False:"),
         oracles=["K4", "script"],
     ),
-    _bug(
+    kafka_bug(
         "offsets-answered-before-they-are-written",
         "a commit that failed is answered as if it was written",
         COORDINATOR,
@@ -298,14 +299,14 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K8", "script"],
     ),
-    _bug(
+    kafka_bug(
         "offsets-not-loaded",
         "a new coordinator does not load offsets",
         COORDINATOR,
         ("                    self.offsets.load(group, topic, partition, offset)", "                    pass"),
         oracles=["K8", "script"],
     ),
-    _bug(
+    kafka_bug(
         "commit-of-an-earlier-generation",
         "a member commits what it owned before the rebalance",
         OFFSET_REQUESTS,
@@ -317,7 +318,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ),
         oracles=["K10", "script"],
     ),
-    _bug(
+    kafka_bug(
         "commit-of-a-removed-member",
         "a member that was removed commits on",
         OFFSET_REQUESTS,

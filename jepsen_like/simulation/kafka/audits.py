@@ -62,7 +62,10 @@ class KafkaAudits:
 
     def committed(self, index: int, content: bytes) -> None:
         """A command is committed."""
-        self.machine.apply(index, content)
+        try:
+            self.machine.apply(index, content)
+        except AssertionError as error:
+            self._report("K4", 0, f"the controller breaks a rule of its own: {error}")
         command = decode_command(content)
         if isinstance(command, RegisterBroker):
             self._registered(command)

@@ -99,7 +99,8 @@ class PartitionTruth:
         log_end = 0 if log is None else log.end
         held = {} if log is None else {batch.info.base_offset: batch for batch in log.batches}
         for batch in self.committed:
-            has = held.get(batch.info.base_offset) == batch or _name(batch) in self.let_go
+            found = held.get(batch.info.base_offset)
+            has = found == batch if found is not None else _name(batch) in self.let_go
             if not has or batch.info.end_offset > log_end:
                 break
             common += 1
