@@ -169,7 +169,7 @@ class BrokerStore:
     def doubt(self, partitions: Mapping[TopicPartition, tuple[bytes, str]]) -> None:
         """These copies, given with topic ids and reasons, are doubtful; durable when it returns, all at once."""
         doubts = {(topic_id, each.partition): reason for each, (topic_id, reason) in partitions.items()}
-        if not doubts.items() <= self._run.doubts.items():
+        if self._run.everything is None and not doubts.items() <= self._run.doubts.items():
             self._run = attrs.evolve(self._run, doubts={**self._run.doubts, **doubts})
             self._record()
 

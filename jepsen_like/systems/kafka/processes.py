@@ -30,6 +30,8 @@ def broker_command(plan: ProcessPlan) -> list[str]:
         command += ["--peer", f"{peer}={_text(address)}"]
     for node, address in plan.advertised.items():
         command += ["--advertised", f"{node}={_text(address)}"]
+    if plan.boot_id:
+        command += ["--boot-id", plan.boot_id]
     for word in plan.mode.broker_words(len(plan.advertised)):
         command += ["--set", word]
     return command
