@@ -107,7 +107,12 @@ class LogReports:
     def _reports(self) -> tuple[LogReport, ...]:
         """The next reports, the doubtful ones first: until these are known, no log end would be kept of them."""
         hosted = self._replicas.hosted
-        self._doubtful = {each: topic_id for each, topic_id in self._doubtful.items() if each in hosted}
+        # A topic may be gone by now, and made again under its name.
+        self._doubtful = {
+            each: topic_id
+            for each, topic_id in self._doubtful.items()
+            if each in hosted and hosted[each].topic_id == topic_id
+        }
         due = [*((each, True) for each in self._doubtful), *((each, False) for each in self._wanted())]
         found = (self._report(hosted[each], doubtful) for each, doubtful in due)
         return tuple(itertools.islice((each for each in found if each is not None), REPORTS_PER_COMMAND_MAX))
