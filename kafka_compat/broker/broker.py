@@ -545,7 +545,7 @@ class Broker:
             # Before logs that are missing are made, because nothing else shows that they are.
             self._reports.begin({each: states[each] for each in assigned})
         for partition in self._store.strays(assigned):
-            if partition not in self._replicas.hosted and not self._reports.keeps_strays:
+            if partition not in self._replicas.hosted and not self._store.keeps_strays:
                 self._store.delete(partition)
         self._replicas.update_brokers(self._image.brokers)
         self._update(states)

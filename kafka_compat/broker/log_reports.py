@@ -31,8 +31,6 @@ class LogReports:
     def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, tell: Tell) -> None:
         self.ready = False
         """Whether the controller has on record every copy that may lack something; only then the broker may serve."""
-        self.keeps_strays = False
-        """Whether logs that the metadata does not know must stay: it may be the metadata that is missing something."""
         self._context = context
         self._store = store
         self._replicas = replicas
@@ -51,7 +49,14 @@ class LogReports:
         for damage in store.damages:
             self._tell("damage", log=damage.name, reason=damage.reason, repair=f"{damage.done}; {REPAIRED}")
         registration = context.image.brokers[context.broker_id]
-        self.keeps_strays = not store.is_new and (not store.meta.found or 0 <= registration.epoch <= store.broker_epoch)
+        # It may be the metadata that is missing something, or the directory may be another cluster's.
+        store.keeps_strays = not store.is_new and (not store.meta.found or registration.epoch <= store.broker_epoch)
+        strays = store.strays({partition: state.topic_id for partition, state in assigned.items()})
+        if store.keeps_strays and strays:
+            names = [str(each) for each in strays]
+            self._tell(
+                "strays_kept", logs=names[:NAMED_MAX], count=len(names), reason="the metadata may be too old for them"
+            )
         if registration.served_epoch > store.broker_epoch:
             store.doubt_all("the directory is new, or older than the one from which this broker served last")
         if context.eligible:

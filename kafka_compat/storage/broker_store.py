@@ -76,6 +76,8 @@ class BrokerStore:
         """The partitions that cannot, and why: their disk calls fail."""
         self.damages: list[LogDamage] = []
         """What was found wrong as the logs were opened."""
+        self.keeps_strays = False
+        """Whether a log of another topic id is set aside, and not deleted, when a partition of its name is made. The owner sets it."""
         self.is_new = previous is None and not meta.found and not store.names()
         """Whether nothing was in the directory. What a broker of this id had before, only the cluster knows."""
         self._disk = disk
@@ -264,13 +266,17 @@ class BrokerStore:
     def create(self, partitions: Mapping[TopicPartition, bytes]) -> None:
         """Make the logs of these partitions, given with their topics' ids, durably and side by side; those that are there stay.
 
-        A log of the same name that belongs to another topic id is deleted first; if it is not known what it belongs to, its files are set
-        aside. The error of one that is offline is raised. Raises `NoSpace`, `StorageFailed`, or `ValueError` for a name that is too long;
+        A log of the same name that belongs to another topic id is deleted first (see `keeps_strays`); if it is not known what it belongs
+        to, its files are set aside. The error of one that is offline is raised. Raises `NoSpace`, `StorageFailed`, or `ValueError` for a name that is too long;
         what was made until then stays, and the call may be repeated.
         """
         missing = {each: topic_id for each, topic_id in partitions.items() if not self.has(each, topic_id)}
         for each in missing:
-            if each in self._topic_ids:
+            if each in self._topic_ids and self.keeps_strays:
+                del self._topic_ids[each]
+                self.logs.pop(each, None)
+                self._headless.add(str(each))
+            elif each in self._topic_ids:
                 self.delete(each)
             elif each in self.offline:
                 raise self.offline[each]
