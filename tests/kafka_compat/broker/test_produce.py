@@ -107,7 +107,7 @@ LONG = encode_varint(200) + records(0)[1:]
         (batch(records(0), attributes=3), "INVALID_RECORD", "no LZ4"),
         (batch(records(0), attributes=4), "INVALID_RECORD", "no zstd"),
         (batch(records(0), attributes=5), "UNSUPPORTED_COMPRESSION_TYPE", "codec 5 is unknown"),
-        (batch(gzip.compress(records(0, 0)), attributes=1), "INVALID_RECORD", "9 bytes follow the 1 records"),
+        (batch(gzip.compress(records(0, 0), mtime=0), attributes=1), "INVALID_RECORD", "9 bytes follow the 1 records"),
         (GOOD + GOOD, "INVALID_RECORD", "more than one batch"),
         (batch(records(0), attributes=8), "INVALID_TIMESTAMP", "time of appending"),
         (b"", "INVALID_RECORD", "exactly one batch"),
