@@ -23,7 +23,7 @@ TEXT_MAX: Final = 4096
 
 
 def changed_attributes(before: Mapping[str, str], text: str | None, *, is_new: bool) -> Mapping[str, str]:
-    """Returns the attributes of a topic after a change as `text` has it. Raises `RequestRefused` with INVALID_PARAMETER."""
+    """Returns the attributes of a topic after a change as `text` has it. Raises `RequestRefused` with SYSTEM_ERROR."""
     attributes = dict(before)
     named: set[str] = set()
     if text is not None and len(text) > TEXT_MAX:
@@ -52,4 +52,4 @@ def changed_attributes(before: Mapping[str, str], text: str | None, *, is_new: b
 
 
 def _refused(reason: str) -> RequestRefused:
-    return RequestRefused(ResponseCode.INVALID_PARAMETER, f"attributes: {reason}")
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, f"attributes: {reason}")

@@ -58,16 +58,16 @@ def has_legal_characters(name: str) -> bool:
 
 
 def validate_topic_name(name: str) -> None:
-    """Raises `RequestRefused` with SYSTEM_ERROR if no topic can have this name."""
+    """Raises `RequestRefused` with INVALID_PARAMETER if no topic can have this name."""
     if not name.strip():
-        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The specified topic is blank.")
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     if not has_legal_characters(name):
         raise RequestRefused(
-            ResponseCode.SYSTEM_ERROR,
+            ResponseCode.INVALID_PARAMETER,
             "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         )
     if len(name) > TOPIC_NAME_MAX:
-        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The specified topic is longer than topic max length.")
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is longer than topic max length.")
 
 
 def is_system_topic(name: str) -> bool:

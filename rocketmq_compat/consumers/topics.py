@@ -103,7 +103,7 @@ class TopicTable:
         """Returns the topic to which a message is sent, created if that is allowed (`createTopicInSendMessageMethod`).
 
         A new topic is like `default_topic` if topics may be created after that one, and has at most its queues and at most those
-        that the client asks for. Raises `RequestRefused`: SYSTEM_ERROR for an impossible name, NO_PERMISSION for a topic that takes no
+        that the client asks for. Raises `RequestRefused`: INVALID_PARAMETER for an impossible name, NO_PERMISSION for a topic that takes no
         messages, TOPIC_NOT_EXIST.
         """
         require_sendable(name)
@@ -118,7 +118,7 @@ class TopicTable:
     def for_sent_back(self, time_ms: int, name: str, queues: int) -> TopicConfig:
         """Returns the retry or dead-letter topic of a group, created if it is missing (`createTopicInSendMessageBackMethod`).
 
-        Raises `RequestRefused`: SYSTEM_ERROR if there cannot be such a topic, NO_PERMISSION if it cannot be written.
+        Raises `RequestRefused`: INVALID_PARAMETER if there cannot be such a topic, NO_PERMISSION if it cannot be written.
         """
         found = self._topics.get(name)
         if found is None:
@@ -155,24 +155,24 @@ class TopicTable:
         return found
 
     def update(self, time_ms: int, topic: TopicConfig) -> None:
-        """An operator creates or changes a topic. Raises `RequestRefused` with SYSTEM_ERROR for a name that is impossible or the
+        """An operator creates or changes a topic. Raises `RequestRefused` with INVALID_PARAMETER for a name that is impossible or the
         system's, and for impossible numbers of queues."""
         validate_topic_name(topic.topic_name)
         if is_system_topic(topic.topic_name):
             raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"The topic[{topic.topic_name}] is conflict with system topic."
+                ResponseCode.INVALID_PARAMETER, f"The topic[{topic.topic_name}] is conflict with system topic."
             )
         if not (0 <= topic.read_queue_nums <= QUEUES_MAX and 0 <= topic.write_queue_nums <= QUEUES_MAX):
             raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+                ResponseCode.INVALID_PARAMETER,
                 f"a topic has 0 to {QUEUES_MAX} queues, not {topic.read_queue_nums} to read and {topic.write_queue_nums} to write",
             )
         self._put(time_ms, topic)
 
     def delete(self, time_ms: int, name: str) -> bool:
-        """An operator deletes a topic. Returns whether there was one. Raises `RequestRefused` with SYSTEM_ERROR for the system's own."""
+        """An operator deletes a topic. Returns whether there was one. Raises `RequestRefused` with INVALID_PARAMETER for the system's own."""
         if is_system_topic(name):
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
         if self._topics.pop(name, None) is None:
             return False
         self._changed(time_ms, name)

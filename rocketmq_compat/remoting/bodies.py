@@ -69,6 +69,20 @@ class TopicList(JsonBody):
     broker_addr: str | None = None
 
 
+class RetryPolicyType(enum.Enum):
+    """How long a message that is sent back waits (5.x): by delay levels, or longer each time."""
+
+    EXPONENTIAL = "EXPONENTIAL"
+    CUSTOMIZED = "CUSTOMIZED"
+
+
+@frozen(kw_only=True)
+class GroupRetryPolicy(JsonBody):
+    """The policy of a group. Only consumers of POP are served by it, so none is here."""
+
+    type: RetryPolicyType = RetryPolicyType.CUSTOMIZED
+
+
 @frozen(kw_only=True)
 class SubscriptionGroupConfig(JsonBody):
     """A consumer group on one broker."""
@@ -86,6 +100,8 @@ class SubscriptionGroupConfig(JsonBody):
     notify_consumer_ids_changed_enable: bool = True
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
+    group_retry_policy: GroupRetryPolicy = GroupRetryPolicy()
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -93,6 +109,8 @@ class SubscriptionGroupWrapper(JsonBody):
     """The consumer groups of a broker: the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
 
     subscription_group_table: Mapping[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+    forbidden_table: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
+    """Topics that a group may not read, by group (5.x): none here."""
     data_version: DataVersion = DataVersion()
 
 
@@ -344,6 +362,8 @@ class TopicStatsTable(JsonBody):
     """The queues of a topic: the answer to GET_TOPIC_STATS_INFO."""
 
     offset_table: Mapping[MessageQueue, TopicOffset] = attrs.field(factory=dict)
+    topic_put_tps: float = 0.0
+    """Messages a second (5.x), which are not counted here."""
 
 
 @frozen(kw_only=True)

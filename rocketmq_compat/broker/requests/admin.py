@@ -144,7 +144,10 @@ class AdminRequests:
     def _update_group(self, call: RemotingCall) -> None:
         context = self._context
         context.require_master()
-        context.groups.update(context.wall_ms(), SubscriptionGroupConfig.decode(call.request.body))
+        group = SubscriptionGroupConfig.decode(call.request.body)
+        if group.attributes:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "attributes of a group are not served")
+        context.groups.update(context.wall_ms(), group)
         self._tables.save(answering(call), names_only=True)
 
     def _delete_group(self, call: RemotingCall) -> None:

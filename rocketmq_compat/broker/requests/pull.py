@@ -9,7 +9,7 @@ from rocketmq_compat.broker.context import BrokerContext, guarded
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription, require_tags
 from rocketmq_compat.consumers.waiting import HeldPull, HeldPulls
-from rocketmq_compat.remoting.bodies import READABLE, ConsumeModel, SubscriptionGroupConfig
+from rocketmq_compat.remoting.bodies import READABLE, ConsumeModel, SubscriptionGroupConfig, TopicConfig
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.pulling import (
     COMMITS_OFFSET,
@@ -31,6 +31,7 @@ SUSPEND_S_MAX = 600.0
 class _Pull:
     call: RemotingCall
     header: PullMessageRequestHeader
+    topic: TopicConfig
     group: SubscriptionGroupConfig
     subscription: TagSubscription
 
@@ -96,8 +97,8 @@ class PullRequests:
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
             )
-        context.topics.for_pull(header.topic, header.queue_id, header.consumer_group)
-        pull = _Pull(call, header, group, require_tags(self._subscription(header)))
+        topic = context.topics.for_pull(header.topic, header.queue_id, header.consumer_group)
+        pull = _Pull(call, header, topic, group, require_tags(self._subscription(header)))
         self._require_broadcast(pull)
         self._serve(pull, may_hold=True)
 
@@ -153,6 +154,8 @@ class PullRequests:
             next_begin_offset=next_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
+            topic_sys_flag=pull.topic.topic_sys_flag,
+            group_sys_flag=pull.group.group_sys_flag,
         )
         records = tuple(found.records)
         pull.call.answer(code, answer, body=records[0] if records else b"", more=records[1:])

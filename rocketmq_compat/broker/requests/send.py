@@ -46,6 +46,7 @@ _CHANGED: Final = re.compile(rf"(?:{_TIMED}|{'|'.join(STAMPS)}|{WAIT_STORED}(?!\
 """A message whose properties contain none of these is stored with them as they came, and stamps."""
 _AT_A_TIME: Final = re.compile(rf"(?:^|\x02)(?:{_TIMED})\x01")
 """What no message of a batch may have: all of it goes to one queue, at once."""
+_UNIQUE_ID: Final = "UNIQ_KEY\1"
 _STAMPED: Final = re.compile(rf"(?:{'|'.join(STAMPS)})\x01")
 
 
@@ -99,7 +100,8 @@ class SendRequests:
             reconsume_times=header.reconsume_times,
             body_bytes_max=context.properties.number("maxMessageSize"),
         )
-        self._put(call, topic.topic_name, [record], queue_id, wait=wait)
+        unique_id = _unique_id(header.properties or "")
+        self._put(call, topic.topic_name, [record], queue_id, wait=wait, unique_id=unique_id)
 
     def _placed(
         self, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
@@ -134,7 +136,7 @@ class SendRequests:
                 ResponseCode.MESSAGE_ILLEGAL, f"a batch of {len(call.request.body)} bytes; at most {bytes_max}"
             )
         common = read_properties(header.properties or "")
-        wait = common.get(WAIT_STORED, "").lower() != "false"
+        wait = common.pop(WAIT_STORED, "").lower() != "false"
         common.update(self._stamps.values())
         added = write_properties(common)
         records = [
@@ -156,7 +158,17 @@ class SendRequests:
         ]
         self._put(call, topic.topic_name, records, queue_id, wait=wait)
 
-    def _put(self, call: RemotingCall, topic: str, records: list[bytes], queue_id: int, *, wait: bool) -> None:
+    def _put(
+        self,
+        call: RemotingCall,
+        topic: str,
+        records: list[bytes],
+        queue_id: int,
+        *,
+        wait: bool,
+        unique_id: str | None = None,
+    ) -> None:
+        """`unique_id` is that of a single message: RocketMQ names it as the one of a transaction, whatever the message is."""
         context = self._context
         host = context.store_host
 
@@ -166,7 +178,11 @@ class SendRequests:
                 return
             ids = ",".join(message_id(host, each) for each in outcome.physical_offsets)
             header = SendMessageResponseHeader(
-                msg_id=ids, queue_id=queue_id, queue_offset=outcome.queue_offsets[0], **self._stamps.of_answers()
+                msg_id=ids,
+                queue_id=queue_id,
+                queue_offset=outcome.queue_offsets[0],
+                transaction_id=unique_id,
+                **self._stamps.of_answers(),
             )
             context.when_known(topic, lambda: call.answer(outcome.status, header))
 
@@ -252,6 +268,15 @@ class SendRequests:
                 call.refuse(outcome.code, outcome.reason)
 
         self._replicated.put([again], done)
+
+
+def _unique_id(properties: str) -> str | None:
+    """Returns the value of UNIQ_KEY; None if there is none."""
+    at = properties.find(_UNIQUE_ID)
+    if at < 0 or (at and properties[at - 1] != "\2"):
+        return read_properties(properties).get(_UNIQUE_ID[:-1]) if at > 0 else None
+    end = properties.find("\2", at)
+    return properties[at + len(_UNIQUE_ID) : end if end >= 0 else None]
 
 
 def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:

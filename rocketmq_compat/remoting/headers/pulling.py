@@ -43,6 +43,9 @@ class PullMessageResponseHeader(ExtHeader):
     next_begin_offset: Long
     min_offset: Long
     max_offset: Long
+    topic_sys_flag: Int | None = None
+    group_sys_flag: Int | None = None
+    """Those of their settings (5.x)."""
 
 
 @frozen(kw_only=True)

@@ -205,7 +205,7 @@ async def test_a_pull_that_cannot_be_served_is_refused_with_rocketmqs_code(
 @pytest.mark.parametrize(
     ("changes", "body", "code"),
     [
-        ({"topic": "b ad"}, b"m", ResponseCode.SYSTEM_ERROR),
+        ({"topic": "b ad"}, b"m", ResponseCode.INVALID_PARAMETER),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, b"m", ResponseCode.NO_PERMISSION),
         ({"default_topic": "unknown"}, b"m", ResponseCode.TOPIC_NOT_EXIST),
         ({"queue_id": 99}, b"m", ResponseCode.SYSTEM_ERROR),

@@ -9,7 +9,8 @@ G5 mastership       a broker is master, for name servers and clients, only while
                     masters have acknowledged, applied and in its commit log; a leadership has one master
 G6 reads            consumers see committed messages alone, and those that this master or an earlier one has acknowledged
 G7 tables           consumer offsets and topics that were acknowledged are there on every later master; a message's topic is known before it
-G8 delays           a delayed message is delivered when it is due, and not again once the group has decided that it was
+G8 delays           a delayed message is delivered when it is due, not before its own time, and not again once the group has decided that it
+                    was; what is decided to be delivered was
 G9 snapshots        a broker takes a snapshot only if its own commit log holds, durably, all that leaves the raft log for it
 G10 stalled disks   a leader whose disk hangs hands its leadership over
 G11 rest            a broker to which nothing comes does nothing until something is due
@@ -19,13 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
-from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
+from jepsen_like.simulation.rocketmq.dledger.requests import TIMER_LEVEL, BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.dledger.truth import BrokerGroupTruth, StoredMessage
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.errors import CorruptLog
 from raft.model import LogIndex
 from raft.roles import Leader
-from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
+from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_compat.raft_state import BeginLeadership, decode_group_command
 from rocketmq_compat.records import read_heads, read_message_id
 from rocketmq_compat.remoting.codes import ResponseCode
@@ -194,7 +195,9 @@ class DledgerAudits:
         return self._claims.get(broker.process) == max(self._masters, default=0)
 
     def _stored(self, broker: DledgerBroker, request: BrokerRequest, answer: SendMessageResponseHeader) -> None:
-        topic = SCHEDULE_TOPIC if request.level else request.topic
+        topic = request.topic
+        if request.level:
+            topic = TIMER_TOPIC if request.level == TIMER_LEVEL else SCHEDULE_TOPIC
         physical = [read_message_id(each)[2] for each in answer.msg_id.split(",")]
         if len(physical) != len(request.bodies):
             self._report("G3", broker.node, f"{len(request.bodies)} messages are answered with {len(physical)} places")
@@ -289,7 +292,7 @@ class DledgerAudits:
         bodies = {
             body: message
             for (topic, body), message in truth.stored.items()
-            if body not in truth.delayed or topic == SCHEDULE_TOPIC
+            if body not in truth.delayed or topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
         }
         for body, message in self.acknowledged.items():
             if bodies.get(body) != message:

@@ -87,11 +87,13 @@ class DledgerClient:
             return requests.create(f"C{self.number}_{self._created}")
         if self.number == 1 and self.rng.random() < 4 * dledger.administers:
             topic = DELETED_TOPIC
-        level = 0
+        level = timer_ms = 0
         if self.rng.random() < dledger.delayed and topic != DELETED_TOPIC:
-            level = self.rng.choice((1, 2))
+            level = self.rng.choice((1, 2, requests.TIMER_LEVEL))
+            if level == requests.TIMER_LEVEL:
+                timer_ms = self.rng.randint(1, 3000)
         count = 1 if level or self.rng.random() < 0.7 else self.rng.randint(2, 4)
-        return requests.send(topic, queue, [self.body() for _ in range(count)], level=level)
+        return requests.send(topic, queue, [self.body() for _ in range(count)], level=level, timer_ms=timer_ms)
 
     def _consume(self, draw: float, topic: str, queue: int) -> BrokerRequest | None:
         at = self._read.get((topic, queue), 0)

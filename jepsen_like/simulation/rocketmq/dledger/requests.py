@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import attrs
 
 from rocketmq_compat.consumers.retry import DELAY_LEVEL
+from rocketmq_compat.consumers.timers import DELAY_MS
 from rocketmq_compat.records import InnerMessage, join_messages, write_properties
 from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.frame import Command
@@ -17,6 +18,8 @@ from rocketmq_compat.remoting.headers.pulling import HAS_SUBSCRIPTION, SUSPENDS,
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader
 from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, TopicRequestHeader
 
+TIMER_LEVEL = -1
+"""The level of messages with a time of their own."""
 QUEUES = 2
 """Of each topic."""
 SUSPEND_MS = 200
@@ -51,9 +54,10 @@ class BrokerRequest:
         return f"{self.kind.value} {self.topic}/{self.queue} {what}"
 
 
-def send(topic: str, queue: int, bodies: Sequence[bytes], *, level: int = 0) -> BrokerRequest:
-    """Stores one message, or a batch of them; with a `level` it is delayed."""
-    properties = write_properties({DELAY_LEVEL: str(level)} if level else {})
+def send(topic: str, queue: int, bodies: Sequence[bytes], *, level: int = 0, timer_ms: int = 0) -> BrokerRequest:
+    """Stores one message, or a batch of them; with a `level` it is delayed, and with `TIMER_LEVEL` for `timer_ms`."""
+    asked = {DELAY_MS: str(timer_ms)} if level == TIMER_LEVEL else {DELAY_LEVEL: str(level)} if level else {}
+    properties = write_properties(asked)
     is_batch = len(bodies) > 1
     header = SendMessageRequestHeader(
         producer_group="producers",

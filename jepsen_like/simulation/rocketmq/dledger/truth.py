@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import attrs
 
-from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
+from jepsen_like.simulation.rocketmq.dledger.requests import TIMER_LEVEL
+from rocketmq_compat.consumers.timers import TimerState, due_ms_of
+from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_compat.raft_state import (
     BeginLeadership,
     ChangeTables,
@@ -13,7 +15,7 @@ from rocketmq_compat.raft_state import (
     TableChanges,
     decode_group_command,
 )
-from rocketmq_compat.records import read_heads
+from rocketmq_compat.records import read_heads, read_properties
 
 Accuse = Callable[[str, int, str], None]
 QueueKey = tuple[str, int]
@@ -59,6 +61,8 @@ class BrokerGroupTruth:
     """By topic and body: where it was stored first."""
     delayed: dict[bytes, tuple[int, int]] = attrs.field(factory=dict)
     """Level and offset of delayed messages, by body."""
+    timers: dict[bytes, int] = attrs.field(factory=dict)
+    """When those of them are due that have a time of their own, in ms."""
     delivered: set[bytes] = attrs.field(factory=set)
     """Bodies of delayed messages that are in their real queues."""
     outcomes: dict[int, list[CommandOutcome]] = attrs.field(factory=dict)
@@ -124,18 +128,28 @@ class BrokerGroupTruth:
                 self.report("G7", node, f"{body!r} is stored in {head.topic}, a topic that the group does not know")
             if head.topic == SCHEDULE_TOPIC:
                 self.delayed[body] = head.queue_id + 1, head.queue_offset
+            elif head.topic == TIMER_TOPIC:
+                self.delayed[body] = TIMER_LEVEL, head.queue_offset
+                self.timers[body] = due_ms_of(read_properties(head.properties)) or 0
             elif body in self.delayed:
-                self._deliver(node, body)
+                self._deliver(node, body, head.store_ms)
             elif (head.topic, body) in self.stored:
                 self.report("G3", node, f"{body!r} is stored twice")
             self.stored.setdefault((head.topic, body), message)
 
-    def _deliver(self, node: int, body: bytes) -> None:
-        """G8: a delayed message comes again only where the group had not yet decided that it was delivered."""
+    def _deliver(self, node: int, body: bytes, store_ms: int) -> None:
+        """G8: a delayed message comes again only where the group had not yet decided that it was delivered, and never before its time."""
         level, offset = self.delayed[body]
         self.counts["redeliveries" if body in self.delivered else "deliveries"] += 1
         self.delivered.add(body)
-        if offset < self.delays.get(level, 0):
+        if level == TIMER_LEVEL:
+            self.counts["timer_deliveries"] += 1
+            due_ms, state = self.timers[body], TimerState.among(self.delays)
+            if store_ms < due_ms:
+                self.report("G8", node, f"{body!r} is delivered at {store_ms}, and due at {due_ms}")
+            if offset < state.waits_from or (offset < state.decided_end and due_ms <= state.decided_ms):
+                self.report("G8", node, f"{body!r} is delivered again, although {state} is decided")
+        elif offset < self.delays.get(level, 0):
             self.report("G8", node, f"{body!r} is delivered again, although level {level} is at {self.delays[level]}")
 
     def _change(self, node: int, index: int, changes: TableChanges) -> None:
@@ -155,3 +169,13 @@ class BrokerGroupTruth:
             if offset < self.delays.get(level, 0):
                 self.report("G8", node, f"level {level} goes back from {self.delays[level]} to {offset}")
         self.delays.update(changes.delays)
+        self._decide_timers(node)
+
+    def _decide_timers(self, node: int) -> None:
+        """G8: a timer message that is decided to be delivered was delivered."""
+        state = TimerState.among(self.delays)
+        for body, due_ms in list(self.timers.items()):
+            _, offset = self.delayed[body]
+            is_decided = offset < state.waits_from or (offset < state.decided_end and due_ms <= state.decided_ms)
+            if is_decided and body not in self.delivered:
+                self.report("G8", node, f"{body!r}, due at {due_ms}, is decided by {state}, and was not delivered")
