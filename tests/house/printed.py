@@ -21,6 +21,8 @@ from jepsen_like.systems.rocketmq import scenarios as rocketmq
 from jepsen_like.systems.scenario import NamedScenario
 from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
+from rocketmq_compat.remoting.headers.fields import camel_case
+from rocketmq_compat.remoting.without_effect import WITHOUT_EFFECT
 from tests.kafka_compat.foreign import known
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +72,16 @@ def kafka_benchmark() -> str:
     document = figures.load(KAFKA_BENCHMARK)
     tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in kafka_answers.tables(document)]
     return "\n".join([*tables, " ".join(kafka_answers.remarks(document)) + "\n"])
+
+
+def rocketmq_without_effect() -> str:
+    """The fields of RocketMQ's requests that change nothing."""
+    rows = [
+        [f"`{name}`", f"`{camel_case(field)}`", reason]
+        for name, fields in WITHOUT_EFFECT.items()
+        for field, reason in fields.items()
+    ]
+    return table(["request or body", "field", "reason"], rows)
 
 
 def rocketmq_benchmark() -> str:
@@ -162,6 +174,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
     "rocketmq_benchmark": rocketmq_benchmark,
+    "rocketmq_without_effect": rocketmq_without_effect,
     "check_scale": check_scale,
     "check_reading": check_reading,
 }
@@ -176,6 +189,7 @@ PLACES: Mapping[str, str] = {
     "rocketmq_scenarios": "docs/rocketmq.md",
     "kafka_benchmark": "docs/kafka.md",
     "rocketmq_benchmark": "docs/rocketmq.md",
+    "rocketmq_without_effect": "docs/rocketmq.md",
     "check_scale": "docs/cluster.md",
     "check_reading": "docs/cluster.md",
 }

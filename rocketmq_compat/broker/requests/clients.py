@@ -106,6 +106,8 @@ class ClientRequests:
     def _check(self, call: RemotingCall) -> None:
         """A consumer that starts learns that a filter other than by tags is not served, instead of waiting for messages forever."""
         data = CheckClientRequestBody.decode(call.request.body).subscription_data if len(call.request.body) else None
+        if data is not None and data.class_filter_mode:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "filters by class are not served")
         if data is not None:
             require_tags(_subscription(data))
         call.answer()

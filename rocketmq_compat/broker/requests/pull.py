@@ -13,6 +13,7 @@ from rocketmq_compat.remoting.bodies import READABLE, ConsumeModel, Subscription
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.pulling import (
     COMMITS_OFFSET,
+    FILTERS_BY_CLASS,
     HAS_SUBSCRIPTION,
     SUSPENDS,
     PullMessageRequestHeader,
@@ -92,6 +93,8 @@ class PullRequests:
         context = self._context
         context.require_perm(READABLE, "pulling message")
         header = PullMessageRequestHeader.read(call.request.ext)
+        if header.sys_flag & FILTERS_BY_CLASS:
+            raise RequestRefused(ResponseCode.FILTER_DATA_NOT_EXIST, "filters by class are not served")
         group = context.groups.require(context.wall_ms(), header.consumer_group)
         if not group.consume_enable:
             raise RequestRefused(

@@ -1,0 +1,90 @@
+"""Nothing that is decoded is ignored: each field of each request is looked at by a handler, or stands in a table with a reason."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from rocketmq_compat.remoting import bodies, headers
+from rocketmq_compat.remoting.headers.fields import ExtHeader
+from rocketmq_compat.remoting.json_body import JsonBody
+from rocketmq_compat.remoting.without_effect import WITHOUT_EFFECT
+
+PACKAGE = Path(bodies.__file__).parents[1]
+READING = ("read", "read_v2", "decode", "of")
+
+
+@cache
+def sources() -> dict[Path, tuple[str, frozenset[str]]]:
+    """Text and accessed attributes of every module that is not a table of the protocol."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name == "headers" or path.name in ("bodies.py", "without_effect.py"):
+            continue
+        text = path.read_text()
+        names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+        found[path] = text, frozenset(names)
+    return found
+
+
+def classes() -> Iterator[type[Any]]:
+    for module in pkgutil.iter_modules(headers.__path__):
+        loaded = importlib.import_module(f"{headers.__name__}.{module.name}")
+        for _, each in inspect.getmembers(loaded, inspect.isclass):
+            if issubclass(each, ExtHeader) and each.__module__ == loaded.__name__ and attrs.has(each):
+                yield each
+    for _, each in inspect.getmembers(bodies, inspect.isclass):
+        if issubclass(each, JsonBody) and each.__module__ == bodies.__name__:
+            yield each
+
+
+def parts(hint: Any) -> Iterator[type[Any]]:
+    """The bodies inside of a type."""
+    if isinstance(hint, type) and issubclass(hint, JsonBody):
+        yield hint
+    for each in typing.get_args(hint):
+        yield from parts(each)
+
+
+def decoded() -> list[type[Any]]:
+    """The classes that something decodes, and the bodies inside of them."""
+    found: dict[type[Any], None] = {}
+    waiting = [
+        each
+        for each in classes()
+        if any(f"{each.__name__}.{how}(" in text for text, _ in sources().values() for how in READING)
+    ]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found[each] = None
+            hints = typing.get_type_hints(each)
+            waiting += [inner for field in attrs.fields(each) for inner in parts(hints[field.name])]
+    return sorted(found, key=lambda each: each.__name__)
+
+
+def looked_at(each: type[Any]) -> frozenset[str]:
+    """The attributes that may be its own: of a header in the modules that name it, of a body, which may be passed on, in any."""
+    names = [found for text, found in sources().values() if issubclass(each, JsonBody) or each.__name__ in text]
+    return frozenset().union(*names)
+
+
+@pytest.mark.parametrize("each", decoded(), ids=lambda each: each.__name__)
+def test_a_field_is_looked_at_or_stands_in_the_table(each: type[Any]) -> None:
+    ignored = {field.name for field in attrs.fields(each)} - looked_at(each)
+    assert ignored <= WITHOUT_EFFECT.get(each.__name__, {}).keys()
+
+
+def test_the_table_names_fields_that_are_decoded() -> None:
+    known = {each.__name__: {field.name for field in attrs.fields(each)} for each in decoded()}
+    for name, fields in WITHOUT_EFFECT.items():
+        assert fields.keys() <= known[name], name
+        assert all(fields.values())
