@@ -115,7 +115,16 @@ def pulling(title: str, offset: int, **more: Any) -> Question:
 
 def questions() -> Iterator[Question]:
     """What clients and tools ask, in an order in which the answers have something in them."""
-    queue = {"topic": TOPIC, "queueId": 0}
+    yield from of_topics()
+    yield from of_name_servers()
+    yield from of_producers()
+    yield from of_consumers()
+    yield from of_offsets()
+    yield from of_administrators()
+
+
+def of_topics() -> Iterator[Question]:
+    """Topics are made."""
     topic = {
         "topic": TOPIC,
         "defaultTopic": "TBW102",
@@ -123,23 +132,6 @@ def questions() -> Iterator[Question]:
         "writeQueueNums": 2,
         "perm": 6,
         "topicFilterType": "SINGLE_TAG",
-    }
-    subscription = {
-        "topic": TOPIC,
-        "subString": "*",
-        "tagsSet": [],
-        "codeSet": [],
-        "subVersion": 1,
-        "expressionType": "TAG",
-        "classFilterMode": False,
-    }
-    consumer = {
-        "groupName": GROUP,
-        "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "CLUSTERING",
-        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
-        "subscriptionDataSet": [subscription],
-        "unitMode": False,
     }
     yield Question(
         "UPDATE_AND_CREATE_TOPIC",
@@ -159,6 +151,10 @@ def questions() -> Iterator[Question]:
         17,
         {**topic, "topic": "a b", "topicSysFlag": 0, "order": "false"},
     )
+
+
+def of_name_servers() -> Iterator[Question]:
+    """Routes, clusters and values."""
     yield names("GET_ROUTEINFO_BY_TOPIC", 105, topic=TOPIC)
     yield names("GET_ROUTEINFO_BY_TOPIC missing", 105, topic="none")
     yield names("GET_BROKER_CLUSTER_INFO", 106)
@@ -170,6 +166,10 @@ def questions() -> Iterator[Question]:
     yield names("GET_KV_CONFIG missing", 101, namespace="n", key="none")
     yield names("GET_KVLIST_BY_NAMESPACE", 219, namespace="n")
     yield names("DELETE_KV_CONFIG", 102, namespace="n", key="k")
+
+
+def of_producers() -> Iterator[Question]:
+    """Messages are sent."""
     yield sending("SEND_MESSAGE", 10)
     yield sending("SEND_MESSAGE_V2", 310)
     yield sending(
@@ -186,6 +186,27 @@ def questions() -> Iterator[Question]:
     yield sending("SEND_MESSAGE_V2 timer too far", 310, properties="TIMER_DELAY_SEC\x01999999\2UNIQ_KEY\1t\2")
     yield sending("SEND_MESSAGE_V2 timer illegal", 310, properties="TIMER_DELAY_SEC\1soon\2UNIQ_KEY\1t\2")
     yield sending("SEND_MESSAGE_V2 delayed", 310, properties="DELAY\0011\2UNIQ_KEY\1d\2")
+
+
+def of_consumers() -> Iterator[Question]:
+    """Clients come, and pull."""
+    subscription = {
+        "topic": TOPIC,
+        "subString": "*",
+        "tagsSet": [],
+        "codeSet": [],
+        "subVersion": 1,
+        "expressionType": "TAG",
+        "classFilterMode": False,
+    }
+    consumer = {
+        "groupName": GROUP,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "subscriptionDataSet": [subscription],
+        "unitMode": False,
+    }
     yield Question(
         "HEART_BEAT", 34, {}, {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": [consumer]}
     )
@@ -199,6 +220,11 @@ def questions() -> Iterator[Question]:
     yield pulling("PULL_MESSAGE at the end", 4)
     yield pulling("PULL_MESSAGE beyond the end", 400)
     yield pulling("PULL_MESSAGE of a missing topic", 0, topic="none")
+
+
+def of_offsets() -> Iterator[Question]:
+    """Offsets, single messages and locks."""
+    queue = {"topic": TOPIC, "queueId": 0}
     yield Question("UPDATE_CONSUMER_OFFSET", 15, {**queue, "consumerGroup": GROUP, "commitOffset": 1})
     yield Question("QUERY_CONSUMER_OFFSET", 14, {**queue, "consumerGroup": GROUP})
     yield Question(
@@ -236,6 +262,10 @@ def questions() -> Iterator[Question]:
     lock = {"consumerGroup": GROUP, "clientId": "c", "mqSet": [{"topic": TOPIC, "brokerName": BROKER, "queueId": 0}]}
     yield Question("LOCK_BATCH_MQ", 41, {}, lock)
     yield Question("UNLOCK_BATCH_MQ", 42, {}, lock)
+
+
+def of_administrators() -> Iterator[Question]:
+    """What there is, and what goes."""
     yield Question("GET_ALL_CONSUMER_OFFSET", 43)
     yield Question("GET_ALL_DELAY_OFFSET", 45)
     yield Question("GET_ALL_TOPIC_CONFIG", 21)
