@@ -106,7 +106,7 @@ ROCKETMQ_FLOORS: Mapping[str, int] = {
     "raft_stops_of_all": 57,
     "raft_told_commit_log_complete": 41,
     "raft_told_commit_log_incomplete": 45,
-    "raft_timer_deliveries": 250,
+    "raft_timer_deliveries": 100,
     "raft_topics_deleted": 40,
     "raft_traps": 95,
     "raft_worlds": 130,
