@@ -549,6 +549,7 @@ class Broker:
                 self._store.delete(partition)
         self._replicas.update_brokers(self._image.brokers)
         self._update(states)
+        self._replicas.make_all()
 
     def _update(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         self._replicas.update(states)

@@ -421,6 +421,11 @@ class Replicas:
             if self._store.topic_id(partition) == topic_id and partition not in self.hosted:
                 self._store.delete(partition)
 
+    def make_all(self) -> None:
+        """Make all logs that are missing, in this turn: before a broker serves, what it lacks must be known of every copy."""
+        while self._missing:
+            self._make_some()
+
     def _make_some(self) -> None:
         """Make the logs of some new replicas, side by side, and take up what the controller has decided of them by now."""
         made: dict[TopicPartition, PartitionState] = {}

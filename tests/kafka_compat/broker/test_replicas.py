@@ -5,9 +5,11 @@ import random
 import pytest
 
 from kafka_compat.broker.producers import kept_of, snapshots_of
+from kafka_compat.broker.replicas import LOGS_AT_ONCE
 from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.topics import TopicRequests
-from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
+from kafka_compat.controller.image import TopicImage
+from kafka_compat.model import OFFSETS_TOPIC, PartitionState, TopicPartition
 from kafka_compat.partition.effects import AnswerProduce, CloseConnection
 from kafka_compat.partition.events import LogStartDue, Produce
 from kafka_compat.partition.model import BatchInfo, ProducerSnapshot, SequenceRange
@@ -29,7 +31,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
 from log.errors import NoSpace
 from log.memory_disk import MemoryDisk
-from tests.kafka_compat.broker.world import World, ask, world
+from tests.kafka_compat.broker.world import OWN, World, ask, world
 
 T0 = TopicPartition("t", 0)
 
@@ -127,6 +129,21 @@ def test_a_deleted_topic_answers_what_waits_and_its_log_is_gone() -> None:
         assert broker.store.logs == {}
         assert not broker.replicas.has_more
         assert [each.partition for each in broker.removed] == [T0]
+
+
+def test_a_broker_that_begins_has_every_replica_before_it_reports_its_logs() -> None:
+    # A copy that is not there yet would be left out of the reports, and count as whole.
+    with world() as broker:
+        topic_id = broker.context.new_id()
+        state = PartitionState(topic_id, (OWN, 2), (2,), 2, 0, 0)
+        states = {TopicPartition("t", number): state for number in range(3 * LOGS_AT_ONCE)}
+        broker.image.topics["t"] = broker.image.topics_by_id[topic_id] = TopicImage(
+            "t", topic_id, [state] * len(states), {}
+        )
+        broker.replicas.update(states)
+        broker.replicas.make_all()
+        assert set(broker.replicas.hosted) == set(states)
+        assert not broker.replicas.has_more
 
 
 def test_a_topic_made_again_begins_empty() -> None:
