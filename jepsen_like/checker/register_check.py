@@ -131,14 +131,14 @@ def looked_and_changed(rows: Columns, by_object: Ints, changed: Bools) -> tuple[
 
 def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
     ops = [rows.op(row) for row in range(len(rows))]
+    near = possible = _possible(ops)
+    if (unwritten := _never_written(name, ops, possible)) is not None:
+        return unwritten
     answer = search(ops, Register(), seconds_max=bounds.seconds, memory_mib_max=bounds.memory_mib, clock=bounds.clock)
     if answer.linearizable:
         return None
     if answer.failed is None:
         return Undecided(name, f"it had to be searched, and the search reached its bound: {answer.reason}")
-    near = possible = _possible(ops)
-    if (unwritten := _never_written(name, ops, possible)) is not None:
-        return unwritten
     if explained and len(ops) <= SHRUNK_OPS_MAX:
         near = list(
             smallest_contradiction(possible, Register(), answer.failed, seconds_max=bounds.seconds, clock=bounds.clock)

@@ -268,9 +268,14 @@ def test_a_search_that_reaches_its_bound_leaves_a_queue_undecided() -> None:
     ops.append(Op(f=Action.DEQUEUE, type=Outcome.OK, a=3, t_inv=300, t_ret=301))
     found = findings_of(Columns.of_ops(ops), FIFO, SearchBounds(memory_mib=0.5))
     assert found.violated == {0}, "taken more often than put in: that needs no search"
-    found = findings_of(Columns.of_ops(ops[:-1]), FIFO, SearchBounds(memory_mib=0.5))
+    out_of_order = [(Action.ENQUEUE, 5), (Action.ENQUEUE, 6), (Action.DEQUEUE, 6), (Action.DEQUEUE, 5)]
+    after = [
+        Op(f=f, type=Outcome.OK, a=value, t_inv=400 + 2 * at, t_ret=401 + 2 * at)
+        for at, (f, value) in enumerate(out_of_order)
+    ]
+    found = findings_of(Columns.of_ops([*ops[:-1], *after]), FIFO, SearchBounds(memory_mib=0.1))
     (undecided,) = found.undecided
-    assert "the search reached its bound: more than 0.5 MiB of configurations" in undecided.reason
+    assert "the search reached its bound: more than 0.1 MiB of configurations" in undecided.reason
 
 
 def large(count: int) -> Columns:

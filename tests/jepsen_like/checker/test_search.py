@@ -2,10 +2,16 @@
 
 import random
 import time
+import tracemalloc
 
+import attrs
 import pytest
 
 from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.depth_first import DepthFirst
+from jepsen_like.checker.element_queue import fifo
+from jepsen_like.checker.frontier import Frontier
+from jepsen_like.checker.pending import Walked
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.search import Register, SequentialLog, search, smallest_contradiction
 from jepsen_like.checker.verdict import Check
@@ -18,10 +24,44 @@ def op(f: Action, start: int, end: int, a: int, process: int = 0, object: int = 
     return Op(f=f, type=Outcome.OK, t_inv=start, t_ret=end, a=a, process=process, object=object)
 
 
-def crowd(width: int, value: int = 7) -> list[Op]:
-    """Writes of a few values over and over, all at the same time, and a read in the middle of them."""
-    writes = [op(Action.WRITE, 0, 100, a=1 + number % 5, process=number) for number in range(width)]
-    return [*writes, op(Action.READ, 40, 60, a=value, process=width)]
+def crowd(width: int) -> list[Op]:
+    """Writes of a few values over and over, all at the same time, and then reads that no order of them explains."""
+    writes = [op(Action.WRITE, 0, 100, a=1 + number % 8, process=number) for number in range(width)]
+    return [*writes, op(Action.READ, 101, 102, a=1, process=width), op(Action.READ, 103, 104, a=2, process=width)]
+
+
+def crashing_register(
+    rng: random.Random, count: int, *, clients: int, values: int, crashed: int, stale: bool
+) -> list[Op]:
+    """A register under clients of which some crash and come back under another name; with `stale` the last read finds nothing."""
+    state, now, ops, name = NONE, 0, list[Op](), clients
+    free = [(0, process) for process in range(clients)]
+    crashing = set(rng.sample(range(count - 1), crashed))
+    for number in range(count):
+        begin, process = free.pop(rng.randrange(min(3, len(free))))
+        begin = max(begin, now)
+        now = begin + rng.randrange(1, 30)
+        end = now + rng.randrange(1, 60)
+        f = rng.choice([Action.READ, Action.WRITE, Action.CAS]) if number < count - 1 else Action.READ
+        a, b = rng.randrange(values), rng.randrange(values)
+        happens = number not in crashing or rng.random() < 0.5
+        one = Op(f=f, type=Outcome.OK, t_inv=begin, t_ret=end, process=process, a=a)
+        if f is Action.READ:
+            one = attrs.evolve(one, a=state)
+        elif f is Action.CAS:
+            swaps = state == a
+            one = attrs.evolve(one, b=b, type=Outcome.OK if swaps else Outcome.FAIL, seen=a if swaps else NONE)
+            state = b if swaps and happens else state
+        elif happens:
+            state = a
+        if number in crashing:
+            one = attrs.evolve(one, type=Outcome.INFO, t_ret=NEVER, seen=NONE, a=a)
+            end, process, name = end + 100, name, name + 1
+        ops.append(one)
+        free = sorted([*free, (end, process)])
+    if stale:
+        ops.append(Op(f=Action.READ, type=Outcome.OK, t_inv=now + 10**6, t_ret=now + 10**6 + 1, a=NONE))
+    return ops
 
 
 def test_both_models_agree_with_the_definition() -> None:
@@ -35,14 +75,69 @@ def test_both_models_agree_with_the_definition() -> None:
         assert search(as_ops(history), SequentialLog()).linearizable == oracle.linearizable(history, oracle.log, ())
 
 
+@pytest.mark.parametrize("by", [DepthFirst, Frontier])
+def test_each_search_alone_agrees_with_the_definition(by: type[DepthFirst | Frontier]) -> None:
+    rng = random.Random(6)
+    for _ in range(600):
+        history = register_history(rng)
+        walked = Walked.of(
+            Register(), [one for one in as_ops(history) if one.type is not Outcome.FAIL or Register().is_denial(one)]
+        )
+        (answer,) = [found for found in by(walked).run() if found is not None]
+        assert answer == oracle.linearizable(history, oracle.register, None)
+
+
+def test_both_searches_fail_at_the_same_operation() -> None:
+    rng = random.Random(7)
+    failed = 0
+    while failed < 100:
+        ops = [one for one in as_ops(register_history(rng)) if one.type is not Outcome.FAIL]
+        walked = Walked.of(Register(), ops)
+        racers = DepthFirst(walked), Frontier(walked)
+        answers = [next(found for found in racer.run() if found is not None) for racer in racers]
+        assert answers[0] == answers[1]
+        if not answers[0]:
+            failed += 1
+            assert racers[0].furthest == racers[1].furthest
+
+
+@pytest.mark.parametrize(("stale", "seed"), [(False, 1), (False, 2), (True, 3)])
+def test_two_thousand_operations_with_forty_crashed_ones_are_decided(stale: bool, seed: int) -> None:
+    crashed = 4 if stale else 44
+    ops = crashing_register(random.Random(seed), 2000, clients=10, values=5, crashed=crashed, stale=stale)
+    answer = search(ops, Register(), clock=time.process_time)
+    assert answer.linearizable is not stale, answer.reason
+
+
+def test_equal_operations_that_are_all_under_way_count_as_one() -> None:
+    puts = [op(Action.ENQUEUE, number, 1000 + number, a=1, process=number) for number in range(100)]
+    takes = [op(Action.DEQUEUE, 300 + number, 2000 + number, a=1, process=300 + number) for number in range(100)]
+    again = op(Action.DEQUEUE, 3000, 3001, a=1)
+    for ops, valid in (([*puts, *takes], True), ([*puts, *takes, again], False)):
+        model, executed = fifo(ops)
+        assert search(executed, model, memory_mib_max=600).linearizable is valid
+
+
+def test_large_states_count_for_what_they_take() -> None:
+    puts = [op(Action.ENQUEUE, number, 1000 + number, a=number, process=number) for number in range(120)]
+    takes = [op(Action.DEQUEUE, 2000 + number, 5000 + number, a=number, process=number) for number in range(119)]
+    model, executed = fifo([*puts, *takes, op(Action.DEQUEUE, 6000, 6001, a=5)])
+    tracemalloc.start()
+    answer = search(executed, model, memory_mib_max=4)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answer.reason.startswith("more than 4 MiB")
+    assert peak < 2 * 4 * 2**20
+
+
 def test_too_many_configurations_are_an_unknown_with_a_reason() -> None:
-    answer = search(crowd(16, value=1), Register(), memory_mib_max=0.04)
+    answer = search(crowd(16), Register(), memory_mib_max=0.04)
     assert answer.linearizable is None
-    assert answer.reason.startswith("more than 0.04 MiB of configurations and operations after 17 of ")
+    assert answer.reason.startswith("more than 0.04 MiB of configurations and operations after ")
 
 
 def test_too_much_time_is_an_unknown_with_a_reason() -> None:
-    answer = search(crowd(16, value=1), Register(), seconds_max=0, clock=time.process_time)
+    answer = search(crowd(16), Register(), seconds_max=0, clock=time.process_time)
     assert answer.linearizable is None
     assert answer.reason.startswith("more than 0 s after ")
 
@@ -71,7 +166,7 @@ def test_an_undecided_register_leaves_the_verdicts_of_others_alone() -> None:
         op(Action.WRITE, 3, 4, a=2, object=2),
         op(Action.READ, 5, 6, a=1, object=2),
     ]
-    findings = check_registers(Columns.of_ops([*crowd(16, value=1), *stale]), SearchBounds(memory_mib=0.04))
+    findings = check_registers(Columns.of_ops([*crowd(16), *stale]), SearchBounds(memory_mib=0.04))
     assert findings.violated == {2}
     assert [one.object for one in findings.undecided] == [0]
     assert "it had to be searched, and the search reached its bound" in findings.undecided[0].reason

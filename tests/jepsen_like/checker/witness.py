@@ -7,7 +7,8 @@ another append at every other place of the log, another write of every value it 
 
 import attrs
 
-from jepsen_like.checker.search import Register, Sequential, SequentialLog, search
+from jepsen_like.checker.pending import Sequential
+from jepsen_like.checker.search import Register, SequentialLog, search
 from jepsen_like.checker.sentences import NOT_ALL_SHOWN
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Model, Violation
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
