@@ -11,13 +11,14 @@ KEY := $(firstword $(shell cksum < pyproject.toml))
 DEMO := .venv/.installed-demo-$(KEY)
 DEV := .venv/.installed-dev-$(KEY)
 
-.PHONY: help demo test check format campaign clean
+.PHONY: help demo test check format pythons campaign clean
 
 help:
 	@echo 'make demo      a real cluster, broken on purpose, checked; the report opens from disk (first time: installs)'
 	@echo 'make test      house checks and every test, under 10 minutes on two cores'
 	@echo 'make check     house checks alone: lint, format, types, import directions, tidiness'
 	@echo 'make format    let ruff rewrite the layout of the source'
+	@echo 'make pythons   the quick tests on Python 3.11, 3.12 and 3.13, as far as they are on this machine'
 	@echo 'make campaign  the long ranges: seeds, histories, damaged frames and deliberate bugs; an hour or two'
 	@echo 'make clean     remove .venv and caches; runs/ stays'
 
@@ -38,6 +39,9 @@ test: $(DEV)
 format: $(DEV)
 	$(BIN)/python -m ruff check --fix-only .
 	$(BIN)/python -m ruff format .
+
+pythons: $(DEV)
+	$(BIN)/python -m tests.pythons --workers $(WORKERS)
 
 campaign: $(DEV)
 	$(BIN)/quorumlog sim --level core --seeds 0:5000

@@ -1,1 +1,3 @@
 """jepsen_like"""
+
+__distribution__ = "quorumlog"

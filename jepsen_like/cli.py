@@ -18,6 +18,8 @@ from typing import NoReturn
 import attrs
 import click
 
+from jepsen_like import installation
+
 
 class ExitStatus(enum.IntEnum):
     """How every command ends."""
@@ -57,6 +59,9 @@ class LazyCommand:
             raise TypeError(f"{self.target} is not a click command")
         return command
 
+
+LINE_CHARS_MAX = 1800
+"""Of a longer complaint the middle is left out: it quotes what it complains about."""
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("jepsen_like.run.command:run", "Test a cluster under load and faults, and write a report."),
@@ -151,6 +156,8 @@ def execute(arguments: Sequence[str]) -> int:
         return ExitStatus.USAGE
     stdout = sys.stdout
     try:
+        if arguments[0] in COMMANDS and arguments[0] != "doctor" and (reason := installation.complaint()) is not None:
+            raise EnvironmentMissing(reason)
         status = cli.main(list(arguments), prog_name="quorumlog", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
@@ -195,6 +202,8 @@ def complain(error: click.ClickException) -> None:
         click.echo(error.message, err=True)
         return
     text = " ".join(error.format_message().split()).rstrip(".")
+    if len(text) > LINE_CHARS_MAX:
+        text = f"{text[: LINE_CHARS_MAX - 300]} ... {text[-250:]}"
     hint = f" (see {path} --help)" if isinstance(error, click.UsageError) else ""
     click.echo(f"{path}: {text}{hint}", err=True)
 

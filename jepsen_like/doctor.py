@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 import click
 
+from jepsen_like import installation
 from jepsen_like.checker.java import MAJOR_MIN, MENDING_COMMAND, survey
 from jepsen_like.cli import ExitStatus
 from jepsen_like.cluster import namespaces, preload, volumes
@@ -83,6 +84,7 @@ def doctor(out: Path) -> ExitStatus:
 def examined(out: Path) -> Iterator[Finding]:
     """Everything that is looked at, in order."""
     yield python()
+    yield own_packages()
     yield from packages()
     yield java()
     yield cores()
@@ -149,6 +151,15 @@ def python() -> Finding:
         f"{version} ({sys.executable})",
         f"python{wanted} -m venv .venv && .venv/bin/python -m pip install 'quorumlog[spark,java]'",
     )
+
+
+def own_packages() -> Finding:
+    """Whether the packages that Python finds by our names are ours, as they were installed."""
+    problems = installation.foreign() or tuple(
+        f"{file} is not as it was installed" for file in installation.changed()[:3]
+    )
+    detail = "; ".join(problems) or ", ".join(installation.PACKAGES)
+    return Finding("own packages", not problems, detail, installation.mended_by() if problems else "")
 
 
 def packages() -> Iterator[Finding]:

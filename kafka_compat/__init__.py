@@ -4,3 +4,5 @@
 leaders; a state machine of a raft group inside the brokers) and `coordinator` (consumer groups and their offsets). `storage` keeps logs on the
 disk, `broker` is the shell around all of it, `process` the process.
 """
+
+__distribution__ = "quorumlog"

@@ -3,3 +3,5 @@
 Start reading at `log.segmented_log`, or for many logs in one process at `log.store`. `log.frame` specifies the format on disk,
 `log.recovery` is how a log is opened after a crash.
 """
+
+__distribution__ = "quorumlog"

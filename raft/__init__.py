@@ -1,1 +1,3 @@
 """raft"""
+
+__distribution__ = "quorumlog"

@@ -33,8 +33,9 @@ from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.tasks import Shared, Task
 from jepsen_like.checker.user_model import VALUES, AnyModel, UserModel
-from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
+from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Check, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
+    FINAL_LOGS,
     HistoryReader,
     KeepRule,
     Kept,
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 HISTORY: Final = "history.parquet"
 TEST: Final = "test.json"
-FINAL_LOGS: Final = "final_logs"
-"""In test.json: how many nodes leave a final log, if a system does not promise that all of them hold the same."""
 NO_MORE_EXPECTED: Final = QueueExpectations()
 
 
@@ -206,7 +205,7 @@ def _check_calls(
         raise UnreadableHistory(directory, "a class of yours judges operation maps, and this is a history of ours")
     with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
         findings = check_many_calls(history, directory / VALUES, of_class, bounds, worker.run, scratch, limits)
-    return Verdict(model=Model.CUSTOM, engine=engine, findings=concluded(findings))
+    return Verdict(model=Model.CUSTOM, engine=engine, findings=concluded(findings, Model.CUSTOM))
 
 
 def _checked(
@@ -272,15 +271,24 @@ def _checked_in(
         case _:
             findings = check_many_objects(history, model, bounds, worker.run, scratch, limits)
             unchecked = frozenset([Check.LOST]) if findings.unseen else frozenset()
-    return Verdict(model=model, engine=engine, findings=concluded(findings), unchecked=unchecked, losses=losses)
+    return Verdict(model=model, engine=engine, findings=concluded(findings, model), unchecked=unchecked, losses=losses)
 
 
-def concluded(findings: Findings) -> Findings:
-    """Returns the findings about all of a history: undecided where it proves nothing."""
+def concluded(findings: Findings, model: Model) -> Findings:
+    """Returns the findings about all of a history: undecided where it proves nothing.
+
+    A set that was never read is undecided alone, as for Jepsen's `set` and `set-full`; of registers, queues and keys one that was
+    looked at speaks for the others, which `not_tested` counts.
+    """
     if not findings.objects:
         return attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
     if not findings.ok:
         reason = "no operation of the history is known to have happened, so nothing was tested"
+        return attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
+    if findings.acked and findings.unexamined and (model in SETS or findings.unexamined == findings.objects):
+        noun = NOUNS.get(model, model.value)
+        whose = f"of {findings.unexamined:,} of {findings.objects:,} {noun}s no" if findings.objects > 1 else "no"
+        reason = f"{whose} {LOOKS[model]} that returned could have found what was acknowledged, so nothing was tested"
         return attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return findings
 

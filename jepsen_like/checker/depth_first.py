@@ -9,7 +9,7 @@ other, and is not followed. A valid history is mostly decided in a time that gro
 from collections.abc import Iterator
 from typing import Final
 
-from jepsen_like.checker.pending import Configuration, Pending, State, Walked, weight_of
+from jepsen_like.checker.pending import Configuration, State, UnderWay, Walked, weight_of
 
 LOOK_STEPS: Final = 64
 """So many steps are done between two pauses."""
@@ -23,7 +23,7 @@ class DepthFirst:
     def __init__(self, walked: Walked) -> None:
         self.furthest = 0
         self._walked = walked
-        self._pending = Pending(walked)
+        self._pending = UnderWay(walked)
         self._at = 0
         self._tried: dict[tuple[int, State, int], list[int]] = {}
         """What the unknown operations had been at an event with this state and these operations done."""

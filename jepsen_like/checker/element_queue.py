@@ -33,7 +33,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
-from jepsen_like.checker.elements import Elements, Gathering, SeenElements, inversions, report_unwritten
+from jepsen_like.checker.elements import Elements, Gathering, SeenElements, inversions, report_unwritten, unexamined
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.searched import Prepared, decide
 from jepsen_like.checker.segments import dense_pairs, group_starts
@@ -94,9 +94,11 @@ def check_element_queues(rows: Columns, model: Model, bounds: SearchBounds) -> F
     )
     newest = np.full(len(made.objects), -NEVER, np.int64)
     np.maximum.at(newest, empties.object, empties.begin)
+    added = np.flatnonzero(ok & (rows.f == Action.ENQUEUE))
     return attrs.evolve(
         report.findings(),
-        acked=int((ok & (rows.f == Action.ENQUEUE)).sum()),
+        unexamined=unexamined(made, seen, added, made.number[takes & ok], newest),
+        acked=len(added),
         lost_acked=lost,
         duplicated=again,
         recovered=seen.recovered(),

@@ -224,6 +224,21 @@ class Gathering:
         )
 
 
+def unexamined(made: Elements, seen: SeenElements, changed: Ints, looks: Ints, newest: Ints) -> int:
+    """Returns how many objects no operation looked at after something had been put there.
+
+    `changed` are the rows of acknowledged changes, `looks` the objects of known operations that look, `newest` is of each object when the
+    last one that may find a loss began.
+    """
+    examined, put = np.zeros((2, len(made.objects)), np.bool_)
+    put[made.number[changed]] = True
+    examined[looks] = True
+    examined &= ~put  # what was looked at before anything was put there
+    examined[seen.object[seen.times_seen > 0]] = True
+    examined[made.number[changed[newest[made.number[changed]] > made.rows.t_ret[changed]]]] = True
+    return int((~examined).sum())
+
+
 def report_unwritten(report: Gathering, made: Elements, seen: SeenElements, noun: str) -> None:
     """Elements that were seen, though nothing put them there, and those that were seen before anything did."""
     rows = made.rows

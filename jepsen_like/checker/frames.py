@@ -144,7 +144,7 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
     return Verdict(
         model=model,
         engine=Engine.SPARK,
-        findings=concluded(findings),
+        findings=concluded(findings, model),
         unchecked=frozenset(unchecked),
         losses=tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object))),
     )

@@ -9,7 +9,7 @@ once and not on the length of the history.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from jepsen_like.checker.pending import Configuration, Pending, State, Walked, weight_of
+from jepsen_like.checker.pending import Configuration, State, UnderWay, Walked, weight_of
 
 LOOK_STEPS: Final = 64
 LOOK_CONFIGURATIONS: Final = 2048
@@ -24,7 +24,7 @@ class Frontier:
     def __init__(self, walked: Walked) -> None:
         self.furthest = 0
         self._walked = walked
-        self._pending = Pending(walked)
+        self._pending = UnderWay(walked)
         self._configurations: set[Configuration] = {(walked.model.initial, 0, 0)}
         self._extending = 0
         self._weight = weight_of(walked.model.initial)

@@ -29,6 +29,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -46,6 +47,8 @@ _NAMED: Final = re.compile(r"\b\d{19}\b")
 OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 FOUND_EMPTY: Final = ("empty", "exhausted")
 """Errors of a dequeue that failed because nothing was there."""
+PARTS: Final = MappingProxyType({"drain": "dequeue"})
+"""A client that drains a queue may record each dequeue that this takes, as that of Jepsen's test of Disque does."""
 _SET: Final = {"add": Action.ADD, "read": Action.READ}
 _QUEUE: Final = {"enqueue": Action.ENQUEUE, "dequeue": Action.DEQUEUE, "drain": Action.DRAIN}
 ACTIONS: Final[Mapping[Model, Mapping[str, Action]]] = {
@@ -150,17 +153,26 @@ class BadOperation(ValueError):
 
 
 def attempts(
-    events: Iterable[Event], path: Path, known: Mapping[str, Action] | None, noun: str
+    events: Iterable[Event],
+    path: Path,
+    known: Mapping[str, Action] | None,
+    noun: str,
+    parts: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[MapAttempt]:
     """Returns the operations of maps, as they end; those that never do last. Raises `UnreadableHistory`.
 
-    `known` are the names of operations of a `noun`; None: all are.
+    `known` are the names of operations of a `noun`; None: all are. `parts` names what a process may do within another operation.
     """
     running: dict[int, tuple[Event, int]] = {}
+    around: dict[int, tuple[Event, int]] = {}
+    """What each process has under way that it does in parts. It is no operation itself: its parts show all that it did."""
     now = index = -1
     for event in events:
         process, time, kind = event.fields["process"], event.fields.get("time"), event.fields["type"]
         numbered = event.fields.get("index")
+        for name, number in (("time", time), ("index", numbered)):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise UnreadableHistory(path, f"{event.place}: its {name} is {number}, which is no moment")
         # Jepsen numbers from 0; -1 means that the map was given no index.
         if isinstance(numbered, int) and numbered >= 0:
             if numbered <= index:
@@ -178,12 +190,19 @@ def attempts(
         if not (-PROCESS_END <= process < PROCESS_END and now < NEVER):
             raise UnreadableHistory(path, f"{event.place}: process {process} or time {time} is out of range")
         begun = running.pop(process, None)
+        if begun is None and kind != "invoke" and process in around:
+            _refuse_misfit(around.pop(process)[0], event, path)
+            continue
         if kind == "invoke":
-            if begun is not None:
-                raise UnreadableHistory(
-                    path,
-                    f"{event.place}: process {process} invokes, but what it invoked in {begun[0].place} has not ended",
-                )
+            whole = begun or around.get(process)
+            if whole is not None:
+                is_part = parts.get(str(whole[0].fields["f"])) == event.fields["f"]
+                if not is_part or (begun is not None and process in around):
+                    raise UnreadableHistory(
+                        path,
+                        f"{event.place}: process {process} invokes, but what it invoked in {whole[0].place} has not ended",
+                    )
+                around[process] = whole
             if known is not None and str(event.fields["f"]) not in known:
                 names = ", ".join(known)
                 raise UnreadableHistory(
@@ -260,7 +279,8 @@ def operations(events: Iterable[Event], model: Model, path: Path, names: Names |
         case _:
             read = _Queues(names)
     try:
-        for one in attempts(events, path, ACTIONS[model], model.value):
+        parts = PARTS if model in QUEUES_OF_ELEMENTS else MappingProxyType({})
+        for one in attempts(events, path, ACTIONS[model], model.value, parts):
             yield from read(one)
         if isinstance(read, _Registers):
             yield from read.rest()

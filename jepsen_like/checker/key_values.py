@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
-from jepsen_like.checker.elements import Elements, Gathering, SeenElements, inversions, report_unwritten
+from jepsen_like.checker.elements import Elements, Gathering, SeenElements, inversions, report_unwritten, unexamined
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.searched import Prepared, decide
 from jepsen_like.checker.sentences import told
@@ -60,6 +60,7 @@ def check_key_values(rows: Columns, bounds: SearchBounds) -> Findings:
     changed = made.first[changes[made.first]]
     return attrs.evolve(
         report.findings(),
+        unexamined=unexamined(made, seen, changed, gets.object, newest),
         acked=len(changed),
         lost_acked=lost,
         duplicated=twice,

@@ -142,6 +142,7 @@ class _Registers:
                 findings,
                 objects=findings.objects + len(bucket.registers),
                 unread=findings.unread + int((changed > looked).sum()),
+                unexamined=findings.unexamined + int((looked == -NEVER).sum()),
             )
         active = buckets
         while active := [bucket for bucket in active if not self._joined(bucket)]:
@@ -274,7 +275,9 @@ class _Registers:
         self._run(work)
         findings = Findings(undecided=tuple(undecided))
         for found in self._run([RegistersTask(sources, self._bounds) for sources in groups]):
-            findings = findings.plus(attrs.evolve(found, ok=0, fail=0, info=0, objects=0, acked=0, unread=0))
+            findings = findings.plus(
+                attrs.evolve(found, ok=0, fail=0, info=0, objects=0, acked=0, unread=0, unexamined=0)
+            )
         return findings
 
     def _share(self, values: Ints) -> Shared:

@@ -6,23 +6,25 @@ A file is read piece by piece, and no more of it is kept than the map that is be
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
 import attrs
 
-from jepsen_like.checker.edn import EdnError, forms, top_level
+from jepsen_like.checker.edn import FORM_CHARS_MAX, EdnError, forms, top_level
 from jepsen_like.checker.edn_values import name_of
 from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.history.kinds import GZIP, HEAD_BYTES, foreign
 
 STDIN: Final = Path("-")
 HEAD_CHARS: Final = 1 << 16
-FORM_CHARS_MAX: Final = 1 << 27
-"""A longer array element than this is refused, whatever follows."""
-GZIP: Final = b"\x1f\x8b"
+LATER_LINES_MAX: Final = 1000
+"""So many lines behind one that cannot be read are looked at for what tells why."""
 CUT_OFF: Final = "was the file cut off?"
 
 
@@ -54,7 +56,7 @@ def read_events(path: Path) -> Iterator[Event]:
                 yield Event(found, line, nth)
     except (EdnError, ValueError, RecursionError) as error:
         raise UnreadableHistory(path, f"neither JSON lines nor EDN of operation maps: {error}") from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UnreadableHistory(path, str(error)) from error
 
 
@@ -62,11 +64,23 @@ def read_events(path: Path) -> Iterator[Event]:
 def _opened(path: Path) -> Iterator[IO[str]]:
     with contextlib.ExitStack() as stack:
         source = sys.stdin.buffer if path == STDIN else stack.enter_context(path.open("rb"))
-        head = source.read(len(GZIP))
+        head = _read_head(source)
         whole: Any = io.BufferedReader(_Rejoined(head, source), HEAD_CHARS)
-        if head == GZIP:
-            whole = gzip.GzipFile(fileobj=whole)
+        if head.startswith(GZIP):
+            whole = io.BufferedReader(gzip.GzipFile(fileobj=whole), HEAD_CHARS)
+            head = whole.peek(HEAD_BYTES)[:HEAD_BYTES]
+            if head.startswith(GZIP):
+                raise UnreadableHistory(path, "is compressed with gzip twice: decompress it once (gunzip)")
+        if (reason := foreign(head)) is not None:
+            raise UnreadableHistory(path, reason)
         yield io.TextIOWrapper(whole, encoding="utf-8-sig")
+
+
+def _read_head(source: IO[bytes]) -> bytes:
+    head = b""
+    while len(head) < HEAD_BYTES and (more := source.read(HEAD_BYTES - len(head))):
+        head += more
+    return head
 
 
 class _Rejoined(io.RawIOBase):
@@ -106,10 +120,12 @@ def _items(path: Path, stream: IO[str]) -> Iterator[tuple[int, Any]]:
 def _lines(head: str, stream: IO[str]) -> Iterator[str]:
     *whole, rest = head.split("\n")
     yield from whole
-    first = rest + stream.readline()
-    if first:
-        yield first
-    yield from stream
+    number = len(whole)
+    while line := rest + stream.readline(FORM_CHARS_MAX + 1 - len(rest)):
+        number, rest = number + 1, ""
+        if len(line) > FORM_CHARS_MAX:
+            raise ValueError(f"line {number}: has more than {FORM_CHARS_MAX:,} characters")
+        yield line
 
 
 def _json_lines(lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
@@ -118,7 +134,8 @@ def _json_lines(lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, json.loads(line)
             except json.JSONDecodeError as error:
-                is_last = next((False for more in lines if more.strip()), True)
+                later = itertools.islice(lines, LATER_LINES_MAX)
+                is_last = next((False for more in later if more.strip()), True)
                 ends = f"; {CUT_OFF}" if is_last and number > 1 else ""
                 raise ValueError(f"line {number}: {error.msg} at column {error.colno}{ends}") from error
 
@@ -150,7 +167,9 @@ def _array(text: str, stream: IO[str]) -> Iterator[tuple[int, Any]]:
         more = stream.read(max(HEAD_CHARS, len(text) - begin))
         text, at = text[begin:] + more, 0
         if not more or len(text) > FORM_CHARS_MAX:
-            raise ValueError(f"line {line}: {reason}{'' if more else f'; {CUT_OFF}'}")
+            raise ValueError(
+                f"line {line}: {reason}{f'; an element of more than {FORM_CHARS_MAX:,} characters' if more else f'; {CUT_OFF}'}"
+            )
 
 
 COLUMNS_MIN: Final = 4

@@ -105,7 +105,7 @@ class Walked:
         return cls(model, ops, events, bits)
 
 
-class Pending:
+class UnderWay:
     """The operations that are under way between two events; `go` and `go_back` move it over one event."""
 
     def __init__(self, walked: Walked) -> None:

@@ -25,7 +25,7 @@ from jepsen_like.checker.search import (
 from jepsen_like.checker.segments import group_starts, ordering
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
-from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
 """Violations explained per call; the others are counted."""
@@ -77,10 +77,10 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
             case other:
                 assert_never(other)
     changed = acknowledged_changes(rows)
-    unread = 0
+    unread = unexamined = 0
     if len(rows):
         _, looked, ended = looked_and_changed(rows, by_object, changed)
-        unread = int((ended > looked).sum())
+        unread, unexamined = int((ended > looked).sum()), int((looked == -NEVER).sum())
     return Findings(
         ok=int((rows.type == Outcome.OK).sum()),
         fail=int((rows.type == Outcome.FAIL).sum()),
@@ -93,6 +93,7 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
         acked=int(changed.sum()),
         t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
         unread=unread,
+        unexamined=unexamined,
     )
 
 
@@ -121,7 +122,8 @@ def looked_and_changed(rows: Columns, by_object: Ints, changed: Bools) -> tuple[
 
     `by_object` sorts the rows, of which there is at least one. Without such an operation it is `-NEVER`.
     """
-    looks = (rows.type == Outcome.OK) & ((rows.f == Action.READ) | (rows.f == Action.CAS))
+    denied = (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE) & (rows.f == Action.CAS)
+    looks = denied | ((rows.type == Outcome.OK) & ((rows.f == Action.READ) | (rows.f == Action.CAS)))
     objects = rows.object[by_object]
     starts = group_starts(objects)
     looked = np.maximum.reduceat(np.where(looks, rows.t_inv, -NEVER)[by_object], starts)

@@ -25,7 +25,7 @@ from jepsen_like.checker.segments import positions
 from jepsen_like.checker.tasks import Shared, array, of_model
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, Action, Outcome
+from jepsen_like.history.ops import NEVER, Action, ErrorCode, Outcome
 
 SPANS: Final = ".spans.npy"
 """Ends the name of the file of when processes were at work in a piece."""
@@ -142,7 +142,8 @@ class ReduceTask:
 
 def _counted(rows: Columns, number: Ints, registers: int) -> Counted:
     happened, changed = rows.type == Outcome.OK, acknowledged_changes(rows)
-    looks = np.flatnonzero(happened & (rows.f != Action.WRITE))
+    denied = (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE) & (rows.f == Action.CAS)
+    looks = np.flatnonzero(denied | (happened & (rows.f != Action.WRITE)))
     changes = np.flatnonzero(changed)
     looked_at, changed_at = np.full(registers, -NEVER), np.full(registers, -NEVER)
     np.maximum.at(looked_at, number[looks], rows.t_inv[looks])

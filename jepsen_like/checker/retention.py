@@ -8,7 +8,7 @@ had a leader after their own. A rule by age counts by true time; where the nodes
 earlier by as much as they were (`clocks`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -113,9 +113,31 @@ def judge_retention(
     if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):
         late = [node for node, start in sorted(kept.starts.items()) if start > 0]
         found += [_let_go(node, obj, kept) for node in late if _is_overdone(node, asked, rule, kept, losses, clocks)]
+    unjudged = frozenset(_unjudged(asked, rule, kept, losses))
     if not found:
-        return Findings()
-    return Findings(violated=frozenset([obj]), counts={Check.LOST: len(found)}, violations=tuple(found))
+        return Findings(unjudged=unjudged)
+    return Findings(
+        unjudged=unjudged, violated=frozenset([obj]), counts={Check.LOST: len(found)}, violations=tuple(found)
+    )
+
+
+def _unjudged(asked: _Asked, rule: KeepRule, kept: Kept | None, losses: Sequence[AllowedLoss]) -> Iterator[str]:
+    """What left the logs without a word on whether it may have, a line each."""
+    trimmed = [node for node, start in sorted(kept.starts.items()) if start > 0] if kept is not None else []
+    if rule.retention_s and not rule.judges_age and (trimmed or len(asked.refused)):
+        yield "retention: whether what left the logs was old enough is not judged, for its age is not known here"
+    if kept is None or not rule.retention_bytes:
+        return
+    certain = attrs.evolve(asked, unknown_t_inv=asked.unknown_t_inv[:0], unknown_value=asked.unknown_value[:0])
+    for node in trimmed:
+        of_all, of_certain = (
+            kept.bytes_kept[node] + _unseen_bytes(node, each, rule, kept, losses) for each in (asked, certain)
+        )
+        if of_certain < rule.retention_bytes <= of_all:
+            yield (
+                f"retention: the log of node {node} let more go than it may, unless appends of unknown outcome "
+                f"({len(asked.unknown_t_inv):,} in this history) had been in it"
+            )
 
 
 # ---------------------------------------------------------------- what is left

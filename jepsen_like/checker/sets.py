@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
-from jepsen_like.checker.elements import Elements, Gathering, SeenElements, inversions, report_unwritten
+from jepsen_like.checker.elements import Elements, Gathering, SeenElements, inversions, report_unwritten, unexamined
 from jepsen_like.checker.segments import group_starts
 from jepsen_like.checker.sentences import told
 from jepsen_like.checker.verdict import Check, Findings, Model
@@ -76,9 +76,11 @@ def check_sets(rows: Columns, model: Model) -> Findings:
         _check_order(report, made, seen, reads, of_sighting, acked)
     newest = np.full(len(made.objects), -NEVER, np.int64)
     np.maximum.at(newest, reads.object, rows.t_inv[reads.row])
+    added = np.flatnonzero((rows.f == Action.ADD) & (rows.type == Outcome.OK))
     return attrs.evolve(
         report.findings(),
-        acked=int(((rows.f == Action.ADD) & (rows.type == Outcome.OK)).sum()),
+        unexamined=unexamined(made, seen, added, reads.object, newest),
+        acked=len(added),
         lost_acked=int((lost & (seen.acked > 0)).sum()),
         duplicated=twice,
         recovered=seen.recovered(),

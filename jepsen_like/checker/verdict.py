@@ -181,6 +181,13 @@ UNSEEN: Final = {
     Model.KEY_VALUE: "no get of their key began after them",
 }
 """Why it is not known of some elements whether they were lost."""
+LOOKS: Final = {
+    Model.REGISTER: "read or compare-and-set",
+    **dict.fromkeys(QUEUES_OF_ELEMENTS, "dequeue or drain"),
+    **dict.fromkeys(SETS, "read"),
+    Model.KEY_VALUE: "get",
+}
+"""The operations that look at what was acknowledged."""
 UNTESTED_OF_QUEUE: Final = (
     (Check.REPLICAS, "replicas: no partition has the final logs of two of them"),
     (Check.SEND_ORDER, "order of sends: not promised, or nothing was sent twice by one producer"),
@@ -308,11 +315,15 @@ class Findings:
     without final logs, though other logs of the run have some."""
     unseen: int = 0
     """Acknowledged messages that no final read or log reaches: neither there nor lost."""
+    unexamined: int = 0
+    """Registers, queues of elements, sets and keys of which no operation looked at what had been acknowledged."""
     shown: frozenset[Check] = frozenset()
     """Of a queue: the checks that something in it could have failed."""
     tolerated: tuple[Tolerated, ...] = ()
     recovered: int = 0
     """Of queues of elements, sets and keys: elements of unknown outcome that were seen."""
+    unjudged: frozenset[str] = frozenset()
+    """What could not be judged of what left the logs, in words."""
     given: int = 0
     """Of a pushed queue: messages given to each group, each counted once."""
     given_again: int = 0
@@ -339,9 +350,11 @@ class Findings:
             t_first=min(self.t_first, other.t_first),
             unread=self.unread + other.unread,
             unseen=self.unseen + other.unseen,
+            unexamined=self.unexamined + other.unexamined,
             shown=self.shown | other.shown,
             tolerated=self.tolerated + other.tolerated,
             recovered=self.recovered + other.recovered,
+            unjudged=self.unjudged | other.unjudged,
             given=self.given + other.given,
             given_again=self.given_again + other.given_again,
         )
@@ -391,6 +404,7 @@ class Verdict:
             )
         if self.model is Model.QUEUE:
             lines += [line for check, line in UNTESTED_OF_QUEUE if check not in found.shown]
+        lines += sorted(found.unjudged)
         return tuple(lines)
 
     @property

@@ -24,6 +24,7 @@ from typing import Any, Final, Self
 import attrs
 from attrs.validators import ge, instance_of
 
+from jepsen_like.history.kinds import HEAD_BYTES, PARQUET, kind_of
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 FORMAT_VERSION: Final = 5
@@ -35,6 +36,13 @@ PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0
 PARTS_IN_FLIGHT_MAX: Final = 2 * BUCKETS
 KEPT: Final = "kept.json"
+FINAL_LOGS: Final = "final_logs"
+"""In test.json: how many nodes leave a final log, if a system does not promise that all of them hold the same."""
+
+
+PATH_CHARS_MAX: Final = 500
+REASON_CHARS_MAX: Final = 1400
+"""Of a longer reason the middle is left out, so that an error stays a line that can be read."""
 
 
 @attrs.define
@@ -45,7 +53,22 @@ class UnreadableHistory(Exception):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        path, reason = str(self.path), self.reason
+        if len(reason) > REASON_CHARS_MAX:
+            reason = f"{reason[: REASON_CHARS_MAX - 200]} ... {reason[-150:]}"
+        return f"{path if len(path) <= PATH_CHARS_MAX else f'...{path[-PATH_CHARS_MAX:]}'}: {reason}"
+
+
+def no_parquet(path: Path, error: Exception) -> UnreadableHistory:
+    """Returns the error for a file that should be of Parquet, with what it is instead if that can be seen."""
+    head = b""
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+    return UnreadableHistory(
+        path, (None if head.startswith(PARQUET) else kind_of(head)) or f"not a readable Parquet file ({error})"
+    )
 
 
 def bucket_of(obj: int, buckets: int) -> int:
@@ -400,7 +423,7 @@ def part_rows(path: Path) -> tuple[int, ...]:
     try:
         found = pq.read_metadata(path)
     except (OSError, pa.ArrowInvalid) as error:
-        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+        raise no_parquet(path, error) from error
     return tuple(found.row_group(number).num_rows for number in range(found.num_row_groups))
 
 
@@ -415,7 +438,7 @@ def limits_of(path: Path, columns: Sequence[str]) -> list[dict[str, tuple[int, i
     try:
         metadata = pq.read_metadata(path)
     except (OSError, pa.ArrowInvalid) as error:
-        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+        raise no_parquet(path, error) from error
     names = metadata.schema.names
     found: list[dict[str, tuple[int, int]]] = []
     for number in range(metadata.num_row_groups):
@@ -453,7 +476,7 @@ def time_span(path: Path, groups: Sequence[int]) -> tuple[int, int]:
                 known = t_ret[t_ret < NEVER]
                 end = max(end, int(known.max(initial=-NEVER)), int(t_inv.max(initial=-NEVER)))
     except (OSError, ValueError, pa.ArrowInvalid) as error:
-        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+        raise no_parquet(path, error) from error
     return begin, end
 
 
@@ -477,7 +500,7 @@ def read_part(
             chosen = range(file.num_row_groups) if groups is None else groups
             table = file.read_row_groups(list(chosen), columns=named, use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
-        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+        raise no_parquet(path, error) from error
     version = (table.schema.metadata or {}).get(b"quorumlog.format", b"none").decode()
     if version not in FORMATS_READ:
         raise UnreadableHistory(

@@ -4,7 +4,6 @@ Everything a run leaves lies in a directory of its own under `--out`, and `lates
 stderr; the summary, or with `--json` the results as one line, to stdout.
 """
 
-import difflib
 import errno
 import json
 import math
@@ -13,12 +12,10 @@ import platform
 import random
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -40,28 +37,36 @@ from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NONE
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s
-from jepsen_like.nemesis.table import KINDS, named, usable
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
 from jepsen_like.report.words import allowed_loss, available, count
 from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.attempts import Attempts
-from jepsen_like.run.exercise import RunPlan, exercise, first_cause
+from jepsen_like.run.exercise import RunPlan, exercise
+from jepsen_like.run.options import (
+    ALL_NEMESES,
+    NO_NEMESIS,
+    NODES,
+    NODES_MAX,
+    chosen,
+    first_cause,
+    one_of,
+    parse_nemesis,
+    parse_system,
+    unless_given,
+)
 from jepsen_like.run.results import Observed, merged
 from jepsen_like.run.stalls import silences_of, stalls_of
 from jepsen_like.run.under_faults import under_faults
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
-from jepsen_like.systems.registry import SYSTEMS, system_named
+from jepsen_like.systems.registry import SYSTEMS
 
 DURATION_S = 30.0
 QUICK_DURATION_S = 10.0
-NODES = 3
 CONCURRENCY = 10
 NEMESIS = "kill,pause,partition"
-NO_NEMESIS = "none"
-ALL_NEMESES = "all"
 SEED_BITS = 31
-NODES_MAX = 15
 DESCRIPTORS_KEPT = 128
 DESCRIPTORS_OF_PAIR = 4
 """Of each two nodes: the forwarder's listener and both sides of its connection; of each node with itself, what the harness has."""
@@ -71,71 +76,6 @@ TOLERATED_SHOWN_MAX = 5
 LATEST = "latest"
 REPORT = "report.html"
 QUICK_HELP = "Check in this process, without a JVM."
-
-
-def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Returns the kinds of faults in `a,b,c`; none for "none"; "all" is resolved later, when it is known what works here.
-
-    Raises `BadParameter` for an unknown kind.
-    """
-    names = [name.strip() for name in value.split(",")]
-    if names == [NO_NEMESIS]:
-        return ()
-    for lonely in (NO_NEMESIS, ALL_NEMESES):
-        if lonely in names and len(names) > 1:
-            raise click.BadParameter(f"{lonely!r} cannot be combined with other faults")
-    if names == [ALL_NEMESES]:
-        return (ALL_NEMESES,)
-    for name in names:
-        if name not in KINDS:
-            raise click.BadParameter(f"no fault {name!r}; {suggested(name)}")
-    return tuple(dict.fromkeys(names))
-
-
-def suggested(name: str) -> str:
-    """Returns the name of a fault that is meant by a misspelled one, or all of them."""
-    nearest = difflib.get_close_matches(name, (*KINDS, ALL_NEMESES, NO_NEMESIS), n=1)
-    return (
-        f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(KINDS)}, {ALL_NEMESES} and {NO_NEMESIS}"
-    )
-
-
-def parse_system(context: click.Context, parameter: click.Parameter, value: str) -> System:
-    """Returns the adapter of a system. Raises `BadParameter` for an unknown name."""
-    try:
-        return system_named(value)
-    except KeyError:
-        raise click.BadParameter(f"no system {value!r}; there are {', '.join(SYSTEMS)}") from None
-
-
-def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
-    """Returns the value, or the first of `names` if none was given. Raises `UsageError` for any other value."""
-    if value is None:
-        return names[0]
-    if value not in names:
-        raise click.UsageError(f"{option}: no {value!r} in this system; there are {', '.join(names)}")
-    return value
-
-
-def chosen(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
-    """Returns the kinds of faults to inject; `refused` are those that the system does not take, and why.
-
-    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes or
-    a kind that is refused.
-    """
-    if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
-        raise EnvironmentMissing(f"--network {here.network}: {reason}")
-    if names == (ALL_NEMESES,):
-        return tuple(name for name in usable(here) if name not in refused)
-    for kind in named(names):
-        if kind.name in refused:
-            raise click.UsageError(f"--nemesis {kind.name}: not in this system, {refused[kind.name]}")
-        if here.nodes < kind.nodes_min:
-            raise click.UsageError(f"a {kind.name} needs at least {kind.nodes_min} nodes")
-        lack = kind.lacks(here)
-        if lack is not None:
-            raise EnvironmentMissing(f"--nemesis {kind.name}: {lack}")
-    return names
 
 
 @click.command()
@@ -309,12 +249,6 @@ def settings_for(system: System, kinds: tuple[str, ...], given: tuple[str, ...])
     """Returns the settings that the kinds of faults need in this system, as far as they were not given."""
     wanted = dict.fromkeys(setting for kind in kinds for setting in system.fault_settings.get(kind, ()))
     return unless_given(wanted, given)
-
-
-def unless_given(wanted: Iterable[str], given: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns those of the wanted settings `name=value` whose name is not among the given ones."""
-    names = {setting.partition("=")[0].strip() for setting in given}
-    return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
 
 
 def validated(plan: RunPlan) -> Mode:

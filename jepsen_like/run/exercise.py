@@ -23,6 +23,7 @@ from jepsen_like.nemesis.table import named
 from jepsen_like.progress import RunProgress
 from jepsen_like.run.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, shown
+from jepsen_like.run.options import first_cause
 from jepsen_like.run.results import Observed
 from jepsen_like.systems.port import Mode, NotServing, System
 from jepsen_like.systems.registry import system_named
@@ -74,13 +75,6 @@ class RunPlan:
     def model(self) -> Model:
         """What checks the workload."""
         return self.of_system().workloads[self.workload]
-
-
-def first_cause(error: BaseException) -> BaseException:
-    """The first exception in a group of groups, or the error itself."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 class _Interrupted:

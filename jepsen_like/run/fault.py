@@ -8,8 +8,8 @@ import click
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
-from jepsen_like.run.command import suggested
 from jepsen_like.run.fault_desk import asked
+from jepsen_like.run.options import suggested
 from jepsen_like.run.up import DATA, description_of
 
 HEAL, STATUS = "heal", "status"

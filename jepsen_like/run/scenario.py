@@ -21,13 +21,13 @@ from jepsen_like.run.command import (
     QUICK_HELP,
     allow_descriptors,
     carried_out,
-    chosen,
     new_run_directory,
     summary,
     validated,
     write_json,
 )
 from jepsen_like.run.exercise import RunPlan
+from jepsen_like.run.options import chosen
 from jepsen_like.systems.port import System
 from jepsen_like.systems.registry import SYSTEMS, system_named
 from jepsen_like.systems.scenario import NamedScenario, Shows, Trial

@@ -23,9 +23,17 @@ from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import named
-from jepsen_like.run.command import NODES, NODES_MAX, chosen, one_of, parse_nemesis, parse_system, unless_given
-from jepsen_like.run.exercise import first_cause
 from jepsen_like.run.fault_desk import SOCKET, FaultDesk, asked, desk_open
+from jepsen_like.run.options import (
+    NODES,
+    NODES_MAX,
+    chosen,
+    first_cause,
+    one_of,
+    parse_nemesis,
+    parse_system,
+    unless_given,
+)
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
 from jepsen_like.systems.registry import SYSTEMS
 
@@ -75,6 +83,15 @@ NODES_DIRECTORY: Final = "nodes"
     show_default=True,
     help="How nodes are connected; as of quorumlog run.",
 )
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, min_open=True),
+    default=SERVES_WITHIN_S,
+    show_default=True,
+    metavar="S",
+    help="How long the nodes may take to serve; a busy machine needs more.",
+)
 def up(
     *,
     system: System,
@@ -84,6 +101,7 @@ def up(
     data: Path,
     kinds: tuple[str, ...],
     network: str,
+    wait_s: float,
 ) -> ExitStatus:
     """Start a cluster and keep it running until Ctrl-C; print one line: what clients need to reach it.
 
@@ -100,7 +118,7 @@ def up(
         raise click.UsageError(str(error)) from error
     cluster_id = claimed(data, system, nodes)
     try:
-        trio.run(keep_up, data, system, mode, nodes, cluster_id, needs, here.network)
+        trio.run(keep_up, data, system, mode, nodes, cluster_id, needs, here.network, wait_s)
     except BaseExceptionGroup as group:
         expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, NoLibrary, namespaces.NoNamespaces))
         if expected is None or rest is not None:
@@ -151,6 +169,7 @@ async def keep_up(
     cluster_id: str,
     needs: frozenset[Need],
     network: Network = Network.PROXIES,
+    wait_s: float = SERVES_WITHIN_S,
 ) -> None:
     """Run the cluster until SIGINT or SIGTERM, then let the nodes end; a second signal ends them. Raises, in a group, what `open_cluster` raises, and `NotServing`."""
     everything, serving = trio.CancelScope(), trio.CancelScope()
@@ -170,19 +189,19 @@ async def keep_up(
             ) as cluster:
                 is_open = True
                 with serving:
-                    await _serve(data, cluster, needs)
+                    await _serve(data, cluster, needs, wait_s)
                 for node in cluster.nodes.values():
                     node.resume()
         nursery.cancel_scope.cancel()
 
 
-async def _serve(data: Path, cluster: Cluster, needs: frozenset[Need]) -> None:
+async def _serve(data: Path, cluster: Cluster, needs: frozenset[Need], wait_s: float) -> None:
     """Until cancelled."""
-    with trio.move_on_after(SERVES_WITHIN_S) as patience:
+    with trio.move_on_after(wait_s) as patience:
         while not await cluster.control.is_serving():  # noqa: ASYNC110 - only the nodes know
             await trio.sleep(POLL_S)
     if patience.cancelled_caught:
-        raise NotServing(f"the nodes did not serve within {SERVES_WITHIN_S:g} s of the start")
+        raise NotServing(f"the nodes did not serve within {wait_s:g} s of the start; --wait gives them longer")
     async with trio.open_nursery() as nursery:
         desk = FaultDesk(cluster, nursery, needs, _news)
         async with desk_open(data, desk):

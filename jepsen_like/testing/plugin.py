@@ -50,6 +50,15 @@ ROCKETMQ_MARKER = (
     "how the cluster of `rocketmq_cluster` or `rocketmq_processes` is made"
 )
 CLUSTERS: "pytest.StashKey[dict[str, AnyCluster]]" = pytest.StashKey()
+FIXTURES = (
+    "raft_cluster",
+    "raft_processes",
+    "kafka_cluster",
+    "kafka_cluster_factory",
+    "kafka_processes",
+    "rocketmq_cluster",
+    "rocketmq_processes",
+)
 ROCKETMQ_OPTIONS = ("pairs", "slaves", "sync", "properties")
 STORIES = pytest.StashKey[dict[str, str]]()
 """The last events of each cluster as they were when its test ended or failed: what comes after is the harness's doing."""
@@ -61,6 +70,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", KAFKA_MARKER)
     config.addinivalue_line("markers", ROCKETMQ_MARKER)
+
+
+def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]") -> None:
+    """Refuse to lend a cluster of packages that are not ours, with what to do."""
+    if fixturedef.argname in FIXTURES:
+        from jepsen_like import installation
+
+        if (reason := installation.complaint()) is not None:
+            _refuse(reason)
 
 
 @pytest.hookimpl(wrapper=True)

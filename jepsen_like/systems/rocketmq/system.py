@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jepsen_like.checker.checking import FINAL_LOGS
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
-from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.files import FINAL_LOGS, HistoryWriter
 from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
 from jepsen_like.systems.rocketmq import processes
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED

@@ -22,8 +22,9 @@ from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run.command import checked, chosen, colour, concluded, summary, unless_given, validated
+from jepsen_like.run.command import checked, colour, concluded, summary, validated
 from jepsen_like.run.exercise import RunPlan
+from jepsen_like.run.options import chosen, unless_given
 from jepsen_like.systems.registry import system_named
 from tests.jepsen_like.run.test_results import QUIET
 

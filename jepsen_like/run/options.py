@@ -1,0 +1,98 @@
+"""Options that `run`, `up` and `fault` have in common, read and refused alike. Needs no package beyond those of a base install."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+import click
+
+from jepsen_like.cli import EnvironmentMissing
+from jepsen_like.cluster import namespaces
+from jepsen_like.cluster.wires import Network
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.table import KINDS, named, usable
+from jepsen_like.systems.port import System
+from jepsen_like.systems.registry import SYSTEMS, system_named
+
+NODES = 3
+NODES_MAX = 15
+NO_NEMESIS = "none"
+ALL_NEMESES = "all"
+
+
+def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Returns the kinds of faults in `a,b,c`; none for "none"; "all" is resolved later, when it is known what works here.
+
+    Raises `BadParameter` for an unknown kind.
+    """
+    names = [name.strip() for name in value.split(",")]
+    if names == [NO_NEMESIS]:
+        return ()
+    for lonely in (NO_NEMESIS, ALL_NEMESES):
+        if lonely in names and len(names) > 1:
+            raise click.BadParameter(f"{lonely!r} cannot be combined with other faults")
+    if names == [ALL_NEMESES]:
+        return (ALL_NEMESES,)
+    for name in names:
+        if name not in KINDS:
+            raise click.BadParameter(f"no fault {name!r}; {suggested(name)}")
+    return tuple(dict.fromkeys(names))
+
+
+def suggested(name: str) -> str:
+    """Returns the name of a fault that is meant by a misspelled one, or all of them."""
+    nearest = difflib.get_close_matches(name, (*KINDS, ALL_NEMESES, NO_NEMESIS), n=1)
+    return (
+        f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(KINDS)}, {ALL_NEMESES} and {NO_NEMESIS}"
+    )
+
+
+def parse_system(context: click.Context, parameter: click.Parameter, value: str) -> System:
+    """Returns the adapter of a system. Raises `BadParameter` for an unknown name."""
+    try:
+        return system_named(value)
+    except KeyError:
+        raise click.BadParameter(f"no system {value!r}; there are {', '.join(SYSTEMS)}") from None
+
+
+def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
+    """Returns the value, or the first of `names` if none was given. Raises `UsageError` for any other value."""
+    if value is None:
+        return names[0]
+    if value not in names:
+        raise click.UsageError(f"{option}: no {value!r} in this system; there are {', '.join(names)}")
+    return value
+
+
+def chosen(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+    """Returns the kinds of faults to inject; `refused` are those that the system does not take, and why.
+
+    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes or
+    a kind that is refused.
+    """
+    if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
+        raise EnvironmentMissing(f"--network {here.network}: {reason}")
+    if names == (ALL_NEMESES,):
+        return tuple(name for name in usable(here) if name not in refused)
+    for kind in named(names):
+        if kind.name in refused:
+            raise click.UsageError(f"--nemesis {kind.name}: not in this system, {refused[kind.name]}")
+        if here.nodes < kind.nodes_min:
+            raise click.UsageError(f"a {kind.name} needs at least {kind.nodes_min} nodes")
+        lack = kind.lacks(here)
+        if lack is not None:
+            raise EnvironmentMissing(f"--nemesis {kind.name}: {lack}")
+    return names
+
+
+def unless_given(wanted: Iterable[str], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns those of the wanted settings `name=value` whose name is not among the given ones."""
+    names = {setting.partition("=")[0].strip() for setting in given}
+    return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The first exception in a group of groups, or the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
