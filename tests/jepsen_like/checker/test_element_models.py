@@ -175,14 +175,15 @@ def test_what_a_model_allows_is_told(
     path.write_text(maps(*operations))
     status = execute(["check", str(path), "--model", model.value, "--engine", "local"])
     lines = capsys.readouterr().out.splitlines()
-    assert status == ExitStatus.VALID, lines
+    is_examined = any(f in ("read", "dequeue", "drain") for f, *_ in operations)
+    assert status == (ExitStatus.VALID if is_examined else ExitStatus.UNKNOWN), lines
     assert any(each.startswith(line) for each in lines), lines
 
 
 def test_an_empty_queue_may_be_told_as_a_failure(tmp_path: Path) -> None:
     text = maps(PUT) + maps(("dequeue", None, None)).replace('"ok"', '"fail", "error": "exhausted"')
     assert verdict_on(tmp_path, text, QUEUE).valid is False
-    assert verdict_on(tmp_path, text.replace("exhausted", "timeout"), QUEUE).valid is True
+    assert verdict_on(tmp_path, text.replace("exhausted", "timeout"), QUEUE).valid is None, "nothing looked"
 
 
 def test_transactions_of_one_operation_are_lists(tmp_path: Path) -> None:

@@ -74,13 +74,22 @@ def test_what_cannot_be_read_there_is_named(store: Path, capsys: pytest.CaptureF
     assert "no history.edn, and test.jepsen is not text" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", [EDN.encode(), JSON.encode(), gzip.compress(EDN.encode()), f"[{EDN}]".encode()])
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (EDN.encode(), "true"),
+        (JSON.encode(), "unknown"),  # a write that was never read
+        (gzip.compress(EDN.encode(), mtime=0), "true"),
+        (f"[{EDN}]".encode(), "true"),
+    ],
+    ids=["EDN", "JSON", "gzip", "vector"],
+)
 def test_stdin_is_told_apart_by_how_it_begins(
-    content: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    content: bytes, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert check("-") == ExitStatus.VALID
-    assert capsys.readouterr().out.splitlines()[-1] == "-\ttrue"
+    assert check("-") == (ExitStatus.VALID if word == "true" else ExitStatus.UNKNOWN)
+    assert capsys.readouterr().out.splitlines()[-1] == f"-\t{word}"
 
 
 def test_values_that_are_no_text_are_written_into_tables(tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ TEXT = maps(*did("write", 1, 1))
         ("h.parquet", TEXT.encode(), "looks like operation maps"),
         ("h.parquet", archive("zip"), "is a zip archive"),
     ],
+    ids=range(15),
 )
 def test_a_file_that_is_no_history_is_named_as_what_it_is(
     name: str, content: bytes, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -182,6 +183,7 @@ LONG = "x" * 300_000
         ("register", [*did("write", 1, 1), *did("read", None, LONG)]),
         ("set", [*did("add", 1, 1), *did("read", None, [LONG + str(number) for number in range(9)])]),
     ],
+    ids=range(10),
 )
 def test_no_line_is_longer_than_can_be_read(
     model: str, rows: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]
