@@ -59,6 +59,7 @@ from log.disk import Disk, RealDisk
 from log.errors import CorruptLog, LogError
 from log.store_flush import FlushRound
 from raft.config import MIB, RaftConfig
+from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
 from raft.group import RaftGroup
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
@@ -66,7 +67,7 @@ from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.sharing import UndecidedDecoder, is_native
-from raft.notices import Notice, warn_of_long_turns
+from raft.notices import LogRepaired, LogSetAside, Notice, warn_of_long_turns
 from raft.process import leaves_of
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
@@ -257,6 +258,8 @@ class Broker:
                 try:
                     store.open_all(plan.settings.number("log.segment.bytes"))
                     _require_disk(store)
+                    if not (store.is_new or used.exists(f"{plan.metadata}/{IDENTITY_NAME}")):
+                        broker._metadata_damaged("it is missing")
                     async with broker._run(used, drawn):
                         yield broker
                 except BaseException as error:
@@ -394,6 +397,13 @@ class Broker:
 
     def _notice(self, notice: Notice) -> None:
         logger.info("%s", notice)
+        if isinstance(notice, LogRepaired):
+            self._metadata_damaged(f"it was damaged, and is cut at byte {notice.cut_from} of {notice.cut_to}")
+        elif isinstance(notice, LogSetAside):
+            self._metadata_damaged(notice.reason)
+
+    def _metadata_damaged(self, reason: str) -> None:
+        self._tell("damage", log=METADATA, reason=reason, repair="it is learned from the other brokers")
 
     # ---------------------------------------------------------------- rounds
 

@@ -50,7 +50,8 @@ class LogReports:
             self._tell("damage", log=damage.name, reason=damage.reason, repair=f"{damage.done}; {REPAIRED}")
         registration = context.image.brokers[context.broker_id]
         # It may be the metadata that is missing something, or the directory may be another cluster's.
-        store.keeps_strays = not store.is_new and (not store.meta.found or registration.epoch <= store.broker_epoch)
+        is_older = registration.epoch <= store.broker_epoch or registration.served_epoch < 0 <= store.broker_epoch
+        store.keeps_strays = not store.is_new and (not store.meta.found or is_older)
         strays = store.strays({partition: state.topic_id for partition, state in assigned.items()})
         if store.keeps_strays and strays:
             names = [str(each) for each in strays]

@@ -67,6 +67,7 @@ DAMAGES = {
     "no segment": without(f"{PLACE}logs/t-0/{0:020d}.log"),
     "no partitions": without(PLACE),
     "no run record": without(f"{PLACE}run"),
+    "no disk": without("data/"),
 }
 
 
@@ -88,7 +89,7 @@ async def test_the_last_one_to_stop_is_damaged_and_what_the_others_hold_is_kept(
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 async def test_all_are_killed_and_one_is_damaged_and_what_the_others_hold_is_kept(damage: Damage) -> None:
     number = list(DAMAGES.values()).index(damage)
-    order, broken = list(itertools.permutations((1, 2, 3)))[number], 3 - number % 3
+    order, broken = list(itertools.permutations((1, 2, 3)))[number % 6], 3 - number % 3
     async with cluster(min_insync_replicas="1") as brokers:
         await filled(brokers)
         disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
@@ -99,6 +100,48 @@ async def test_all_are_killed_and_one_is_damaged_and_what_the_others_hold_is_kep
         for each in reversed(order):
             await brokers.start(each)
         await kept(brokers)
+
+
+METADATA_DAMAGES = {
+    "no metadata": without("data/metadata/"),
+    "flipped": lambda disk: disk.flip_bit(f"data/metadata/{0:020d}.log", 8 * 150),
+}
+
+
+@pytest.mark.parametrize("damage", METADATA_DAMAGES.values(), ids=METADATA_DAMAGES)
+async def test_a_broker_whose_metadata_is_gone_learns_it_again_and_keeps_its_logs(damage: Damage) -> None:
+    async with cluster(min_insync_replicas="1") as brokers:
+        await filled(brokers)
+        disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
+        for each in (1, 2, 3):
+            await brokers.kill(each)
+        brokers.disks = disks
+        damage(disks[2])
+        brokers.events.clear()
+        for each in (2, 1, 3):
+            await brokers.start(each)
+        await kept(brokers)
+        assert not any(event == "doubtful" for _, event, _ in brokers.events)
+        damaged = [(number, fields["log"]) for number, event, fields in brokers.events if event == "damage"]
+        assert damaged == [(2, "metadata")]
+
+
+async def test_logs_stay_where_they_are_if_all_metadata_is_gone() -> None:
+    async with cluster(min_insync_replicas="1") as brokers:
+        await filled(brokers)
+        for each in (1, 2, 3):
+            await brokers.kill(each)
+        for disk in brokers.disks.values():
+            without("data/metadata/")(disk)
+        for each in (1, 2, 3):
+            await brokers.start(each)
+        with trio.fail_after(20):
+            for running in list(brokers.running.values()):
+                await running.broker.serving.wait()
+        assert {number for number, event, _ in brokers.events if event == "strays_kept"} == {1, 2, 3}
+        for each in (1, 2, 3):
+            await brokers.kill(each)
+            assert f"{PLACE}logs/t-0/{0:020d}.log" in brokers.disks[each].paths()
 
 
 async def test_the_copy_of_a_directory_from_before_is_not_trusted() -> None:

@@ -179,9 +179,12 @@ def test_a_directory_from_before_the_newest_service_is_not_trusted(served: int, 
         assert broker.store.broker_epoch == 7
 
 
-@pytest.mark.parametrize(("epoch", "owner_known", "keeps"), [(7, True, False), (5, True, True), (7, False, True)])
+@pytest.mark.parametrize(
+    ("epoch", "served", "owner_known", "keeps"),
+    [(7, 5, True, False), (5, 4, True, True), (7, -1, True, True), (7, 5, False, True)],
+)
 def test_logs_that_the_metadata_does_not_know_stay_if_it_may_be_the_metadata_that_lacks_them(
-    epoch: int, owner_known: bool, keeps: bool
+    epoch: int, served: int, owner_known: bool, keeps: bool
 ) -> None:
     disk = MemoryDisk(random.Random(1))
     with world(disk=disk) as broker:
@@ -192,7 +195,7 @@ def test_logs_that_the_metadata_does_not_know_stay_if_it_may_be_the_metadata_tha
         disk.flip_bit("data/partitions/broker", 40)
     with world(disk=disk) as broker:
         broker.context.new_id()
-        broker.image.brokers[OWN] = attrs.evolve(broker.image.brokers[OWN], epoch=epoch)
+        broker.image.brokers[OWN] = attrs.evolve(broker.image.brokers[OWN], epoch=epoch, served_epoch=served)
         reporting = Reporting.of(broker, 1)  # of another topic of that name
         assert ("strays_kept" in [event for event, _ in reporting.events]) is keeps
         assert broker.replicas.hosted[TopicPartition("t", 0)].log.end_offset == 0
