@@ -28,10 +28,14 @@ from jepsen_like.run.results import Observed
 from jepsen_like.systems.port import Mode, NotServing, System
 from jepsen_like.systems.registry import system_named
 from jepsen_like.workload.load import LoadPlan
+from jepsen_like.workload.recorder import Recorder
 
 LEADER_WITHIN_S = 20.0
 PREPARED_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
+BEGINS_WITHIN_S = 30.0
+"""How long the faults, and the time of the load, wait for a first operation."""
+POLL_S = 0.02
 PEACE_S = 1.0
 """Load after the end of a schedule that took longer than planned."""
 
@@ -152,6 +156,7 @@ async def _break_it(
         async with shown(progress, cluster, recorder, news), trio.open_nursery() as nursery:
             nursery.start_soon(load.run)
             with interrupted.scope:
+                await _under_way(recorder)
                 await _for_the_duration(plan, nemesis)
             progress.phase("healing")
             if interrupted.is_set:
@@ -192,6 +197,13 @@ async def _break_it(
         turns=tuple(cluster.turns),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
+
+
+async def _under_way(recorder: Recorder) -> None:
+    """Wait for the first operation that ended: clients in processes of their own need seconds to begin on a busy machine."""
+    with trio.move_on_after(BEGINS_WITHIN_S):
+        while not recorder.began_ns:  # noqa: ASYNC110 - what is waited for happens in other processes
+            await trio.sleep(POLL_S)
 
 
 async def _for_the_duration(plan: RunPlan, nemesis: Nemesis) -> None:
