@@ -26,6 +26,7 @@ from jepsen_like.run.command import (
     validated,
     write_json,
 )
+from jepsen_like.run.draws import excused, redrawn, row_of, table
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.options import chosen
 from jepsen_like.systems.port import System
@@ -33,6 +34,9 @@ from jepsen_like.systems.registry import SYSTEMS, system_named
 from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
 
 SEED: Final = 1
+DRAWS_MAX: Final = 1000
+DRAWS: Final = "draws.md"
+"""The table of draws, next to the page."""
 TAKES_OVER_S: Final = 6.0
 """Another coordinator has a group again within so much: a session of its broker, the state read back, and all members joined."""
 
@@ -64,10 +68,17 @@ def scenarios() -> dict[str, tuple[System, NamedScenario]]:
     help="Directory in which the scenario's directory is made.",
 )
 @click.option("--trial", "only", multiple=True, metavar="NAME", help="Only this trial; may be repeated.")
+@click.option(
+    "--draws",
+    type=click.IntRange(1, DRAWS_MAX),
+    default=None,
+    metavar="N",
+    help="Run every trial so many times, with other draws of what its faults do, and print a table of them.",
+)
 @click.option("--quick", is_flag=True, help=QUICK_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print scenario.json as one line, last on stdout.")
 def scenario(
-    *, name: str | None, seed: int, out: Path, only: tuple[str, ...], quick: bool, as_json: bool
+    *, name: str | None, seed: int, out: Path, only: tuple[str, ...], draws: int | None, quick: bool, as_json: bool
 ) -> ExitStatus:
     """Show what a setting costs: run the scenario NAME on real clusters, and compare them on one page. Without NAME list them.
 
@@ -87,26 +98,38 @@ def scenario(
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
     trials = chosen_trials(story, only)
+    if draws is not None:
+        trials = [redrawn(trial, seed, number) for trial in trials for number in range(1, draws + 1)]
     engine = Engine.LOCAL if quick else Engine.SPARK
     if engine is Engine.SPARK:
         find_java()
-    command = reproduction(story, only, seed, quick=quick)
+    command = reproduction(story, only, seed, draws=draws, quick=quick)
     plans = [planned(system, story, trial, seed) for trial in trials]
     modes = [validated(plan) for plan in plans]
     for plan in plans:
         allow_descriptors(plan)
     directory = new_run_directory(out, seed)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    drawn: list[tuple[str, ...]] = []
     for number, (trial, plan, mode) in enumerate(zip(trials, plans, modes, strict=True), 1):
         place = directory / str(number)
         place.mkdir()
         results = carried_out(plan, mode, place, command, engine)
         rows.append(judged(trial, place.name, results))
+        drawn.append(row_of((number - 1) % (draws or 1) + 1, rows[-1], place, results))
         for line in [trial.name, *summary(results, place / "report.html")]:
             click.echo(line, err=as_json)
+        if results["is_interrupted"]:
+            break
+    if draws is not None:
+        rows = excused(rows)
     told = {"name": story.name, "system": system.name, "story": story.story, "command": command, "trials": rows}
     write_json(directory / "scenario.json", told)
     page = render_comparison(directory)
+    if draws is not None:
+        (directory / DRAWS).write_text("\n".join(lines := table(drawn)) + "\n")
+        for line in lines:
+            click.echo(line, err=as_json)
     return concluded(told, page, as_json=as_json)
 
 
@@ -136,11 +159,12 @@ def planned(system: System, story: NamedScenario, trial: Trial, seed: int) -> Ru
     )
 
 
-def reproduction(story: NamedScenario, only: Sequence[str], seed: int, *, quick: bool) -> str:
+def reproduction(story: NamedScenario, only: Sequence[str], seed: int, *, draws: int | None = None, quick: bool) -> str:
     """The command that does the same again."""
     words = ["quorumlog", "scenario", story.name, "--seed", str(seed)]
     for trial in only:
         words += ["--trial", trial]
+    words += ["--draws", str(draws)] if draws is not None else []
     words += ["--quick"] if quick else []
     return shlex.join(words)
 
@@ -161,8 +185,15 @@ def judged(trial: Trial, directory: str, results: dict[str, Any]) -> dict[str, A
         "stalls": results.get("stalls"),
         "silences": results.get("silences"),
         "shows": trial.shows.value,
-        "missing": missing(trial.shows, results, down_s, min((fault.hold_s for fault in trial.faults), default=0.0)),
+        "missing": not_broken(trial, results)
+        or missing(trial.shows, results, down_s, min((fault.hold_s for fault in trial.faults), default=0.0)),
     }
+
+
+def not_broken(trial: Trial, results: dict[str, Any]) -> str | None:
+    """Why the trial was not what was planned; None if each of its faults was carried out."""
+    withheld = len(trial.faults) - len(results["faults"])
+    return f"{withheld} of {len(trial.faults)} faults were not carried out" if withheld > 0 else None
 
 
 def missing(shows: Shows, results: dict[str, Any], down_s: float, held_s: float) -> str | None:

@@ -89,7 +89,13 @@ class KafkaMode(Mode):
     @property
     def rule(self) -> IsrRule:
         """What decides about losses."""
-        return IsrRule(self.acks, self.min_isr > 1, bool(self.settings[names.UNCLEAN]), str(self.settings[names.FLUSH]))
+        return IsrRule(
+            self.acks,
+            self.min_isr > 1,
+            bool(self.settings[names.UNCLEAN]),
+            str(self.settings[names.FLUSH]),
+            is_eligible=int(self.settings.get(names.ELIGIBLE, 0)) > 0,
+        )
 
     def factor(self, nodes: int, name: str = names.FACTOR) -> int:
         """The replication factor in a cluster of so many brokers; one that was given stays as it is."""
@@ -133,6 +139,11 @@ class KafkaMode(Mode):
             lag_s=int(self.settings[names.LAG_MS]) / 1e3,
             session_s=int(self.settings[names.SESSION_MS]) / 1e3,
         )
+
+    @property
+    def may_hold_alone(self) -> bool:
+        """Whether the leader may be the whole ISR, or acknowledges alone."""
+        return self.acks != ALL_ACKS or self.min_isr == 1
 
     def survives(self, kind: str) -> bool:
         """By the table."""

@@ -4,8 +4,10 @@ The table contains what the protocol promises, not what usually happens. What de
 
 - `acks`: 0 promises nothing; 1 is acknowledged when the leader has it; all when every member of the ISR has it.
 - `min.insync.replicas`: with 1 the leader alone may be the whole ISR, so one lost disk may cost everything. With more an acknowledged record
-  has as many holders. There is no list of eligible leaders outside of the ISR (KIP-966) here, so that protects a record only while another
-  holder is in the ISR when a disk is lost: `wipe` waits for that in such a mode.
+  has as many holders. `wipe` waits until another holder is in the ISR in such a mode.
+- `eligible.leader.replicas.version`: with 1 (KIP-966) a broker that finds its disk damaged, or something gone from it, does not lead before
+  the others were asked what they have. So a record stays as long as one sound disk has it, in whichever order brokers stop and
+  start. With 0 the ISR may be a broker that has lost its disk, and all others forget what that one does not have.
 - `unclean.leader.election.enable`: a replica out of the ISR may lead, and everybody else forgets what it does not have.
 - `flush`: with page-cache a power cut takes from a replica what the operating system had not written.
 """
@@ -19,9 +21,10 @@ import attrs
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.history.ops import NEVER
+from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.systems.kafka.settings import BEFORE_ACK, PAGE_CACHE
+from jepsen_like.systems.kafka.settings import BEFORE_ACK, ELIGIBLE, PAGE_CACHE
 from jepsen_like.systems.port import FaultSeen
 
 
@@ -30,9 +33,10 @@ class MayLose(enum.IntEnum):
 
     NOTHING = 0
     UNREPLICATED = 1
-    UNFLUSHED = 2
-    OUT_OF_SYNC = 3
-    EVERYTHING = 4
+    HELD_ALONE = 2
+    UNFLUSHED = 3
+    OUT_OF_SYNC = 4
+    EVERYTHING = 5
 
     def __str__(self) -> str:
         return _WORDS[self]
@@ -41,6 +45,7 @@ class MayLose(enum.IntEnum):
 _WORDS: Final[Mapping[MayLose, str]] = {
     MayLose.NOTHING: "nothing",
     MayLose.UNREPLICATED: "what the leader had acknowledged and the next leader had not copied yet",
+    MayLose.HELD_ALONE: "what the broker whose disk was touched had acknowledged without the others",
     MayLose.UNFLUSHED: "what no flush had secured on the last replica in sync",
     MayLose.OUT_OF_SYNC: "what a leader from outside of the ISR had not copied",
     MayLose.EVERYTHING: "all that the last replica in sync held",
@@ -70,15 +75,21 @@ SERVES: Final[Mapping[str, str]] = {
     "clock-drift": "throughout, or after an election: timeouts are as long as their clocks say",
     "disk-slow": "throughout; a leader whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
+    "damage": _AFTER_ELECTION,
+    "vanish": _AFTER_ELECTION,
     "wipe": _AFTER_ELECTION,
     "shrink-isr": "after the ISR has shrunk to the leader, where min.insync.replicas allows that; else once a follower is back",
 }
 """When partitions are written again under each kind of fault, or still are; what is missing cannot be done to this system."""
 LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
 UNFLUSHED_HARMS: Final = frozenset(
-    name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
+    name
+    for name, kind in KINDS.items()
+    if kind.reach is Reach.UNFLUSHED and name in SERVES and name not in CONTENT_KINDS
 )
-DISK_HARMS: Final = frozenset(name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES)
+DISK_HARMS: Final = frozenset(
+    name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES and name not in CONTENT_KINDS
+)
 ISR_CHECKS: Final = 1.5
 """A replica leaves the ISR when it has been behind for the lag time, which is looked at every half of it."""
 NOTICED_S: Final = 2.0
@@ -95,10 +106,16 @@ class IsrRule:
     """Whether `min.insync.replicas` is more than 1."""
     unclean: bool
     flush: str
+    is_eligible: bool = True
+    """Whether eligible leader replicas are on."""
 
-    def named_for(self, loss: MayLose) -> str:
-        """The settings by name, last the one that allows such a loss."""
+    def named_for(self, loss: MayLose, harm: str = "") -> str:
+        """The settings by name, last the one that allows such a loss to this kind of fault."""
         least = "min.insync.replicas>1" if self.several else "min.insync.replicas=1"
+        if harm in CONTENT_KINDS and not self.is_eligible:
+            return f"acks={self.acks}, {least}, {ELIGIBLE}=0"
+        if loss is MayLose.HELD_ALONE:
+            loss = MayLose.EVERYTHING
         words = {
             MayLose.UNFLUSHED: f"flush={self.flush}",
             MayLose.OUT_OF_SYNC: f"unclean.leader.election.enable={str(self.unclean).lower()}",
@@ -122,6 +139,10 @@ class IsrPromise:
 
 def _loss(rule: IsrRule, harm: str) -> MayLose:
     losses = [MayLose.NOTHING]
+    if harm in CONTENT_KINDS:
+        holds_alone = rule.acks != ALL_ACKS or not rule.several
+        losses.append(MayLose.HELD_ALONE if holds_alone else MayLose.NOTHING)
+        losses.append(MayLose.NOTHING if rule.is_eligible else MayLose.EVERYTHING)
     if rule.acks != ALL_ACKS:  # any fault may end a leadership, if only by making heartbeats late
         losses.append(MayLose.UNREPLICATED)
     if harm in UNFLUSHED_HARMS and rule.flush != BEFORE_ACK:
@@ -134,9 +155,9 @@ def _loss(rule: IsrRule, harm: str) -> MayLose:
 
 
 RULES: Final = tuple(
-    IsrRule(acks, several, unclean, flush)
-    for acks, several, unclean, flush in itertools.product(
-        (NO_ACKS, LEADER_ACKS, ALL_ACKS), (False, True), (False, True), (PAGE_CACHE, BEFORE_ACK)
+    IsrRule(acks, several, unclean, flush, is_eligible)
+    for acks, several, unclean, flush, is_eligible in itertools.product(
+        (NO_ACKS, LEADER_ACKS, ALL_ACKS), (False, True), (False, True), (PAGE_CACHE, BEFORE_ACK), (True, False)
     )
 )
 ISR_PROMISES: Final[Mapping[tuple[IsrRule, str], IsrPromise]] = {
@@ -177,19 +198,21 @@ def losses_allowed(
         is_spared = len(fault.nodes) < (min_isr if rule.acks == ALL_ACKS else 1) and not others
         if loss is MayLose.NOTHING or (loss is MayLose.UNFLUSHED and is_spared):
             continue
-        reaches_back = loss is not MayLose.UNREPLICATED
+        reaches_back = loss not in (MayLose.UNREPLICATED, MayLose.HELD_ALONE)
+        lags_s = 0.0 if rule.acks == ALL_ACKS else ISR_CHECKS * lag_s + NOTICED_S
         found.append(
             Allowance(
                 fault=fault.id,
                 kind=fault.kind,
-                promise=f"isr, {rule.named_for(loss)}: {loss} may be lost",
-                since_ns=-NEVER if reaches_back else _ns(fault.begun_ns, -(ISR_CHECKS * lag_s + NOTICED_S)),
+                promise=f"isr, {rule.named_for(loss, fault.kind)}: {loss} may be lost",
+                # When a fault that touches a disk begins, the others hold all but what lags where the leader acknowledges alone.
+                since_ns=-NEVER if reaches_back else _ns(fault.begun_ns, -lags_s),
                 begun_ns=fault.begun_ns,
                 # A leader that was cut off goes on acknowledging until it learns that another one was elected.
                 injected_ns=_ns(max(fault.injected_ns, fault.ended_ns), session_s + NOTICED_S),
                 # What consumers read is with every member of the ISR, and so are commits of groups.
-                may_cost_read=reaches_back,
-                may_cost_commits=reaches_back,
+                may_cost_read=loss is not MayLose.UNREPLICATED,
+                may_cost_commits=loss is not MayLose.UNREPLICATED,
             )
         )
     return tuple(found)

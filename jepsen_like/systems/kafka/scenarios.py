@@ -10,6 +10,7 @@ from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.systems.kafka.load import GROUPS_WORKLOAD, LOG_WORKLOAD
 from jepsen_like.systems.kafka.processes import scope_of
+from jepsen_like.systems.kafka.settings import ELIGIBLE
 from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
 
 ONE_PARTITION: Final = "num.partitions=1"
@@ -37,10 +38,27 @@ WIPE_OF_THE_LAST: Final = (
     Fault(2, "wipe", Target.LEADER, at_s=4.0, hold_s=1.0, seed=2, overlaps=1),
 )
 POWER_CUT: Final = (Fault(1, "power", Target.ALL, at_s=4.0, hold_s=1.0, seed=1),)
+LAST_STOPPED_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=45),)
+"""SIGTERM to one after the other; a bit of the newest segment of the last one flips; they are started in the same order."""
+ALL_KILLED_COPY_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=15),)
+"""SIGKILL to all at once; the directory of the partition is gone from one; all are started at once."""
+TWO_HOLDERS: Final = "min.insync.replicas=2"
 
 
 def _loss(name: str, story: str, duration_s: float, *trials: Trial) -> NamedScenario:
     return NamedScenario(name=name, story=story, workload=LOG_WORKLOAD, duration_s=duration_s, trials=trials)
+
+
+def _eligible_or_not(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
+    return tuple(
+        Trial(
+            name=f"{ELIGIBLE}={version}",
+            settings=(ONE_PARTITION, TWO_HOLDERS, f"{ELIGIBLE}={version}"),
+            faults=faults,
+            shows=shows,
+        )
+        for version, shows in ((1, Shows.NO_LOSS), (0, Shows.LOSS))
+    )
 
 
 SCENARIOS: Final = (
@@ -103,6 +121,20 @@ SCENARIOS: Final = (
             Trial(name=f"flush={flush}", settings=(ONE_PARTITION, f"flush={flush}"), faults=POWER_CUT, shows=shows)
             for flush, shows in (("page-cache", Shows.LOSS), ("before-ack", Shows.NO_LOSS))
         ),
+    ),
+    _loss(
+        "last-stopped-damaged",
+        "All brokers are stopped in turn, which leaves the last one alone in the ISR, and a bit of its log flips. Without eligible leader "
+        "replicas it leads with what is left, and the others forget what they have. With them the others are asked first.",
+        14.0,
+        *_eligible_or_not(LAST_STOPPED_DAMAGED),
+    ),
+    _loss(
+        "all-killed-copy-gone",
+        "All brokers are killed at once, so that their sessions end together, and the partition's directory is gone from one disk. Without "
+        "eligible leader replicas the ISR shrinks to any one of them, and that may be the empty one. With them the others are asked first.",
+        14.0,
+        *_eligible_or_not(ALL_KILLED_COPY_GONE),
     ),
     NamedScenario(
         name="offsets-topic-one-replica",

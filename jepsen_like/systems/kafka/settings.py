@@ -21,6 +21,7 @@ OFFSETS_FACTOR: Final = "offsets.topic.replication.factor"
 PARTITIONS: Final = "num.partitions"
 LAG_MS: Final = "replica.lag.time.max.ms"
 SESSION_MS: Final = "broker.session.timeout.ms"
+ELIGIBLE: Final = "eligible.leader.replicas.version"
 ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
 FACTOR_MAX: Final = 3
 """The replication factor where none is given, in a cluster that is large enough."""
@@ -57,6 +58,7 @@ RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     IDEMPOTENCE: True,
     MIN_ISR: 1,
     UNCLEAN: False,
+    ELIGIBLE: 1,
     FLUSH: PAGE_CACHE,
     PARTITIONS: 3,
     LAG_MS: 2000,
@@ -111,6 +113,7 @@ __all__ = [
     "ALIASES",
     "BEFORE_ACK",
     "CLIENT_SETTINGS",
+    "ELIGIBLE",
     "FACTOR",
     "FACTOR_MAX",
     "FLUSH",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import LogFiles
+from jepsen_like.cluster.file_damage import Absence, LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import HistoryWriter
@@ -55,11 +55,16 @@ class KafkaAdapter(System):
         "shrink-isr": ("default.replication.factor=2",),
     }
     files: ClassVar[LogFiles] = LogFiles(
-        segments="**/*.log", indexes="**/*.index", damage_status=4, damage_words=" is damaged at byte "
+        segments="partitions/logs/*/*.log",
+        indexes="partitions/logs/*/*.index",
+        copies=("partitions/logs/*",),
+        checkpoints=(
+            *("partitions/broker", "partitions/high-watermarks", "partitions/run"),
+            *("partitions/logs/*/durable", "partitions/logs/*/manifest", "partitions/logs/*/partition"),
+        ),
+        absences=(Absence.COPY, Absence.SEGMENT, Absence.CHECKPOINT, Absence.DISK),
     )
     refused: ClassVar[Mapping[str, str]] = {
-        "damage": "a broker does not mend its files by itself; use wipe",
-        "vanish": "a broker takes what is gone for a beginning; use wipe",
         "disk-error": "a broker ends when its disk fails, and leaves that to whoever starts it; use kill",
         "wipe-master": "a controller elects leaders; use wipe",
         "promote-by-hand": "a controller elects leaders; use kill",

@@ -47,7 +47,7 @@ def under(**changes: int) -> dict[str, Any]:
 
 
 def results(**changes: Any) -> dict[str, Any]:
-    faults = [{"begin_s": 4.0, "end_s": 12.0}]
+    faults = [{"begin_s": 4.0, "end_s": 12.0}, {"begin_s": 5.0, "end_s": 6.0}]
     stalls = {"groups_s": {"readers": 0.2, "auditors": 0.3}, "reads_s": 0.1}
     return {
         "valid": True,
@@ -123,6 +123,7 @@ def test_a_scenario_ends_as_its_worst_trial() -> None:
     kept = judged(safe, "2", results())
     assert status_of([judged(lossy, "1", lost), kept]) is ExitStatus.VALID
     assert status_of([judged(lossy, "1", results()), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judged(lossy, "1", {**lost, "faults": lost["faults"][:1]}), kept]) is ExitStatus.UNKNOWN
     assert status_of([judged(lossy, "1", {**lost, "valid": None}), kept]) is ExitStatus.UNKNOWN
     assert status_of([judged(lossy, "1", {**lost, "valid": False}), kept]) is ExitStatus.VIOLATION
 

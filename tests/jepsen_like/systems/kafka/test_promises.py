@@ -24,7 +24,7 @@ def a_fault_of(
 def test_every_combination_has_one_row_for_every_fault_that_can_be_done() -> None:
     assert set(SERVES) == set(KINDS) - set(KafkaAdapter.refused)
     assert set(ISR_PROMISES) == {(rule, harm) for rule in RULES for harm in SERVES}
-    assert len(RULES) == len(set(RULES)) == 24
+    assert len(RULES) == len(set(RULES)) == 48
 
 
 def test_acks_all_with_two_in_sync_clean_elections_and_flushes_loses_nothing() -> None:
@@ -45,6 +45,14 @@ def test_acks_all_with_two_in_sync_clean_elections_and_flushes_loses_nothing() -
         ({"flush": "page-cache"}, "power", MayLose.UNFLUSHED),
         ({"unclean": True}, "pause", MayLose.OUT_OF_SYNC),
         ({"unclean": True, "flush": "page-cache"}, "power", MayLose.OUT_OF_SYNC),
+        ({"flush": "page-cache"}, "damage", MayLose.NOTHING),
+        ({"flush": "page-cache"}, "vanish", MayLose.NOTHING),
+        ({"several": False}, "damage", MayLose.HELD_ALONE),
+        ({"several": False}, "vanish", MayLose.HELD_ALONE),
+        ({"acks": "1"}, "vanish", MayLose.HELD_ALONE),
+        ({"is_eligible": False}, "damage", MayLose.EVERYTHING),
+        ({"is_eligible": False}, "vanish", MayLose.EVERYTHING),
+        ({"is_eligible": False}, "kill", MayLose.NOTHING),
     ],
 )
 def test_what_each_setting_gives_up(changes: dict[str, object], harm: str, loss: MayLose) -> None:
@@ -58,6 +66,7 @@ def test_a_weaker_setting_never_promises_more() -> None:
             attrs.evolve(rule, several=True),
             attrs.evolve(rule, unclean=False),
             attrs.evolve(rule, flush="before-ack"),
+            attrs.evolve(rule, is_eligible=True),
         ]
         assert all(ISR_PROMISES[one, harm].may_lose <= row.may_lose for one in stronger)
 
@@ -97,3 +106,32 @@ def test_wipe_is_survived_only_where_each_record_has_two_holders() -> None:
 
 def test_acks_0_says_that_it_promises_nothing() -> None:
     assert KafkaMode.of(["acks=0"]).promise(["kill"]) == "nothing: with acks=0 nothing is acknowledged"
+
+
+def test_a_touched_disk_costs_only_what_was_acknowledged_by_its_broker_alone_since_the_fault_began() -> None:
+    fault = attrs.evolve(a_fault_of("vanish", nodes=(1, 2, 3)), harmed=(3,))
+    assert KafkaMode.of(["min.insync.replicas=2"]).allowances([fault]) == ()
+    (alone,) = KafkaMode.of([]).allowances([fault])
+    assert alone.since_ns == alone.begun_ns == fault.begun_ns
+    assert alone.promise.endswith(
+        "what the broker whose disk was touched had acknowledged without the others may be lost"
+    )
+    (lagging,) = KafkaMode.of(["acks=1"]).allowances([fault])
+    assert lagging.since_ns < fault.begun_ns
+
+
+def test_without_eligible_leader_replicas_a_touched_disk_may_cost_everything_and_the_switch_is_named() -> None:
+    mode = KafkaMode.of(["min.insync.replicas=2", "eligible.leader.replicas.version=0"])
+    (allowed,) = mode.allowances([a_fault_of("damage", nodes=(1, 2, 3))])
+    assert allowed.since_ns == -NEVER
+    assert "eligible.leader.replicas.version=0: all that the last replica in sync held" in allowed.promise
+    assert not mode.survives("damage")
+    assert KafkaMode.of(["min.insync.replicas=2"]).survives("damage")
+
+
+@pytest.mark.parametrize(
+    ("words", "waits"),
+    [([], True), (["acks=1", "min.insync.replicas=2"], True), (["min.insync.replicas=2"], False)],
+)
+def test_a_fault_waits_for_other_copies_where_one_broker_may_hold_a_record_alone(words: list[str], waits: bool) -> None:
+    assert KafkaMode.of(words).may_hold_alone is waits
