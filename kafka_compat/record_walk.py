@@ -17,8 +17,8 @@ from raft.net.decoder import Buffer
 
 TAKEN_BYTES_MAX: Final = 32 << 20
 """What the records of a compressed batch may grow to; more is refused."""
-RECORDS_IN_PART: Final = 20_000
-"""The records that are walked without a pause, some 15 ms of work."""
+RECORDS_IN_PART: Final = 10_000
+"""The records that are walked without a pause, some 10 ms of work."""
 RECORD_BYTES_MIN: Final = 7
 
 _NO_TIME: Final = -1
@@ -26,6 +26,7 @@ _COPIED_RECORD_BYTES_MAX: Final = 4096
 """Records that are smaller on average are walked in a copy, since bytes are read faster than a view."""
 _FAR: Final = 1 << 70
 _TWO_BYTES_MAX: Final = 0x3FFF
+_THREE_BYTES_MAX: Final = 0x1FFFFF
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
 
@@ -123,8 +124,6 @@ def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest
                 at += 1
                 if length > _TWO_BYTES_MAX:
                     length, at = _number(body, start, _INT_BITS)
-            if length & 1:
-                _fault(body, start, number)
             end = at + (length >> 1)
             time = body[at + 1]  # behind the attributes
             at += 2
@@ -146,7 +145,10 @@ def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest
                 delta += (body[at] << 7) - 128
                 at += 1
                 if delta > _TWO_BYTES_MAX:
-                    delta, at = _number(body, at - 2, _INT_BITS)
+                    delta += (body[at] << 14) - 0x4000
+                    at += 1
+                    if delta > _THREE_BYTES_MAX:
+                        delta, at = _number(body, at - 3, _INT_BITS)
             if delta != number + number:
                 _fault(body, start, number)
             key = body[at]
@@ -168,11 +170,8 @@ def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest
                 if value & 1:
                     _fault(body, start, number)
                 at += value >> 1
-            headers = body[at]
-            at += 1
-            if headers:
-                at = _after_headers(body, at - 1, end)
-            if at != end:
+            at = _after_headers(body, at, end) if body[at] else at + 1
+            if at != end or length & 1:
                 _fault(body, start, number)
     except (IndexError, _NotANumber):
         _fault(body, start, number)

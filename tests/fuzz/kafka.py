@@ -8,6 +8,7 @@ of the raft wire), each on a connection of its own, and prints what came of them
 - every whole request is answered by a response that can be decoded, or its connection is closed with a logged reason; only Fetch,
   JoinGroup and SyncGroup may wait,
 - a healthy client's produce requests are acknowledged throughout, and what was acknowledged can be read afterwards,
+- of many batches with right headers and absurd records, each that the broker takes can be read, record by record,
 - the broker's log on stderr stays empty, and the broker stops cleanly,
 - at least half of the frames reached the decoder of their API,
 - the broker's memory grew by less than 128 MiB, and it wrote nothing outside of its directory.
@@ -38,9 +39,10 @@ from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic,
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.batch_header import HEADER_BYTES, batch_headers
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
-from kafka_compat.records import encode_records
-from tests.fuzz.kafka_requests import CLUSTER, HEALTHY, TARGET, FuzzedFrame, fuzzed_frame
+from kafka_compat.records import encode_records, read_records
+from tests.fuzz.kafka_requests import CLUSTER, HEALTHY, TARGET, FuzzedFrame, fuzzed_frame, records
 
 MEMORY_GROWTH_MAX = 128 * 1024 * 1024
 MEMORY_EVERY = 250
@@ -51,6 +53,7 @@ MAY_CLOSE = (0, 75)
 """Produce and DescribeTopicPartitions."""
 WAIT_S = 0.02
 HANG_S = 15.0
+BATCHES = "fuzz-batches"
 MARKER = 0x5AFE
 """The correlation id of a request that follows each fuzzed one: its answer tells that the fuzzed one has none."""
 HEALTHY_PAUSE_S = 0.005
@@ -164,7 +167,7 @@ class HealthyClient:
             self.failure = f"{type(error).__name__}: {error}"
 
     def _produce(self, connection: socket.socket, number: int) -> None:
-        batch = encode_records([(b"healthy", b"%d" % number)], 1)
+        batch = encode_records([(None, b"healthy %d" % number)], 1)
         partition = ProducePartition(index=0, records=batch)
         topic = ProduceTopic(name=HEALTHY, partition_data=(partition,))
         began = time.monotonic()
@@ -189,6 +192,37 @@ class HealthyClient:
                 for at, header in batch_headers(records):
                     found[header.base_offset] = records[at + HEADER_BYTES : at + header.size]
         assert found == self.acknowledged, "what was acknowledged is not what is there"
+
+
+def send_batches(port: int, count: int, rng: random.Random) -> Counter[str]:
+    """Batches in requests that are right; the outcomes by their errors."""
+    outcomes: Counter[str] = Counter()
+    with connect(port) as connection:
+        for _ in range(count):
+            partition = ProducePartition(index=0, records=records(rng))
+            topic = ProduceTopic(name=BATCHES, partition_data=(partition,))
+            response = ask(connection, PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(topic,)))
+            outcomes[KafkaErrorCode(response.responses[0].partition_responses[0].error_code).name] += 1
+    return outcomes
+
+
+def check_taken(port: int) -> int:
+    """Returns how many batches were taken. Raises `InvalidBatch` for one that cannot be read."""
+    count, offset = 0, 0
+    with connect(port) as connection:
+        while True:
+            partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=2**20)
+            topic = FetchTopic(topic=BATCHES, partitions=(partition,))
+            request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=(topic,))
+            (answer,) = ask(connection, FETCH, 4, request).responses[0].partitions
+            content = bytes(answer.records or b"")
+            if not content:
+                return count
+            for at, header in batch_headers(content):
+                found = list(read_records(content[at : at + header.size]))
+                assert [each.offset for each in found] == list(range(header.base_offset, header.end_offset))
+                assert max(-1, *(each.timestamp_ms for each in found)) == header.max_timestamp
+                count, offset = count + 1, header.end_offset
 
 
 def send_fuzzed(port: int, frame: FuzzedFrame) -> str:
@@ -250,7 +284,7 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
         with connect(broker.port) as connection:
             topics = tuple(
                 CreateTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=())
-                for name in (HEALTHY, TARGET)
+                for name in (HEALTHY, TARGET, BATCHES)
             )
             ask(connection, CREATE_TOPICS, 5, CreateTopicsRequest(topics=topics, timeout_ms=10_000))
         healthy = HealthyClient(broker.port)
@@ -283,6 +317,8 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
             thread.join()
         assert not healthy.failure, healthy.failure
         healthy.check()
+        batches = send_batches(broker.port, frames // 5, rng)
+        assert check_taken(broker.port) == batches["NONE"], "what was taken is not what can be read"
     assert broker.process.returncode == 0, f"the broker ended with {broker.process.returncode}"
     unsendable = [reason for reason in broker.reasons if reason.startswith("the answer to")]
     assert not unsendable, f"answers that have no place in their version: {unsendable[:5]}"
@@ -299,6 +335,7 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
         "closed_with_reason": logged,
         "memory_before_bytes": baseline,
         "memory_peak_bytes": peak,
+        "batches": dict(batches),
         "healthy_acknowledged": len(healthy.acknowledged),
         "healthy_longest_s": round(healthy.longest_s, 4),
     }

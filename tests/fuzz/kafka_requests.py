@@ -15,11 +15,13 @@ from kafka_compat.model import TopicPartition
 from kafka_compat.protocol import schema
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.controller import CONTROLLER_COMMAND
-from kafka_compat.protocol.batch_header import BatchHeader, encode_batch_header
+from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, encode_batch_header
 from kafka_compat.protocol.errors import CannotEncode
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
 from kafka_compat.protocol.schema import NO_UUID, NamedField, rows
+from kafka_compat.records import encode_records, encode_varint
 from tests.fuzz.wire import CLIENT_REQUESTS, PEER_MESSAGES, damaged_frame
+from tests.kafka_compat.packers import PACKERS
 
 CLUSTER = "fuzz"
 HEALTHY, TARGET = "healthy-records", "fuzz-target"
@@ -49,6 +51,7 @@ BAD_SETTINGS = [
     ("no.such.setting", "1"),
     ("unclean.leader.election.enable", "perhaps"),
 ]
+BASE_MS = 1_700_000_000_000
 COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
 
 
@@ -101,6 +104,8 @@ def number(bits: int, rng: random.Random) -> int:
 
 def batch(rng: random.Random) -> bytes:
     """One batch, right or wrong in one of many ways."""
+    if rng.random() < 0.6:
+        return whole_batch(rng)
     body = rng.randbytes(rng.choice([0, 1, 20, 300]))
     count = rng.choice([1, 1, 1, 2, 0, -1, 2**31 - 1])
     attributes = rng.choice([0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 0x7FFF, -1])
@@ -110,6 +115,41 @@ def batch(rng: random.Random) -> bytes:
         number(64, rng), number(64, rng), rng.choice([-1, -1, number(64, rng)]), number(16, rng), number(32, rng), count,
     )  # fmt: skip
     return encode_batch_header(header, body) + body
+
+
+def whole_batch(rng: random.Random) -> bytes:
+    """A batch whose header is right, with records in some codec; of half of them a byte or a few are another, or are missing."""
+    count = rng.choice([1, 1, 2, 5, 70, 300])
+    fields = [None, b"", b"k", b"v" * 70, bytes(9_000 if count < 10 else 20)]
+    times = [rng.choice([0, 0, 1, 100, 9_000, -5, 2**33]) for _ in range(count)]
+    content = [(rng.choice(fields), rng.choice(fields)) for _ in range(count)]
+    body = encode_records(content, [BASE_MS + each for each in times])[HEADER_BYTES:]
+    body = damaged(body, rng) if rng.random() < 0.3 else body
+    codec, packed = rng.choice([*PACKERS.values()])(body)
+    packed = damaged(packed, rng) if rng.random() < 0.3 else packed
+    newest = rng.choice([BASE_MS + max(times), -1, number(64, rng)])
+    base = BASE_MS + times[0]
+    header = BatchHeader(0, 0, -1, 2, 0, codec, count - 1, base, newest, -1, -1, -1, count)
+    return encode_batch_header(header, packed) + packed
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """Some bytes changed, put in or left out."""
+    changed = bytearray(content)
+    for _ in range(rng.choice([1, 1, 3])):
+        at = rng.randrange(len(changed))
+        match rng.randrange(4):
+            case 0:
+                changed[at] ^= 1 << rng.randrange(8)
+            case 1:
+                changed[at:at] = rng.choice(
+                    [b"\0", b"\x80\0", b"\xff" * 5, encode_varint(2**31 - 1), encode_varint(-(2**31))]
+                )
+            case 2 if len(changed) > 1:
+                del changed[at]
+            case _:
+                changed[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+    return bytes(changed)
 
 
 def records(rng: random.Random) -> bytes:

@@ -186,6 +186,15 @@ def test_after_any_change_the_walk_and_the_slow_decoder_say_the_same(records: li
             assert quickly(bytes(changed), count) == slowly(bytes(changed), count), (changed.hex(), count)
 
 
+def test_offset_deltas_are_read_in_each_of_their_sizes() -> None:
+    count = 20_000
+    assert newest(batch(b"".join(map(record, range(count))), count)) == BASE_MS
+    for wrong in (63, 64, 65, 8191, 8192, 8193, count - 1):
+        parts = [*map(record, range(wrong)), record(wrong - 1), *map(record, range(wrong + 1, count))]
+        with pytest.raises(InvalidBatch, match=f"record {wrong} has the offset delta {wrong - 1}"):
+            newest(batch(b"".join(parts), count))
+
+
 @given(body=st.binary(min_size=7, max_size=60), count=st.integers(1, 8))
 def test_of_any_bytes_both_say_the_same(body: bytes, count: int) -> None:
     if count <= len(body) // 7:

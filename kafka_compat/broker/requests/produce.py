@@ -43,8 +43,8 @@ ZSTD_VERSION = 7
 """Batches compressed with zstd come in requests of this version or later (KIP-110)."""
 UNKNOWN_OFFSET = -1
 NO_TRANSACTIONS = "transactions are not supported by these brokers"
-TURN_WORK = 25_000
-"""The work of a round, some 20 ms: a record counts 1, a partition `PARTITION_WORK`, and so many bytes of a batch 1 as follow."""
+TURN_WORK = 15_000
+"""The work of a round, some 15 ms: a record counts 1, a partition `PARTITION_WORK`, and so many bytes of a batch 1 as follow."""
 PARTITION_WORK = 50
 BYTES_OF_WORK = 2_048
 COMPRESSED_BYTES_OF_WORK = 64
