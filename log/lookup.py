@@ -16,6 +16,7 @@ from log.disk import Disk
 from log.errors import CorruptLog, StorageError
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, decode_header
 from log.index import DamagedIndex, SegmentIndex, SparseIndex
+from log.retention import SegmentFacts
 from log.scan import scan
 from log.segment import OpenSegments, Segment, Window, cut_segments, index_name
 
@@ -64,6 +65,22 @@ class Lookup:
     def holding(self, index: int) -> int:
         """Returns the place in `segments` of the one that holds `index`, which the log must hold."""
         return bisect_right(self.segments, index, key=_first_index) - 1
+
+    def facts(self) -> list[SegmentFacts]:
+        """Returns what a retention rule needs of each segment, oldest first."""
+        return [
+            SegmentFacts(
+                each.first_index, each.size, each.index.newest_ms if each.index is not None else each.newest_ms
+            )
+            for each in self.segments
+        ]
+
+    def leaving(self, first_index: int, durable_end: int) -> int:
+        """Returns how many segments lie wholly below `first_index`, and leave nothing behind that is not durable."""
+        count = self.holding(first_index) if self.segments and first_index >= self.segments[0].first_index else 0
+        while count and (self.segments[count - 1].index is not None or self.segments[count].base > durable_end):
+            count -= 1
+        return count
 
     def index_before_offset(self, offset: int, last_index: int) -> int:
         """Returns an index at or shortly before the one that holds `offset`, which the log must hold."""

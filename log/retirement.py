@@ -3,6 +3,8 @@
 The flush's thread carries out what the owner's has decided. Spare files are given and taken by both, each in one step.
 """
 
+import contextlib
+
 import attrs
 
 from log.config import LogConfig
@@ -35,6 +37,7 @@ class Retirement:
         "_disk",
         "_log_id",
         "_spares",
+        "_staged",
         "begins_at",
         "room_bytes",
     )
@@ -49,6 +52,26 @@ class Retirement:
         self._config = config
         self._log_id = log_id
         self._spares: list[Spare] = []
+        self._staged: Start | None = None
+        """What the file for the next checkpoint holds already, durably; None if that is not known."""
+
+    def stage(self, start: Start) -> None:
+        """Write `start` under its temporary name, ahead of its time and in any thread. On a full disk nothing is staged."""
+        self._staged = None
+        with contextlib.suppress(NoSpace):
+            prepare(self._disk, self._directory, start, log_id=self._log_id)
+            self._staged = start
+
+    def prepare(self, start: Start) -> None:
+        """Write the next checkpoint under its temporary name, unless just that is staged. Raises `NoSpace`."""
+        staged, self._staged = self._staged, None
+        is_staged = (
+            staged is not None
+            and (staged.base, staged.before) == (start.base, start.before)
+            and staged.payload is start.payload
+        )
+        if not is_staged:
+            prepare(self._disk, self._directory, start, log_id=self._log_id)
 
     def carry_out(self, flush: Flush, start: Start) -> None:
         """Write the log-start checkpoint, then remove the files of segments before it.
@@ -77,7 +100,7 @@ class Retirement:
         """Write the new checkpoint under its temporary name. Returns whether there was room; spare files are removed to make some."""
         while True:
             try:
-                prepare(self._disk, self._directory, start, log_id=self._log_id)
+                self.prepare(start)
             except NoSpace:
                 if not self.give_up_spare():
                     return False
@@ -86,6 +109,7 @@ class Retirement:
 
     def keep_room(self, payload_bytes: int) -> None:
         """Reserve room for the checkpoint of the next trim, for a last payload of this size; spare files are removed if needed."""
+        self._staged = None
         for wanted in (max(self.room_bytes, payload_bytes * 3 // 2), payload_bytes):
             while True:
                 try:

@@ -22,7 +22,7 @@ across a reset may epochs fall.
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Self
 
@@ -39,6 +39,7 @@ from log.frame import (
     Frame,
     FrameKind,
     Header,
+    Payload,
     buffers_of,
     checksum,
     encode_header,
@@ -53,17 +54,10 @@ from log.salvage import Amend, Repair, Salvage
 from log.segment import Segment, Window, reset_name, segment_name
 from log.start import Start
 from log.start import commit as commit_start
-from log.start import prepare as prepare_start
 from log.start import read as read_start
 
-__all__ = [
-    "Address",
-    "CorruptLog",
-    "Flush",
-    "Frame",
-    "FrameKind",
-    "IndexOutOfRange",
-    "LogConfig",
+__all__ = ["Address", "CorruptLog", "Flush", "Frame", "FrameKind", "IndexOutOfRange", "LogConfig"]
+__all__ += [
     "LogError",
     "NoSpace",
     "OffsetOutOfRange",
@@ -200,9 +194,9 @@ class SegmentedLog:
     def start_payload(self) -> bytes:
         """Returns the owner's payload of the log-start checkpoint, read from the disk once it is durable there."""
         if self._start.base > self._retirement.begins_at:
-            return self._start.payload
+            return bytes(self._start.payload)
         with self._fatal():
-            return read_start(self._disk, self.directory, log_id=self.log_id).payload
+            return read_start(self._disk, self.directory, log_id=self.log_id).payload  # type: ignore[return-value] # read as bytes
 
     @property
     def first_index(self) -> int:
@@ -365,7 +359,27 @@ class SegmentedLog:
         self._last_index, self._last_epoch, self._end_offset = last_index, epoch, end_offset
         return self._end
 
-    def trim(self, first_index: int, payload: bytes = b"") -> int:
+    def _start_before(self, first: Segment, payload: Payload) -> Start:
+        last_index = first.first_index - 1
+        return Start(first.base, LogTail(last_index, self.epoch_at(last_index), first.first_offset), payload)
+
+    def stage_trim(self, first_index: int, payload: Payload) -> Callable[[], None] | None:
+        """Returns the greater part of such a `trim`, for any thread: until it ends there may be neither trim nor reset. None: there is none."""
+        count = self._lookup.leaving(first_index, self._durable_end)
+        return self._staging(self._start_before(self._segments[count], payload)) if count else None
+
+    def stage_reset(self, before: LogTail, payload: Payload) -> Callable[[], None] | None:
+        """Returns the greater part of a `reset` with these arguments, as `stage_trim` does; of use unless something is appended."""
+        return self._staging(Start(Address(self._end + 1), before, payload))
+
+    def _staging(self, start: Start) -> Callable[[], None] | None:
+        return None if self._start.base > self._retirement.begins_at else partial(self._stage, start)
+
+    def _stage(self, start: Start) -> None:
+        with self._fatal():
+            self._retirement.stage(start)
+
+    def trim(self, first_index: int, payload: Payload = b"") -> int:
         """Trim the segments that lie wholly below `first_index`. Returns the new first index, which is at most `first_index`.
 
         Reads below it are refused from now on. The next flush makes the trim durable and removes the files, eight at most; the
@@ -377,34 +391,27 @@ class SegmentedLog:
         if not (self.first_index and 1 <= first_index <= self._last_index):
             raise IndexOutOfRange(first_index, self.first_index, self._last_index)
         self.retry_retiring()
-        count = self._lookup.holding(first_index) if first_index >= self.first_index else 0
-        while count and (self._segments[count - 1].index is not None or self._segments[count].base > self._durable_end):
-            count -= 1
+        count = self._lookup.leaving(first_index, self._durable_end)
         if count:
-            first = self._segments[count]
-            last_index = first.first_index - 1
-            before = LogTail(last_index, self.epoch_at(last_index), first.first_offset)
+            first, self._start = self._segments[count], self._start_before(self._segments[count], payload)
             self._retiring += self._lookup.forget(count)
-            self._start = Start(first.base, before, payload)
             self.epochs.trim(first.first_index, first.first_offset)
         return self.first_index
 
     def retry_retiring(self) -> None:
-        """Let the next flush retry a trim that met a full disk. Each attempt may write a whole payload, so do not call it at every flush."""
+        """Let the next flush retry a trim that met a full disk. Each attempt may write a whole payload."""
         self._waits_for_room = False
 
     def keep_room(self, payload_bytes: int) -> None:
-        """Keep room for a `trim` with a payload of this size, so that a full disk can be trimmed; there may not be as much.
-
-        From the first trim on, room for half as much again as the last one is kept unasked. Not while a flush is under way.
-        """
+        """Keep room for a `trim` with a payload of this size, so that a full disk can be trimmed; there may not be as much. From the
+        first trim on, room for half as much again as the last one is kept unasked. Not while a flush is under way."""
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
         self._retirement.room_bytes = payload_bytes
         with self._fatal():
             self._retirement.keep_room(0)
 
-    def reset(self, before: LogTail, payload: bytes) -> None:
+    def reset(self, before: LogTail, payload: Payload) -> None:
         """Reset to an empty log that continues after `before`; durable when it returns.
 
         The newest state stays, and `payload` stands for what the log does not hold, as in `trim`. Epochs may fall. A crash leaves
@@ -440,12 +447,7 @@ class SegmentedLog:
 
     def segment_facts(self) -> list[SegmentFacts]:
         """Returns what a retention rule needs of each segment, oldest first."""
-        return [
-            SegmentFacts(
-                each.first_index, each.size, each.index.newest_ms if each.index is not None else each.newest_ms
-            )
-            for each in self._segments
-        ]
+        return self._lookup.facts()
 
     def reserve(self, size: int) -> None:
         """Make sure that frames of `size` bytes in all (headers included) can be written. Raises `NoSpace` if they cannot.
@@ -766,7 +768,7 @@ class SegmentedLog:
             active.cut()
             write_file(self._disk, scratch, buffers)
             self._sync_directory()
-            prepare_start(self._disk, self.directory, start, log_id=self.log_id)
+            self._retirement.prepare(start)
         except NoSpace:
             with self._final():
                 if self._disk.exists(scratch):

@@ -27,10 +27,11 @@ import struct
 from collections.abc import Iterator
 
 import attrs
+import crc32c
 
 from log.disk import Disk, File, rename_file
 from log.errors import CorruptLog, NoSpace
-from log.frame import Address, checksum
+from log.frame import Address, Payload, buffers_of, checksum
 from log.index import LogTail
 
 NAME = "start"
@@ -43,6 +44,8 @@ _SCRATCH_NAME = f"{NAME}.next"
 
 _UNTOUCHED = "only `start` is damaged, not the segments"
 
+_STEP_BYTES = 4 * 1024 * 1024
+
 _ORIGIN = Address(0)
 _NOTHING = LogTail()
 
@@ -54,7 +57,7 @@ class Start:
 
     base: Address = _ORIGIN
     before: LogTail = _NOTHING
-    payload: bytes = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
+    payload: Payload = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
     def is_met(self, lowest: int | None, last_index: int) -> bool:
         """Returns whether frames from index `lowest` (the lowest that they write or cut from) to `last_index` continue from the log start.
@@ -115,15 +118,35 @@ def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
         before.last_epoch,
         before.end_offset,
         len(payload),
-        checksum(payload),
+        _checksum(payload),
     )
     head = fields + checksum(fields).to_bytes(4, "little")
     path, size = f"{directory}/{_SCRATCH_NAME}", len(head) + len(payload)
     with contextlib.closing(disk.open(path, create=True)) as file, _giving_back(disk, path, file, file.size()):
         file.reserve(size)
-        file.write_at(0, [head, payload])
+        first, *others = list(_steps(payload)) or [memoryview(b"")]
+        file.write_at(0, [head, first])
+        at = len(head) + len(first)
+        for piece in others:
+            file.write_at(at, [piece])
+            at += len(piece)
         file.cut(size)
         file.sync()
+
+
+def _steps(payload: Payload) -> Iterator[memoryview]:
+    """The payload in pieces so small that no call holds up other threads for long."""
+    for buffer in buffers_of(payload):
+        view = memoryview(buffer)
+        for at in range(0, len(view), _STEP_BYTES):
+            yield view[at : at + _STEP_BYTES]
+
+
+def _checksum(payload: Payload) -> int:
+    crc = 0
+    for piece in _steps(payload):
+        crc = crc32c.crc32c(piece, crc)
+    return crc
 
 
 def commit(disk: Disk, directory: str) -> None:

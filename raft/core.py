@@ -198,7 +198,7 @@ class RaftCore:
 
     @property
     def role_name(self) -> RoleName:
-        """The role, for status and notices."""
+        """The role."""
         return self.role.name
 
     def objection(self, message: Message) -> str | None:
@@ -294,7 +294,7 @@ class RaftCore:
             case RequestStanding(question=question):
                 self._tell_standing(sender, question)
             case StandingReply():
-                pass  # to a question of an earlier life, or a second time
+                pass  # to a question of an earlier life
             case _:
                 assert_never(message)
 
@@ -365,8 +365,7 @@ class RaftCore:
     def _on_overslept(self) -> None:
         """This node stood still, and perhaps all did that share its machine: what it has not received meanwhile proves nothing.
 
-        A follower waits for one more timeout, and a leader for one more check; only one each, so that a node that is always late does
-        both in the end.
+        A follower waits for one more timeout, and a leader for one more check; only one each, so a node that is always late acts at last.
         """
         match self.role:
             case Follower(deadline=deadline, was_spared=False) as follower if self._peers and self.recall is None:
@@ -576,6 +575,11 @@ class RaftCore:
             self._reset_to_snapshot(self._staged.joined())
         self._accept(sender, follower, start.index, request.round)
         self._commit(start.index)
+
+    def staged_with(self, last: InstallSnapshot) -> StagedSnapshot | None:
+        """Returns what `last` would complete of a snapshot, without taking it; None if this node has no use for it."""
+        is_of_use = self.recall is None and not self.log.matches(last.start.index, last.start.position.term)
+        return (self._staged or StagedSnapshot.of(last)).with_part(last) if is_of_use else None
 
     def _on_leader_contact(self, sender: NodeId, term: Term) -> Follower:
         assert term > self.term or self.leader in (None, sender), "two leaders in one term"

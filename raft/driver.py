@@ -119,8 +119,9 @@ from raft.notices import (
 )
 from raft.outbox import Outbox
 from raft.roles import Leader
+from raft.snapshot_work import SnapshotWork, WorkBeside, at_once
 from raft.state_machine import SnapshotMachine, StateMachine
-from raft.storage import RaftStorage, StorageFlush, entries_bytes
+from raft.storage import RaftStorage, SnapshotToStore, StorageFlush, entries_bytes
 from raft.subscription import Subscription
 
 PIPELINE_S = 0.002
@@ -245,6 +246,7 @@ class RaftDriver:
         config: DriverConfig,
         notify: Notify,
         turns: TurnMeter | None = None,
+        work_beside: WorkBeside = at_once,
     ) -> None:
         self.core = core
         self.storage = storage
@@ -261,6 +263,8 @@ class RaftDriver:
         self._addresses = addresses
         self._notify = notify
         self._turns = turns or TurnMeter()
+        self._snapshots = SnapshotWork(storage, work_beside)
+        self.abandon_snapshots = self._snapshots.abandon
         self._outbox = Outbox()
         self._inbox: deque[Event] = deque()
         self._inbox_bytes = 0
@@ -376,8 +380,12 @@ class RaftDriver:
             if message.bytes_left:
                 self._inbox.append(Receive(sender, message))  # kept in memory until the last part is there
                 return
-            if self._flush is not None:
-                return  # a log is reset only while no flush is under way; the leader will send the part again
+            if self._flush is not None or self._snapshots.is_busy:
+                return  # a log is reset only while neither is under way; the leader will send the part again
+            staged = self._snapshots.installing(message, self.core)
+            if staged is None:
+                return  # it is being written; the part that comes again will find it
+            message = staged
             needed = message.total
         else:
             self._inbox.append(Receive(sender, message))
@@ -780,7 +788,7 @@ class RaftDriver:
         if storage.log.retiring:
             storage.log.retry_retiring()  # the disk was full; there may be room for the log-start checkpoint now
             self._has_trimmed = True
-        if self._restored != NO_POSITION or not isinstance(machine, SnapshotMachine):
+        if self._restored != NO_POSITION or not isinstance(machine, SnapshotMachine) or self._snapshots.is_busy:
             return
         last_index = LogIndex(min(self.applied_index, core.log.durable_index))
         first_index = storage.first_kept(self.config.retention, core.log.start, last_index, self._wall_clock_ms())
@@ -795,11 +803,12 @@ class RaftDriver:
             self._trim_due, self._trim_at = now + TOO_LARGE_S, math.inf
             return
         applied = Position(self.applied_index, core.log.term_at(self.applied_index))
-        start = storage.trim(first_index, applied, snapshot)
-        if start is not None:
-            self._has_trimmed = True
-            self._step(now, Trimmed(start))
-            self._notify(LogTrimmed(start.index, start.offset))
+        self._snapshots.store(first_index, SnapshotToStore(applied, snapshot), self._trimmed)
+
+    def _trimmed(self, start: LogStart) -> None:
+        self._has_trimmed = True
+        self._step(self._now, Trimmed(start))
+        self._notify(LogTrimmed(start.index, start.offset))
 
     # ---------------------------------------------------------------- the disk
 

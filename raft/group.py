@@ -39,6 +39,7 @@ from raft.client_codec import (
 )
 from raft.core import RaftCore
 from raft.directory import Identity, open_storage
+from raft.disk_thread import DiskThread
 from raft.driver import DriverConfig, RaftDriver
 from raft.effects import RoleChanged
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
@@ -199,6 +200,7 @@ class RaftGroup:
         """Use `open`."""
         self._settings = settings
         self._leader_moved = trio.Event()
+        self._disk_thread: DiskThread | None = None
         self._told = notify
         self._storage = storage
         self._caller = _LocalCaller()
@@ -298,6 +300,7 @@ class RaftGroup:
             ),
             notify=self._notify,
             turns=self._reactor.turns,
+            work_beside=self._work_beside,
         )
 
     # ---------------------------------------------------------------- opening and closing
@@ -381,9 +384,21 @@ class RaftGroup:
         if self._owns_reactor:
             stack.callback(self._reactor.close)
         stack.callback(self._flusher.close)
+        stack.callback(self._end_work)
         if self._owns_listener:
             stack.callback(self._listener.close, NODE_STOPS)
         stack.callback(self._answer_all)
+
+    def _work_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        if self._disk_thread is None:
+            self._disk_thread = DiskThread(self._reactor)
+        self._disk_thread.submit(work, done)
+
+    def _end_work(self) -> None:
+        """Wait for what is written outside of the loop."""
+        self._driver.abandon_snapshots()
+        if self._disk_thread is not None:
+            self._disk_thread.close()
 
     def _start(self, nursery: trio.Nursery) -> None:
         self._block = nursery.cancel_scope

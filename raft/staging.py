@@ -33,7 +33,8 @@ class StagedSnapshot:
         """Returns this and the part in `message`, if it is the one that comes next; else what was there before it, or nothing
         if the part is of another snapshot."""
         staged = self.of(message)
-        if (staged.term, staged.start, staged.total) == (self.term, self.start, self.total):
+        is_whole = not message.offset and not message.bytes_left
+        if (staged.term, staged.start, staged.total) == (self.term, self.start, self.total) and not is_whole:
             staged = self
         if message.offset != staged.received:
             return staged
@@ -46,5 +47,5 @@ class StagedSnapshot:
         return self.received == self.total
 
     def joined(self) -> LogStart:
-        """Returns where the log begins, with the snapshot joined from its parts."""
-        return attrs.evolve(self.start, snapshot=b"".join(self.parts))
+        """Returns where the log begins, with the snapshot joined from its parts; one that is whole is not copied."""
+        return attrs.evolve(self.start, snapshot=b"".join(self.parts) if len(self.parts) > 1 else self.parts[0])

@@ -38,7 +38,9 @@ class SnapshotMachine(StateMachine, Protocol):
     """A machine that needs no commands from before a snapshot of it, so that its log can be trimmed.
 
     Both are called in the loop of the node, which stands still meanwhile: a machine of many megabytes should keep them
-    quick. A snapshot of more than `snapshot_bytes_max` is not taken, and then nothing leaves the log.
+    quick, for example by keeping its state as bytes, or in parts of which few change between two snapshots. All else about a snapshot
+    (checksums, writing, sending, joining what was received) is done outside of the loop, or in parts. A snapshot of more than
+    `snapshot_bytes_max` is not taken, and then nothing leaves the log.
     """
 
     def snapshot(self) -> bytes | None:

@@ -10,7 +10,8 @@ began after it has ended: `begin_flush` notes the newest write, `run` may go to 
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Self
 
@@ -19,7 +20,7 @@ import msgpack
 
 from log.disk import Disk
 from log.errors import CorruptLog, ForeignLog, NoSpace
-from log.frame import HEADER_BYTES, Frame, FrameKind
+from log.frame import HEADER_BYTES, Frame, FrameKind, Pieces
 from log.index import LogTail
 from log.retention import Retention
 from log.salvage import Floor
@@ -48,6 +49,11 @@ from raft.model import (
 )
 
 START_VERSION = 1
+SMALL_SNAPSHOT_BYTES = 2**16
+"""A smaller one is copied."""
+_LONG_BINARY = struct.Struct(">BI")
+_LONG_BINARY_TAG = 0xC6
+"""How msgpack begins binary data whose length needs more than 16 bits."""
 STATE_VERSION = 1
 STATE_WITH_FLOOR_VERSION = 2
 """A floor is a promise: a version that knows nothing of it must not read the state at all."""
@@ -83,6 +89,28 @@ class StorageFlush:
         self.flush.run()
 
 
+class SnapshotToStore:
+    """A snapshot of the state machine, which has applied all up to `applied`, and the payload that stands for it, without a copy."""
+
+    __slots__ = ("applied", "payload", "snapshot")
+
+    def __init__(self, applied: Position, snapshot: bytes) -> None:
+        self.applied, self.snapshot = applied, snapshot
+        packer = msgpack.Packer(autoreset=False)
+        packer.pack_array_header(4)
+        for value in (START_VERSION, applied.index, applied.term):
+            packer.pack(value)
+        if len(snapshot) <= SMALL_SNAPSHOT_BYTES:
+            packer.pack(snapshot)
+            self.payload: Pieces | bytes = packer.bytes()
+        else:
+            self.payload = Pieces([packer.bytes() + _LONG_BINARY.pack(_LONG_BINARY_TAG, len(snapshot)), snapshot])
+
+
+def _tail_of(start: LogStart) -> LogTail:
+    return LogTail(start.index, start.position.term, start.offset)
+
+
 class RaftStorage:
     """The log of one node. Errors of the log are raised as they are: `NoSpace` from `reserve` is survivable, `StorageFailed` is not."""
 
@@ -92,6 +120,7 @@ class RaftStorage:
         """The newest write handed to the operating system."""
         self.durable = NO_WRITE
         """The newest write known to be durable."""
+        self._to_install: SnapshotToStore | None = None
         self.was_lost = False
         """Whether what this node had stored was set aside, and nothing has taken its place yet."""
         self.set_aside_for: str | None = None
@@ -136,9 +165,11 @@ class RaftStorage:
         if persist.hard_state is not None:
             self.log.save_state(_pack_state(persist.hard_state))
         if persist.start is not None:
-            start = persist.start
-            before = LogTail(start.index, start.position.term, start.offset)
-            self.log.reset(before, _pack_applied(start.applied, start.snapshot))
+            start, staged = persist.start, self._to_install
+            if staged is None or staged.snapshot is not start.snapshot or staged.applied != start.applied:
+                staged = SnapshotToStore(start.applied, start.snapshot)
+            self._to_install = None
+            self.log.reset(_tail_of(start), staged.payload)
         if persist.entries:
             self.log.append([_to_frame(entry) for entry in persist.entries])
         self.written = persist.write_id
@@ -184,14 +215,32 @@ class RaftStorage:
 
         Durable with the next flush. `snapshot` is the state machine's, which has applied all up to `applied`.
         """
+        return self.trim_with(first_index, SnapshotToStore(applied, snapshot))
+
+    def trim_with(self, first_index: LogIndex, snapshot: SnapshotToStore) -> LogStart | None:
+        """Like `trim`; quick, if `stage_trim` was called with the same arguments and its work has ended."""
         log = self.log
         if first_index <= max(log.first_index, 1):
             return None
-        before = log.start
-        log.trim(first_index, _pack_applied(applied, snapshot))
-        if log.start is before or not log.start.before.last_index:
+        start = log.start
+        log.trim(first_index, snapshot.payload)
+        if log.start is start or not log.start.before.last_index:
             return None  # nothing left, or a segment all of whose entries had been replaced
-        return _to_start(log.start.before, log.start.payload)
+        before = log.start.before
+        position = Position(LogIndex(before.last_index), Term(before.last_epoch))
+        return LogStart(position, Offset(before.end_offset), snapshot.applied, snapshot.snapshot)
+
+    def stage_trim(self, first_index: LogIndex, snapshot: SnapshotToStore) -> Callable[[], None] | None:
+        """Returns work for another thread that leaves `trim_with` little to do; None if there is none. Until it has ended the log may
+        neither be trimmed nor reset."""
+        return (
+            self.log.stage_trim(first_index, snapshot.payload) if first_index > max(self.log.first_index, 1) else None
+        )
+
+    def stage_reset(self, start: LogStart) -> Callable[[], None] | None:
+        """Returns work for another thread that leaves `persist` little to do, if that resets the log to this `start`; as `stage_trim`."""
+        self._to_install = SnapshotToStore(start.applied, start.snapshot)
+        return self.log.stage_reset(_tail_of(start), self._to_install.payload)
 
     # ---------------------------------------------------------------- reading
 
@@ -263,11 +312,6 @@ def _to_frame(entry: Entry) -> Frame:
 def _to_entry(frame: Frame) -> Entry:
     batch = Batch(EntryKind(frame.tag), frame.span, frame.timestamp_ms, bytes(frame.payload), frame.payload_crc)
     return Entry(LogIndex(frame.index), Term(frame.epoch), Offset(frame.base_offset), batch)
-
-
-def _pack_applied(applied: Position, snapshot: bytes) -> bytes:
-    packed: bytes = msgpack.packb((START_VERSION, applied.index, applied.term, snapshot))
-    return packed
 
 
 def _to_start(before: LogTail, payload: bytes) -> LogStart:

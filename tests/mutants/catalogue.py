@@ -405,8 +405,9 @@ TRIMS: Sequence[Mutant] = (
         module="raft.storage",
         edits=[
             Edit(
-                "        log.trim(first_index, _pack_applied(applied, snapshot))\n",
-                "        log.trim(first_index, _pack_applied(Position(LogIndex(first_index - 1), applied.term), snapshot))\n",
+                "        return self.trim_with(first_index, SnapshotToStore(applied, snapshot))\n",
+                "        applied = Position(LogIndex(first_index - 1), applied.term)\n"
+                "        return self.trim_with(first_index, SnapshotToStore(applied, snapshot))\n",
             )
         ],
         oracles=["A8", "I11"],

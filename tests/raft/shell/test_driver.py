@@ -32,6 +32,7 @@ from raft.net.decoder import LARGE_BYTES
 from raft.notices import event_of
 from raft.register import RegisterMachine
 from raft.roles import Leader
+from raft.snapshot_work import WorkBeside, at_once
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
 
@@ -71,6 +72,7 @@ class Rig:
         disk: MemoryDisk | None = None,
         segment_bytes: int = 1 << 20,
         state_machine: StateMachine | None = None,
+        work_beside: WorkBeside = at_once,
     ) -> None:
         self.now = 0.0
         self.wall_ms = 0
@@ -109,6 +111,7 @@ class Rig:
             addresses={TWO: "two:1"},
             config=config or DriverConfig(),
             notify=lambda notice: self.told.append(event_of(notice)[0]),
+            work_beside=work_beside,
         )
 
     def send(self, to: NodeId, message: Message) -> None:

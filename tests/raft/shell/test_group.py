@@ -429,7 +429,9 @@ async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
         node_id=1,
         members=members,
         directory="node",
-        settings=NodeSettings(raft=RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)),
+        settings=NodeSettings(
+            raft=RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121), flush_stall_s=60
+        ),
         disk=MemoryDisk(random.Random(1)),
         notify=lambda notice: told.append(event_of(notice)),
     ) as group:
