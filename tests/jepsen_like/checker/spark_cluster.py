@@ -148,11 +148,16 @@ class SparkCluster:
         self._begun += 1
         work = f"/tmp/work-{self._begun}"
         words = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", work]
-        kept = [Path(sys.prefix)] if Path(sys.prefix).is_relative_to(CHECKOUT) else []
+        # A checkout in /tmp is hidden with it.
+        hidden = [Path("/tmp")] if CHECKOUT.is_relative_to("/tmp") else [Path("/tmp"), CHECKOUT]
+        shown = {Path("/tmp"): (self._shared, Path(sys.prefix)), CHECKOUT: (Path(sys.prefix),)}
         script = [
             "set -e",
-            *hiding(Path("/tmp"), *([self._shared] if self._shared.is_relative_to("/tmp") else [])),
-            *hiding(CHECKOUT, *kept),
+            *(
+                command
+                for place in hidden
+                for command in hiding(place, *(each for each in shown[place] if each.is_relative_to(place)))
+            ),
             "cd /",
             f"exec {shlex.join(self._command(f'{DAEMON}.worker.Worker', *words, self.url))}",
         ]
