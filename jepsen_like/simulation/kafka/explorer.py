@@ -12,7 +12,7 @@ import attrs
 
 from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
 from kafka_compat.controller.commands import IsrChange, ProposedMember
-from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
 from kafka_compat.partition.core import PartitionReplica
 from kafka_compat.partition.effects import (
     AnswerFetch,
@@ -53,18 +53,20 @@ class KafkaScope:
     records: int = 2
     elections: int = 2
     shrinks: int = 1
+    fences: int = 0
+    """How often a broker is fenced, and at once unfenced: it is out of the ISR, and eligible."""
 
     def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in attrs.asdict(self).items())
 
 
 def read_kafka_scope(text: str) -> KafkaScope:
-    """Returns the scope of `records=N,elections=N,shrinks=N`. Raises `ValueError` for another text."""
+    """Returns the scope of `records=N,elections=N,shrinks=N,fences=N`. Raises `ValueError` for another text."""
     values: dict[str, int] = {}
     for word in text.split(","):
         name, equals, value = word.partition("=")
         if name not in attrs.fields_dict(KafkaScope) or not equals or not value.isdecimal():
-            raise ValueError(f"{word!r} is not one of records=N, elections=N, shrinks=N")
+            raise ValueError(f"{word!r} is not one of records=N, elections=N, shrinks=N, fences=N")
         values[name] = int(value)
     return KafkaScope(**values)
 
@@ -86,6 +88,7 @@ class TwoReplicas:
     written: int = 0
     elections: int = 0
     shrinks: int = 0
+    fences: int = 0
 
 
 def _facts(replica: PartitionReplica) -> tuple[Any, ...]:
@@ -93,8 +96,23 @@ def _facts(replica: PartitionReplica) -> tuple[Any, ...]:
     facts: tuple[Any, ...] = (replica.log_end, replica.high_watermark, replica.leader_epochs, role.epoch)
     if isinstance(role, LeaderReplica):
         followers = tuple((each.log_end, each.broker_epoch) for each in role.followers.values())
-        return (*facts, "leads", role.isr.committed, role.isr.partition_epoch, role.isr.pending, followers)
+        isr = role.isr
+        return (*facts, "leads", isr.committed, isr.partition_epoch, isr.pending, followers, isr.eligible)
     return (*facts, "follows", getattr(role, "fetching_from", None), getattr(role, "truncating_to", None))
+
+
+def _fenced(state: PartitionState, node: int) -> PartitionState:
+    """The state after a member of the ISR was taken out, and another member leads if that led."""
+    isr = tuple(member for member in state.isr if member != node)
+    leader = state.leader if state.leader != node else next(iter(isr), NO_LEADER)
+    return attrs.evolve(
+        state,
+        isr=isr,
+        elr=tuple(sorted({*state.elr, node})),
+        leader=leader,
+        leader_epoch=state.leader_epoch + (leader != state.leader),
+        partition_epoch=state.partition_epoch + 1,
+    )
 
 
 class KafkaExplorer(Explorer[TwoReplicas, Action]):
@@ -126,8 +144,11 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                 if "leads" in state.facts[node - 1]:
                     yield ("produce", node)
         if state.elections < self.scope.elections:
-            for node in state.committed.isr:
+            for node in state.committed.isr or state.committed.elr:
                 yield ("elect", node)
+        if state.fences < self.scope.fences:
+            for node in state.committed.isr:
+                yield ("fence", node)
         for node in (1, 2):
             if state.known[node - 1] < state.committed.partition_epoch:
                 yield ("metadata", node)
@@ -146,10 +167,18 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                 state = self._step(state, node, Produce(number, 1, BatchInfo(1, 10), 1e9, number))
             case ("elect", node):
                 old = state.committed
+                eligible = {*old.isr, *old.elr} - {node} if not old.isr else set(old.elr)
                 new = attrs.evolve(
-                    old, leader=node, leader_epoch=old.leader_epoch + 1, partition_epoch=old.partition_epoch + 1
+                    old,
+                    isr=old.isr or (node,),
+                    elr=tuple(sorted(eligible)),
+                    leader=node,
+                    leader_epoch=old.leader_epoch + 1,
+                    partition_epoch=old.partition_epoch + 1,
                 )
                 state = attrs.evolve(state, committed=new, elections=state.elections + 1)
+            case ("fence", node):
+                state = attrs.evolve(state, committed=_fenced(state.committed, node), fences=state.fences + 1)
             case ("metadata", node):
                 known = list(state.known)
                 known[node - 1] = state.committed.partition_epoch
@@ -188,6 +217,7 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
             request.leader_epoch,
             request.partition_epoch,
             tuple(ProposedMember(broker, epoch) for broker, epoch in request.isr),
+            keeps_eligible=request.keeps_eligible,
         )
         error = KafkaErrorCode.NONE
         if change.leader_epoch != committed.leader_epoch:
@@ -196,7 +226,10 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
             error = KafkaErrorCode.INVALID_UPDATE_VERSION
         else:
             isr = tuple(member.broker for member in change.isr)
-            committed = attrs.evolve(committed, isr=isr, partition_epoch=committed.partition_epoch + 1)
+            left = {*committed.elr, *committed.isr}.difference(isr) if change.keeps_eligible else ()
+            committed = attrs.evolve(
+                committed, isr=isr, elr=tuple(sorted(left)), partition_epoch=committed.partition_epoch + 1
+            )
             state = attrs.evolve(state, committed=committed)
         news = committed if error is KafkaErrorCode.NONE else None
         return self._step(state, leader, AlterPartitionAnswered(request.request, error, news))
@@ -272,13 +305,13 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
         )
 
     def _check(self, state: TwoReplicas) -> None:
-        """StrongIsr: every member of the controller's ISR has everything below any leader's high watermark."""
+        """StrongIsr: every member of the controller's ISR, and each eligible replica, has everything below any leader's high watermark."""
         for node in (1, 2):
             facts = state.facts[node - 1]
             if "leads" not in facts:
                 continue
             below = tuple(row for row in state.logs[node - 1] if row[0] < facts[1])
-            for member in state.committed.isr:
+            for member in (*state.committed.isr, *state.committed.elr):
                 if state.logs[member - 1][: len(below)] != below:
                     held = state.logs[member - 1]
                     raise BrokenPromise(f"K1 StrongIsr: n{member} has {held}, and n{node} calls {below} committed")

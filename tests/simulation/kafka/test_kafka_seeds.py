@@ -56,6 +56,11 @@ def test_the_search_of_two_replicas_finds_nothing() -> None:
     assert explored.found is None
 
 
+def test_the_search_of_two_replicas_that_leave_the_isr_finds_nothing() -> None:
+    explored = KAFKA.explorer(KAFKA.read_scope("records=2,elections=1,shrinks=0,fences=2")).explore(states_max=3000)
+    assert explored.found is None
+
+
 def test_a_scope_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="nodes=3"):
         KAFKA.read_scope("nodes=3")
