@@ -17,6 +17,8 @@ import attrs
 
 LAST_BYTES: Final = 512
 """How far from the end of a log the damage of its last frame lies at most."""
+FULLEST_CHANCE: Final = 0.5
+"""How often it is the copy that holds the most of which something is gone: many copies hold next to nothing."""
 DIFFERENCES_SHOWN: Final = 3
 READ_BYTES: Final = 1 << 20
 
@@ -90,7 +92,7 @@ def vanish(data: Path, files: LogFiles, kind: Absence, kept: Collection[str], rn
         return f"{emptied(data, kept):,} bytes removed" if found else None
     if not found:
         return None
-    path = rng.choice(found)
+    path = max(found, key=_weight) if rng.random() < FULLEST_CHANCE else rng.choice(found)
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -105,6 +107,11 @@ def vanishable(data: Path, files: LogFiles, kind: Absence, kept: Collection[str]
         newest = {path.parent: path for path in found}
         found = [path for path in found if path != newest[path.parent]]
     return [path for path in found if path.relative_to(data).parts[0] not in kept]
+
+
+def _weight(path: Path) -> int:
+    """How many bytes a directory holds, and that of a file."""
+    return sum(each.stat().st_size for each in (path if path.is_dir() else path.parent).rglob("*") if each.is_file())
 
 
 def _patterns(files: LogFiles, kind: Absence) -> tuple[str, ...]:

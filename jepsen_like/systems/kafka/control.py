@@ -4,6 +4,7 @@ Each broker's own log is read as a debugging consumer (replica id -2), which any
 """
 
 import collections
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -37,6 +38,7 @@ TOPIC: Final = "log"
 """What a run writes to; its partitions are the objects of the history."""
 ANSWERS_WITHIN_S: Final = 1.0
 READS_WITHIN_S: Final = 30.0
+READ_THROUGH_WITHIN_S: Final = 20.0
 READ_BYTES: Final = 1024 * 1024
 POLL_S: Final = 0.1
 DEBUGGER: Final = -2
@@ -246,9 +248,12 @@ class KafkaControl(Control):
         self, node: int, names: list[TopicPartition], ends: Mapping[int, int], writer: DumpWriter
     ) -> None:
         for name in names:
-            starts = await self.ends(node, [name], START)
+            starts = None
+            with trio.move_on_after(READS_WITHIN_S):
+                while (starts := await self.ends(node, [name], START)) is None:  # noqa: ASYNC110 - only the broker knows
+                    await trio.sleep(POLL_S)
             if starts is None:
-                raise NotServing(f"n{node} did not tell where its {name} begins")
+                raise NotServing(f"n{node} did not tell where its {name} begins within {READS_WITHIN_S:g} s")
             offset, end = starts[name], ends[name.partition]
             writer.begin(node, offset, name.partition)
             while offset < end:
@@ -295,6 +300,22 @@ class KafkaControl(Control):
             raise NoAnswer(f"a fetch of {name} at {offset} was refused with error {parts[0].error_code}")
         found: FetchPartitionResponse = parts[0]
         return found
+
+    async def read_through(self, node: int) -> None:
+        """Read all that a broker holds of the load's partitions, as far as it gives it."""
+        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(NoAnswer, InvalidBatch):
+            states = (await self.sight()).of_topic(self.topic or TOPIC)
+            for name in [name for name, state in states.items() if node in state.replica_nodes]:
+                ends = await self.ends(node, [name])
+                starts = await self.ends(node, [name], START)
+                offset = starts[name] if starts is not None else 0
+                while ends is not None and offset < ends[name]:
+                    records = (await self.read_own(node, name, offset)).records or b""
+                    data = memoryview(b"".join(records) if isinstance(records, tuple) else records)
+                    following = [header.end_offset for _, header in whole_batches(data)]
+                    if not following or following[-1] <= offset:
+                        break
+                    offset = following[-1]
 
     # ---------------------------------------------------------------- the rest
 

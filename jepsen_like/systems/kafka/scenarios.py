@@ -40,7 +40,7 @@ WIPE_OF_THE_LAST: Final = (
 POWER_CUT: Final = (Fault(1, "power", Target.ALL, at_s=4.0, hold_s=1.0, seed=1),)
 LAST_STOPPED_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=45),)
 """SIGTERM to one after the other; a bit of the newest segment of the last one flips; they are started in the same order."""
-ALL_KILLED_COPY_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=15),)
+ALL_KILLED_COPY_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=12),)
 """SIGKILL to all at once; the directory of the partition is gone from one; all are started at once."""
 TWO_HOLDERS: Final = "min.insync.replicas=2"
 
