@@ -1,5 +1,6 @@
 """What the harness asks the brokers of all groups: runtime information, queues and messages, on connections past the fault network."""
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -26,6 +27,7 @@ from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader
 
 ANSWERS_WITHIN_S: Final = 1.0
 READS_WITHIN_S: Final = 30.0
+READ_THROUGH_WITHIN_S: Final = 20.0
 POLL_S: Final = 0.1
 MESSAGES_OF_A_PULL: Final = 32
 READ_AND_WRITE: Final = 6
@@ -222,6 +224,18 @@ class RocketControl(Control):
             raise NotServing(f"n{node} did not give its queues: {error}") from error
         finally:
             connection.close()
+
+    async def read_through(self, node: int) -> None:
+        """Pull all that a broker holds of the load's queues, as far as it gives it."""
+        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*_NO_ANSWER, MalformedRecord):
+            connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
+            try:
+                for queue, _ in enumerate(self._objects(node)):
+                    offset = 0
+                    while records := (await connection.pull(queue, offset, MESSAGES_OF_A_PULL)).records:
+                        offset = records[-1][0].queue_offset + 1
+            finally:
+                connection.close()
 
     # ---------------------------------------------------------------- the rest
 

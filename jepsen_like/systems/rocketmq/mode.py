@@ -172,6 +172,11 @@ class RocketMode(Mode):
         lost = losses_allowed(faults, self.rule, self.division, self.queues)
         return lost + groups_disturbed(faults, self.rule, self.division, self.queues)
 
+    @property
+    def may_hold_alone(self) -> bool:
+        """Whether a master acknowledges what no slave has."""
+        return self.replication == RocketReplication.ASYNC_SLAVE
+
     def survives(self, kind: str) -> bool:
         """By the table."""
         return self.rule.may_lose(kind) is CopyLoss.NOTHING

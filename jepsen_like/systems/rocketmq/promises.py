@@ -19,6 +19,7 @@ import attrs
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.history.ops import NEVER, NONE
+from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.port import FaultSeen
@@ -37,9 +38,10 @@ class CopyLoss(enum.IntEnum):
     """Which acknowledged records a fault may cost."""
 
     NOTHING = 0
-    UNCOPIED = 1
-    UNCOMPARED = 2
-    UNFLUSHED = 3
+    HELD_ALONE = 1
+    UNCOPIED = 2
+    UNCOMPARED = 3
+    UNFLUSHED = 4
 
     def __str__(self) -> str:
         return _WORDS[self]
@@ -47,12 +49,14 @@ class CopyLoss(enum.IntEnum):
 
 _WORDS: Final[Mapping[CopyLoss, str]] = {
     CopyLoss.NOTHING: "nothing",
+    CopyLoss.HELD_ALONE: "what the master whose disk was touched had acknowledged and no slave had copied",
     CopyLoss.UNCOPIED: "what the slave that was promoted had not copied",
     CopyLoss.UNCOMPARED: "what a master with an empty disk acknowledged because its slaves reported more than it had",
     CopyLoss.UNFLUSHED: "what no flush had secured on the master",
 }
 _BACK: Final = "once the master is back; in a raft group after an election"
 _REACHED: Final = "once the master is reached again; in a raft group after an election, where a majority is together"
+_COMPARED: Final = "once the master has copied back what its slaves hold; in a raft group once a majority is back"
 _SLOWLY: Final = "all the time, slowly"
 SERVES: Final[Mapping[str, str]] = {
     "kill": _BACK,
@@ -71,16 +75,22 @@ SERVES: Final[Mapping[str, str]] = {
     "power": _BACK,
     "promote-by-hand": "once an operator has let a slave lead",
     "wipe-master": "once an operator has let a slave lead; with haDivergence=rocketmq at once, without what was there",
+    "damage": _COMPARED,
+    "vanish": _COMPARED,
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
 }
 """When records are taken again under each kind of fault, or still are; what is missing cannot be done to this system."""
 UNFLUSHED_HARMS: Final = frozenset(
-    name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
+    name
+    for name, kind in KINDS.items()
+    if kind.reach is Reach.UNFLUSHED and name in SERVES and name not in CONTENT_KINDS
 )
 
 WIPES_MASTER: Final = "wipe-master"
-DISK_HARMS: Final = frozenset(name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES)
+DISK_HARMS: Final = frozenset(
+    name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES and name not in CONTENT_KINDS
+)
 
 
 COPIED_EVERY_S: Final = 10.0
@@ -104,6 +114,11 @@ class CopyRule:
     def may_lose(self, harm: str) -> CopyLoss:
         """By kind of fault. Raises `KeyError` for one that is not done to this system."""
         SERVES[harm]
+        if harm in CONTENT_KINDS and self.replication is not RocketReplication.RAFT and not self.compares:
+            return CopyLoss.UNCOMPARED
+        if harm in CONTENT_KINDS:
+            is_alone = self.replication is RocketReplication.ASYNC_SLAVE
+            return CopyLoss.HELD_ALONE if is_alone else CopyLoss.NOTHING
         if harm in DISK_HARMS and self.replication is RocketReplication.ASYNC_SLAVE:
             return CopyLoss.UNCOPIED
         if harm == WIPES_MASTER and not self.compares:
@@ -112,7 +127,7 @@ class CopyRule:
 
     def setting(self, loss: CopyLoss) -> str:
         """What allows a loss, by name."""
-        if loss is CopyLoss.UNCOPIED:
+        if loss in (CopyLoss.UNCOPIED, CopyLoss.HELD_ALONE):
             return "brokerRole=ASYNC_MASTER"
         if loss is CopyLoss.UNCOMPARED:
             return "haDivergence=rocketmq"
@@ -149,9 +164,10 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
     forked_ns = NEVER
     for fault in sorted(faults, key=lambda fault: fault.begun_ns):
         loss = rule.may_lose(fault.kind)
-        hit = Counter(groups.number_of(node) for node in fault.nodes)
+        is_touched = fault.kind in CONTENT_KINDS
+        hit = Counter(groups.number_of(node) for node in (fault.harmed if is_touched else fault.nodes))
         objects = {obj for number in hit if hit[number] >= enough for obj in groups.objects(number, queues)}
-        is_wiped = fault.kind == WIPES_MASTER
+        is_wiped = fault.kind == WIPES_MASTER or (is_touched and loss is CopyLoss.UNCOMPARED)
         if fault.kind in UNFLUSHED_HARMS and not rule.is_durable:
             forked_ns = min(forked_ns, fault.begun_ns)
         is_forked = loss is CopyLoss.UNCOPIED and forked_ns < fault.begun_ns
@@ -161,7 +177,8 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
                     fault=fault.id,
                     kind=fault.kind,
                     promise=f"{rule.replication}, {rule.setting(loss)}: {loss} may be lost",
-                    since_ns=-NEVER,
+                    # When a fault that touches a disk begins, the others hold everything.
+                    since_ns=fault.begun_ns if loss is CopyLoss.HELD_ALONE else -NEVER,
                     begun_ns=forked_ns if is_forked else fault.begun_ns,
                     injected_ns=max(fault.injected_ns, fault.ended_ns),
                     objects=frozenset(objects),

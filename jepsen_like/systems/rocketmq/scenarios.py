@@ -29,6 +29,10 @@ WIPED_BEHIND_A_CUT: Final = (
 """The slaves are cut off for long enough to give up their connections, with what is on its way, and come back to an empty master."""
 WIPED: Final = (Fault(1, "wipe-master", Target.LEADER, at_s=7.0, hold_s=1.0, seed=2),)
 """The new log of the master stays shorter than those of its slaves."""
+MASTER_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=423),)
+"""SIGTERM to one after the other, to the first broker last; a bit of its newest segment flips; they are started in the same order."""
+COMMIT_LOG_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=33),)
+"""SIGKILL to all at once; the commit log of the first broker is gone; all are started at once."""
 MASTER_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=8.0, hold_s=45.0, seed=1),)
 """The C++ client reads routes every 30 s; so it has read them for sure in the second half of this time."""
 ONE_OF_TWO_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=5.0, hold_s=35.0, seed=1),)
@@ -36,6 +40,7 @@ ONE_OF_TWO_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=5.0, hold_s=35.0,
 OURS: Final = ("client=own",)
 """A client that notices at once what has become of a master: what brokers keep does not depend on it."""
 PAIRS: Final = (RocketReplication.ASYNC_SLAVE, RocketReplication.SYNC_SLAVE)
+SAFE: Final = (RocketReplication.SYNC_SLAVE, RocketReplication.RAFT)
 
 SCENARIOS: Final = (
     NamedScenario(
@@ -146,6 +151,43 @@ SCENARIOS: Final = (
                 replication=RocketReplication.SYNC_SLAVE,
                 settings=(*OURS, "haDivergence=rocketmq"),
                 faults=WIPED,
+                shows=Shows.LOSS,
+            ),
+        ),
+    ),
+    NamedScenario(
+        name="master-damaged",
+        story=(
+            "All brokers are stopped in turn, the first one last, and a bit of its commit log flips. A master cuts the log before the damage, and takes "
+            "nothing until it has copied back what its slaves hold. A raft group elects another master, and the log is repaired from that."
+        ),
+        workload="log",
+        duration_s=12.0,
+        trials=tuple(
+            Trial(name=each.value, replication=each.value, settings=OURS, faults=MASTER_DAMAGED, shows=Shows.NO_LOSS)
+            for each in SAFE
+        ),
+    ),
+    NamedScenario(
+        name="all-killed-commit-log-gone",
+        story=(
+            "All brokers are killed at once, and the commit log of the first one, the master of a pair, is gone. Ours copies back what its slaves hold "
+            "before it takes anything. RocketMQ's begins at 0 again, and what it had acknowledged is gone."
+        ),
+        workload="log",
+        duration_s=12.0,
+        trials=(
+            *(
+                Trial(
+                    name=each.value, replication=each.value, settings=OURS, faults=COMMIT_LOG_GONE, shows=Shows.NO_LOSS
+                )
+                for each in SAFE
+            ),
+            Trial(
+                name="sync-slave, haDivergence=rocketmq",
+                replication=RocketReplication.SYNC_SLAVE,
+                settings=(*OURS, "haDivergence=rocketmq"),
+                faults=COMMIT_LOG_GONE,
                 shows=Shows.LOSS,
             ),
         ),

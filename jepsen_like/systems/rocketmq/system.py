@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import LogFiles
+from jepsen_like.cluster.file_damage import Absence, LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import FINAL_LOGS, HistoryWriter
@@ -38,16 +38,19 @@ class RocketMqSystem(System):
     refused: ClassVar[Mapping[str, str]] = {
         "wipe": "a voter of a raft group without its log and its vote would vote once more; a master's disk is lost by wipe-master",
         "shrink-isr": "rocketmq has no set of replicas in sync that a fault could shrink; use partition",
-        "vanish": "what a broker does without a part of its store is not judged yet; use wipe-master",
-        "damage": "what a broker does with a damaged commit log is not judged yet; use power",
         "clock-jump": "messages have the time of a wall clock in them, which is not judged",
         "clock-drift": "messages have the time of a wall clock in them, which is not judged",
         "disk-full": "a broker whose disk is full ends, and its group waits for an operator",
         "disk-error": "a broker whose disk fails ends, and its group waits for an operator",
     }
     files: ClassVar[LogFiles] = LogFiles(
-        segments="*.log", indexes="*.index", damage_status=4, damage_words=" is damaged at byte "
+        segments="**/*.log",
+        indexes="index/*",
+        copies=("commitlog", "consumequeue/*"),
+        checkpoints=("copy", "dispatched", "commitlog/logs/*/durable", "commitlog/logs/*/manifest", "config/*.json"),
+        absences=(Absence.COPY, Absence.SEGMENT, Absence.CHECKPOINT, Absence.INDEX, Absence.DISK),
     )
+    kept_by_wipe: ClassVar[tuple[str, ...]] = ("raft",)
 
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
 

@@ -1,15 +1,21 @@
 """A scenario is drawn again and again: the seed decides what is done to which disk in which order, and the table shows it."""
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import attrs
 import pytest
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.nemesis.contents import CONTENT_KINDS, DamagedFiles
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.machine import Machine
+from jepsen_like.cluster.process import NodeProcess
+from jepsen_like.nemesis.contents import CONTENT_KINDS, DamagedFiles, Vanished
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.run.draws import done, excused, redrawn, served_after, table
@@ -33,8 +39,33 @@ def test_the_named_scenarios_stop_and_touch_what_their_stories_tell() -> None:
     stops, damaged = stops_of("last-stopped-damaged")
     assert (stops.order, stops.is_kill) == (Order.IN_TURN, False)
     assert damaged == (stops.nodes[-1],)
-    stops, _ = stops_of("all-killed-copy-gone")
-    assert (stops.order, stops.is_kill) == (Order.TOGETHER, True)
+    stops, damaged = stops_of("master-damaged")
+    assert (stops.order, stops.is_kill, damaged) == (Order.IN_TURN, False, (1,))
+    assert stops.nodes[-1] == 1
+    for name in ("all-killed-copy-gone", "all-killed-commit-log-gone"):
+        stops, damaged = stops_of(name)
+        assert (stops.order, stops.is_kill) == (Order.TOGETHER, True)
+    assert damaged == (1,), "the master"
+
+
+@pytest.mark.parametrize(
+    ("name", "gone", "stay"),
+    [
+        ("all-killed-copy-gone", "partitions/logs/log-0", "partitions/logs/__consumer_offsets-0"),
+        ("all-killed-commit-log-gone", "commitlog", "consumequeue/log"),
+    ],
+)
+def test_what_is_gone_is_the_copy_that_holds_the_records(tmp_path: Path, name: str, gone: str, stay: str) -> None:
+    system, story = scenarios()[name]
+    for place, content in ((gone, b"x" * 100), (stay, b"")):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "0000.log").write_bytes(content)
+    (fault,) = story.trials[0].faults
+    hit = KINDS[fault.kind].select(fault.rng(), fault.target, NODES, 1)
+    process = cast(NodeProcess, SimpleNamespace(machine=Machine(tmp_path), unmet_damages=0))
+    cluster = cast(Cluster, SimpleNamespace(system=system))
+    assert Vanished().touch(cluster, process, random.Random(hit.seed)) == f"copy: {gone} removed"
+    assert (tmp_path / stay).exists()
 
 
 def test_a_seed_and_a_number_draw_the_same_and_all_kinds_come() -> None:

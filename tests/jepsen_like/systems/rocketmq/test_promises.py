@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.rocketmq.division import Division
 from jepsen_like.systems.rocketmq.mode import RocketMode
@@ -34,6 +35,7 @@ def test_only_what_is_not_flushed_or_not_copied_may_be_lost(replication: RocketR
     assert by_loss[CopyLoss.UNFLUSHED] == (set() if is_durable else UNFLUSHED_HARMS)
     is_async = replication is RocketReplication.ASYNC_SLAVE
     assert by_loss[CopyLoss.UNCOPIED] == ({"promote-by-hand", "wipe-master"} if is_async else set())
+    assert by_loss[CopyLoss.HELD_ALONE] == (set(CONTENT_KINDS) if is_async else set())
     assert not by_loss[CopyLoss.UNCOMPARED]
     is_safe = is_durable and not is_async
     assert ("nothing that was acknowledged is lost" in describe(rule, SERVES)) is is_safe
@@ -117,3 +119,26 @@ def test_a_fault_costs_groups_locks_and_positions_where_no_log_has_them(replicat
     assert not disturbed.may_cost_records
     assert disturbed.unlocks_ns > 0
     assert (disturbed.rewinds_ns > 0) is rewinds
+
+
+def test_a_touched_disk_costs_an_asynchronous_master_only_what_it_had_alone_since_the_fault_began() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="vanish", nodes=(1, 2, 3, 4), harmed=(3,))
+    for replication in ("sync-slave", "raft"):
+        (groups_only,) = RocketMode.of(["pairs=2"], replication).on(4).allowances([fault])
+        assert not groups_only.may_cost_records
+        assert not RocketMode.of([], replication).may_hold_alone
+    mode = RocketMode.of(["pairs=2"], "async-slave").on(4)
+    (lost,) = [each for each in mode.allowances([fault]) if each.may_cost_records]
+    assert lost.since_ns == lost.begun_ns == fault.begun_ns
+    assert lost.objects == frozenset({2, 3}), "the queues of the pair whose disk it was"
+    assert "no slave had copied" in lost.promise
+    assert mode.may_hold_alone
+
+
+def test_a_master_that_does_not_compare_may_begin_again_after_its_disk_was_touched() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="vanish", nodes=(1, 2, 3), harmed=(1,))
+    mode = RocketMode.of(["haDivergence=rocketmq"], "sync-slave").on(3)
+    (lost,) = [each for each in mode.allowances([fault]) if each.may_cost_records]
+    assert lost.other_log
+    assert lost.since_ns < 0
+    assert "haDivergence=rocketmq" in lost.promise
