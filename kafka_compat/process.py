@@ -107,6 +107,7 @@ def broker(
 async def _serve(plan: BrokerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         while True:
+            process.started = False
             try:
                 await _serve_once(plan, process, signals)
                 break

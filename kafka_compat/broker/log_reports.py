@@ -23,6 +23,7 @@ RETRY_S = 0.05
 NAMED_MAX = 20
 """Partitions that one event names; of more it gives the number."""
 REPAIRED = "it is repaired from the other replicas"
+ONLY_COPY = "there is no other replica to repair it from; what was cut off is kept next to the log"
 
 
 class LogReports:
@@ -47,7 +48,7 @@ class LogReports:
         """
         store, context = self._store, self._context
         for damage in store.damages:
-            self._tell("damage", log=damage.name, reason=damage.reason, repair=f"{damage.done}; {REPAIRED}")
+            self._tell("damage", log=damage.name, reason=damage.reason, repair=damage.done)
         registration = context.image.brokers[context.broker_id]
         # It may be the metadata that is missing something, or the directory may be another cluster's.
         is_older = registration.epoch <= store.broker_epoch or registration.served_epoch < 0 <= store.broker_epoch
@@ -77,11 +78,12 @@ class LogReports:
                     reasons[partition] = state.topic_id, reason
         self._store.doubt(reasons)
         self._doubtful = {partition: topic_id for partition, (topic_id, _) in reasons.items()}
-        by_reason: dict[str, list[str]] = {}
+        by_reason: dict[tuple[str, str], list[str]] = {}
         for partition, (_, reason) in reasons.items():
-            by_reason.setdefault(reason, []).append(str(partition))
-        for reason, names in by_reason.items():
-            self._tell("doubtful", partitions=names[:NAMED_MAX], count=len(names), reason=reason, repair=REPAIRED)
+            repair = REPAIRED if len(assigned[partition].replicas) > 1 else ONLY_COPY
+            by_reason.setdefault((reason, repair), []).append(str(partition))
+        for (reason, repair), names in by_reason.items():
+            self._tell("doubtful", partitions=names[:NAMED_MAX], count=len(names), reason=reason, repair=repair)
 
     def image_changed(self) -> None:
         """There may be log ends to report."""
