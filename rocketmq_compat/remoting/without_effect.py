@@ -40,6 +40,9 @@ WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
         "consume_timeout_minute": "kept and shown; consumers have a setting of their own",
         "group_retry_policy": "kept and shown; only POP obeys it",
     },
+    "SubscriptionGroupWrapper": {
+        "forbidden_table": "of a master that is asked by its slave: topics are not forbidden to groups here"
+    },
     "GroupRetryPolicy": {"type": "kept and shown; only POP obeys it"},
 }
 """Reasons by class and attribute."""
