@@ -25,7 +25,6 @@ from rocketmq_compat.records import (
     encode_host,
     encode_record,
     inner_messages,
-    join_properties,
     message_id,
     read_head,
     read_properties,
@@ -41,13 +40,14 @@ from rocketmq_compat.remoting.headers.sending import (
 from rocketmq_compat.remoting.session import Handler, RemotingCall
 
 TRANSACTION_PREPARED: Final = "TRAN_MSG"
-_TIMED: Final = rf"{DELAY_LEVEL}|{TIMER_PREFIX}[A-Z_]+|{TRANSACTION_PREPARED}"
-_CHANGED: Final = re.compile(rf"(?:{_TIMED}|{'|'.join(STAMPS)}|{WAIT_STORED}(?!\x01(?i:true)(?:\x02|$)))\x01")
-"""A message whose properties contain none of these is stored with them as they came, and stamps."""
-_AT_A_TIME: Final = re.compile(rf"(?:^|\x02)(?:{_TIMED})\x01")
+_DELAYS: Final = f"{DELAY_LEVEL}\1"
+_PREPARED: Final = f"{TRANSACTION_PREPARED}\1"
+_WAITS: Final = f"{WAIT_STORED}\1"
+_WAITS_INDEED: Final = f"{WAIT_STORED}\1true"
+_REGION_STAMP, _TRACE_STAMP, _CLUSTER_STAMP = (f"{name}\1" for name in STAMPS)
+_AT_A_TIME: Final = re.compile(rf"(?:^|\x02)(?:{DELAY_LEVEL}|{TIMER_PREFIX}[A-Z_]+|{TRANSACTION_PREPARED})\x01")
 """What no message of a batch may have: all of it goes to one queue, at once."""
 _UNIQUE_ID: Final = "UNIQ_KEY\1"
-_STAMPED: Final = re.compile(rf"(?:{'|'.join(STAMPS)})\x01")
 
 
 class SendRequests:
@@ -109,8 +109,8 @@ class SendRequests:
         """Returns topic, queue and properties with which a message is stored, and whether its sender waits for flush and slaves."""
         text, name = header.properties or "", topic.topic_name
         is_dead = name != header.topic
-        if not is_dead and _CHANGED.search(text) is None:
-            return name, queue_id, join_properties(text, self._stamps.text()), True
+        if not is_dead and _is_plain(text) and (_WAITS not in text or _WAITS_INDEED in text):
+            return name, queue_id, _joined(text, self._stamps.text()), True
         properties = read_properties(text)
         if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
             raise self._no_transactions()
@@ -284,13 +284,29 @@ def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
 
     Raises `RequestRefused` with MESSAGE_ILLEGAL if the message asks for a time of its own.
     """
+    if _is_plain(properties):
+        return _joined(properties, added)
     if _AT_A_TIME.search(properties) is not None:
         raise RequestRefused(
             ResponseCode.MESSAGE_ILLEGAL, "a message of a batch cannot be delayed, or belong to a transaction"
         )
-    if _STAMPED.search(properties) is not None:
-        return write_properties({**read_properties(properties), **common})
-    return join_properties(properties, added)
+    return write_properties({**read_properties(properties), **common})
+
+
+def _is_plain(text: str) -> bool:
+    """Whether properties contain nothing that makes a message wait, and none of the stamps: they are stored as they came, and stamps."""
+    return not (
+        _DELAYS in text
+        or TIMER_PREFIX in text
+        or _PREPARED in text
+        or _CLUSTER_STAMP in text
+        or _REGION_STAMP in text
+        or _TRACE_STAMP in text
+    )
+
+
+def _joined(text: str, added: str) -> str:
+    return f"{text}{added}" if not text or text.endswith("\2") else f"{text}\2{added}"
 
 
 def queue_of(context: BrokerContext, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
