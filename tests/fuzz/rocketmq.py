@@ -156,7 +156,9 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
         for each in directory.glob("stderr-*"):
             assert not each.read_text(), f"{each.name}: {each.read_text()[-4000:]}"
         names = {each.name for each in directory.iterdir() if not each.name.startswith("stderr-")}
-        assert names <= {"master", "slave", "alone", "victim", "kv.json"}, f"files outside of the directories: {names}"
+        assert names <= {"master", "slave", "alone", "victim", "kv.json", "kv.json.journal"}, (
+            f"files outside of the directories: {names}"
+        )
         for data in ("master", "slave"):
             inside = {each.name for each in (directory / data).iterdir()}
             assert inside <= {"commitlog", "consumequeue", "index", "config", "dispatched"}, f"{data} holds {inside}"

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from rocketmq_compat.records import read_heads
+from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, Command, decode
 from tests.fuzz.rocketmq_requests import BROKER_NAME, CLUSTER, HEALTHY, MESSAGE_BYTES_MAX, json_frame
 
@@ -155,10 +156,13 @@ def send_fields(topic: str) -> dict[str, Any]:
 
 
 def create_topic(address: tuple[str, int], topic: str) -> None:
-    """A topic with one queue."""
+    """A topic with one queue, as soon as the master has compared its log with its slaves'."""
+    deadline = time.monotonic() + START_S
     with connect(address) as connection:
         ext = {"topic": topic, "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
-        answer = ask(connection, 17, ext)
+        while (answer := ask(connection, 17, ext)).code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.01)
         assert answer.code == 0, answer
 
 

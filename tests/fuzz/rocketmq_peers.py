@@ -314,6 +314,10 @@ def check_that_liars_are_no_copies(directory: Path) -> int:
 
     Returns how many answers were looked at. The limit: a peer that was sent bytes and reports them is believed.
     """
+    # A synchronous master whose disk is new waits for a slave. This one has had its disk for a while.
+    flags = broker_flags(directory / "alone", None, brokerRole="ASYNC_MASTER")
+    with running("alone", directory / "stderr-before", *flags) as master:
+        create_topic(master.address, QUIET)
     flags = broker_flags(directory / "alone", None, brokerRole="SYNC_MASTER", slaveTimeout=50)
     with running("alone", directory / "stderr-alone", *flags) as master, connect(master.address) as client:
         create_topic(master.address, QUIET)
