@@ -161,7 +161,9 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
         )
         for data in ("master", "slave"):
             inside = {each.name for each in (directory / data).iterdir()}
-            assert inside <= {"commitlog", "consumequeue", "index", "config", "dispatched"}, f"{data} holds {inside}"
+            assert inside <= {"commitlog", "consumequeue", "index", "config", "copy", "dispatched"}, (
+                f"{data} holds {inside}"
+            )
     return outcome
 
 
