@@ -2,18 +2,23 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
+
+if TYPE_CHECKING:
+    from jepsen_like.checker.spark_engine import SparkEngine
 
 OPERATIONS = 100_000
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkEngine]:
+def spark() -> "Iterator[SparkEngine]":
+    from jepsen_like.checker.spark_engine import SparkEngine
+
     with SparkEngine() as engine:
         yield engine
 
