@@ -501,7 +501,7 @@ async def test_a_flush_by_interval_comes_in_time_though_nothing_else_happens() -
     disk = GatedDisk()
     (port,) = free_ports(1)
     patient = RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)
-    settings = NodeSettings(raft=patient, flush=FlushPolicy.INTERVAL, flush_interval_s=0.05)
+    settings = NodeSettings(raft=patient, flush=FlushPolicy.INTERVAL, flush_interval_s=0.05, flush_stall_s=60)
     async with RaftGroup.open(
         node_id=1, members={1: ("127.0.0.1", port)}, directory="node", settings=settings, disk=disk
     ) as group:
@@ -518,7 +518,7 @@ async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_h
     disk = GatedDisk()
     (port,) = free_ports(1)
     patient = RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)
-    settings = NodeSettings(raft=patient)
+    settings = NodeSettings(raft=patient, flush_stall_s=60)
     async with RaftGroup.open(
         node_id=1, members={1: ("127.0.0.1", port)}, directory="node", settings=settings, disk=disk
     ) as group:
