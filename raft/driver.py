@@ -121,7 +121,7 @@ from raft.outbox import Outbox
 from raft.roles import Leader
 from raft.snapshot_work import SnapshotWork, WorkBeside, at_once
 from raft.state_machine import SnapshotMachine, StateMachine
-from raft.storage import RaftStorage, SnapshotToStore, StorageFlush, entries_bytes
+from raft.storage import RaftStorage, StorageFlush, entries_bytes
 from raft.subscription import Subscription
 
 PIPELINE_S = 0.002
@@ -263,7 +263,8 @@ class RaftDriver:
         self._addresses = addresses
         self._notify = notify
         self._turns = turns or TurnMeter()
-        self._snapshots = SnapshotWork(storage, work_beside)
+        bound = config.snapshot_bytes_max
+        self._snapshots = SnapshotWork(storage, work_beside, clock, bound, self._trimmed, self._too_large)
         self.abandon_snapshots = self._snapshots.abandon
         self._outbox = Outbox()
         self._inbox: deque[Event] = deque()
@@ -421,7 +422,7 @@ class RaftDriver:
     @property
     def deadline(self) -> float:
         """When `pump` must be called even if nothing has happened, on the driver's clock in seconds."""
-        if self._applies_more or self._delivers_more:
+        if self._applies_more or self._delivers_more or self._snapshots.draws:
             return -math.inf
         if self._proposals and (self._appends or self._commands) and not self._waits_for_disk:
             return min(self.core.deadline, self._proposed_at + PIPELINE_S)
@@ -485,6 +486,9 @@ class RaftDriver:
         if self._trims and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
             self._trim(now)
             self._turns.lap("raft: trimming the log")
+        if self._snapshots.draws:
+            self._snapshots.draw()
+            self._turns.lap("raft: taking a snapshot")
 
     def _note_arrived(self) -> None:
         """Count the round since the last `pump`; one that brought requests lets the next entry wait longer for more."""
@@ -796,14 +800,13 @@ class RaftDriver:
             return
         snapshot = machine.snapshot()
         self._turns.lap("raft: taking a snapshot")
-        if snapshot is None:
-            return
-        if len(snapshot) > self.config.snapshot_bytes_max:
-            self._notify(SnapshotTooLarge(len(snapshot), self.config.snapshot_bytes_max))
-            self._trim_due, self._trim_at = now + TOO_LARGE_S, math.inf
-            return
-        applied = Position(self.applied_index, core.log.term_at(self.applied_index))
-        self._snapshots.store(first_index, SnapshotToStore(applied, snapshot), self._trimmed)
+        if snapshot is not None:
+            applied = Position(self.applied_index, core.log.term_at(self.applied_index))
+            self._snapshots.store(first_index, applied, snapshot)
+
+    def _too_large(self, size: int) -> None:
+        self._notify(SnapshotTooLarge(size, self.config.snapshot_bytes_max))
+        self._trim_due, self._trim_at = self._now + TOO_LARGE_S, math.inf
 
     def _trimmed(self, start: LogStart) -> None:
         self._has_trimmed = True

@@ -5,13 +5,13 @@ and the next flush puts it in force. One of the leader is joined from its parts 
 its last part as a whole: what is left then is quick. Nothing is promised until then, so a crash meanwhile leaves the log as it was.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
 from raft.core import RaftCore
 from raft.messages import InstallSnapshot
-from raft.model import LogIndex, LogStart
+from raft.model import LogIndex, LogStart, Position
 from raft.storage import RaftStorage, SnapshotToStore
 
 Done = Callable[[BaseException | None], None]
@@ -20,6 +20,10 @@ WorkBeside = Callable[[Callable[[], None], Done], None]
 
 SMALL_BYTES = 1024 * 1024
 """A snapshot of the leader that is no larger is written in the loop."""
+
+
+DRAW_S = 0.01
+"""For how long pieces of the own snapshot are drawn in one turn, and one piece at least."""
 
 
 def at_once(work: Callable[[], None], done: Done) -> None:
@@ -33,35 +37,88 @@ def at_once(work: Callable[[], None], done: Done) -> None:
 
 
 @attrs.define(eq=False)
+class _Drawing:
+    """A snapshot in pieces, some of which have been drawn."""
+
+    first_index: LogIndex
+    applied: Position
+    rest: Iterator[bytes]
+    drawn: list[bytes] = attrs.field(factory=list)
+    size: int = 0
+
+
+@attrs.define(eq=False)
 class SnapshotWork:
     """The snapshots of one node that are being written."""
 
     storage: RaftStorage
     beside: WorkBeside
+    clock: Callable[[], float]
+    bytes_max: int
+    trimmed: Callable[[LogStart], None]
+    """Called with where the log begins, when something has left it."""
+    too_large: Callable[[int], None]
+    """Called with the size of a snapshot above `bytes_max`, or of the part of it that was drawn: it is dropped."""
     is_busy: bool = False
     """Whether one is: until it is written, the log may neither be trimmed nor reset."""
     _installed: InstallSnapshot | None = None
     """A snapshot of the leader, whole and written, whose last part is still to come once more."""
 
+    _drawing: "_Drawing | None" = None
     _is_abandoned: bool = False
 
     def abandon(self) -> None:
         """The node ends: what is being written is of no use any more."""
         self._is_abandoned = True
 
-    def store(self, first_index: LogIndex, snapshot: SnapshotToStore, trimmed: Callable[[LogStart], None]) -> None:
-        """Write `snapshot`, then trim the log below `first_index` and call `trimmed` with where it begins, if anything has left."""
-        work = self.storage.stage_trim(first_index, snapshot)
+    def store(self, first_index: LogIndex, applied: Position, snapshot: bytes | Iterable[bytes]) -> None:
+        """Write a snapshot of what all up to `applied` has made, then trim the log below `first_index`. One in pieces is drawn first, in
+        as many calls of `draw` as it takes."""
+        if not isinstance(snapshot, bytes):
+            self._drawing, self.is_busy = _Drawing(first_index, applied, iter(snapshot)), True
+        elif len(snapshot) > self.bytes_max:
+            self.too_large(len(snapshot))
+        else:
+            self._write(first_index, applied, [snapshot])
+
+    @property
+    def draws(self) -> bool:
+        """Whether pieces are still to be drawn."""
+        return self._drawing is not None
+
+    def draw(self) -> None:
+        """Draw pieces for `DRAW_S`; after the last one, begin to write. Raises `TypeError` for a piece that is not bytes."""
+        drawing, until = self._drawing, self.clock() + DRAW_S
+        assert drawing is not None, "nothing is to be drawn"
+        for piece in drawing.rest:
+            if not isinstance(piece, bytes):
+                raise TypeError(f"a snapshot is made of bytes, not of {type(piece).__name__}")
+            drawing.drawn.append(piece)
+            drawing.size += len(piece)
+            if drawing.size > self.bytes_max:
+                self._drawing, self.is_busy = None, False
+                self.too_large(drawing.size)
+                return
+            if self.clock() >= until:
+                return
+        self._drawing = None
+        self._write(drawing.first_index, drawing.applied, drawing.drawn)
+
+    def _write(self, first_index: LogIndex, applied: Position, pieces: list[bytes]) -> None:
+        made: list[SnapshotToStore] = []
+
+        def work() -> None:
+            made.append(SnapshotToStore(applied, pieces[0] if len(pieces) == 1 else b"".join(pieces)))
+            stage = self.storage.stage_trim(first_index, made[0])
+            if stage is not None:
+                stage()
 
         def trim() -> None:
-            start = self.storage.trim_with(first_index, snapshot)
+            start = self.storage.trim_with(first_index, made[0])
             if start is not None:
-                trimmed(start)
+                self.trimmed(start)
 
-        if work is None:
-            trim()
-        else:
-            self._begin(work, trim)
+        self._begin(work, trim)
 
     def installing(self, last: InstallSnapshot, core: RaftCore) -> InstallSnapshot | None:
         """Returns the message to give to the core for the last part of a snapshot: the snapshot as a whole once it is written, the part

@@ -10,6 +10,7 @@ the node that the client is connected to; a call of `RaftGroup` raises it. So `c
 fails in the present state must have a result for that, or raise `InvalidRequest`.
 """
 
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 
@@ -37,14 +38,15 @@ class StateMachine(Protocol):
 class SnapshotMachine(StateMachine, Protocol):
     """A machine that needs no commands from before a snapshot of it, so that its log can be trimmed.
 
-    Both are called in the loop of the node, which stands still meanwhile: a machine of many megabytes should keep them
-    quick, for example by keeping its state as bytes, or in parts of which few change between two snapshots. All else about a snapshot
+    Both are called in the loop of the node, which stands still meanwhile. A machine of many megabytes returns an iterable of pieces,
+    which are drawn in short turns: it must give the state of the moment of the call, whatever is applied meanwhile (a copied dict of
+    values that never change does, and costs little). All else about a snapshot
     (checksums, writing, sending, joining what was received) is done outside of the loop, or in parts. A snapshot of more than
     `snapshot_bytes_max` is not taken, and then nothing leaves the log.
     """
 
-    def snapshot(self) -> bytes | None:
-        """Returns the state after all commands so far, as bytes; None if there can be none yet: nothing leaves the log then, and it is
+    def snapshot(self) -> bytes | Iterable[bytes] | None:
+        """Returns the state after all commands so far, as bytes or as pieces that are to be joined; None if there can be none yet: nothing leaves the log then, and it is
         asked for again soon. What the state stands for and is kept elsewhere must be durable when it returns."""
 
     def restore(self, snapshot: bytes) -> None:

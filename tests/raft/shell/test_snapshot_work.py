@@ -1,16 +1,19 @@
 """A large snapshot is written outside of the loop: the node goes on meanwhile, and what follows is quick."""
 
+import math
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import attrs
 import pytest
 
 from log.errors import StorageFailed
 from log.memory_disk import MemoryDisk
 from log.start import prepare
+from raft.driver import DriverConfig
 from raft.messages import AppendAccepted
-from raft.snapshot_work import Done
+from raft.snapshot_work import DRAW_S, Done
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 from tests.raft.shell.test_retention import KEEP, SEGMENT, fill, install_snapshot, parts_of
 
@@ -125,3 +128,79 @@ def test_a_full_disk_beside_the_loop_leaves_the_trim_to_a_later_flush() -> None:
     rig.disk.capacity_bytes = capacity
     rig.settle()
     assert rig.core.log.start.index > 0
+
+
+class InPieces:
+    """A machine whose snapshot is drawn piece by piece, each of which takes its time; what is applied meanwhile is not in it."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.restored = b""
+        self.piece: Callable[[bytes], object] = bytes
+        self.on_piece: Callable[[], None] = lambda: None
+
+    def check(self, command: bytes, *, read_only: bool) -> None:
+        pass
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        self.values.append(command)
+        return b"\xc0"
+
+    def query(self, command: bytes) -> bytes:
+        return b"".join(self.values)
+
+    def snapshot(self) -> Iterator[bytes]:
+        return self._draw(list(self.values))
+
+    def _draw(self, values: list[bytes]) -> Iterator[bytes]:
+        for value in values:
+            self.on_piece()
+            yield self.piece(value)  # type: ignore[misc]
+
+    def restore(self, snapshot: bytes) -> None:
+        self.restored = snapshot
+
+
+def _with_pieces(config: DriverConfig = KEEP) -> tuple[Rig, InPieces]:
+    machine = InPieces()
+    disk = MemoryDisk(random.Random(1))
+    rig = Rig(config=config, segment_bytes=SEGMENT, disk=disk, state_machine=machine).lead()
+    machine.on_piece = lambda: rig.pass_time(DRAW_S)
+    for value in (b"a", b"b", b"c"):
+        rig.driver.apply(rig.caller, rig.draw(), value)
+        rig.settle()
+    return rig, machine
+
+
+def test_a_snapshot_in_pieces_is_drawn_turn_by_turn_and_holds_the_moment_of_the_call() -> None:
+    rig, machine = _with_pieces()
+    applied: list[int] = []
+
+    def on_piece() -> None:
+        rig.pass_time(DRAW_S)
+        applied.append(len(machine.values))
+        rig.driver.apply(rig.caller, 10_000 + len(applied), b"later")
+
+    machine.on_piece = on_piece
+    request_id = 1000
+    while not rig.core.log.start.index:
+        if rig.driver.deadline > -math.inf:
+            request_id += 1
+            rig.append(request_id, b"x" * 500)
+        rig.settle()
+    assert applied[0] < applied[-1], "commands were applied between its pieces"
+    assert rig.core.log.start.snapshot == b"abc"
+
+
+def test_pieces_beyond_the_bound_are_dropped_and_nothing_leaves_the_log() -> None:
+    rig, _ = _with_pieces(attrs.evolve(KEEP, snapshot_bytes_max=2))
+    fill(rig, 60)
+    assert "snapshot_too_large" in rig.told
+    assert rig.core.log.start.index == 0
+
+
+def test_a_piece_that_is_no_bytes_is_named() -> None:
+    rig, machine = _with_pieces()
+    machine.piece = len
+    with pytest.raises(TypeError, match="made of bytes, not of int"):
+        fill(rig, 60)
