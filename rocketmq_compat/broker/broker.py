@@ -440,7 +440,8 @@ class MessageBroker:
         assert self._catch_up is not None, "made for a group"
         plan, members = self._plan, self._members
         if self._store.log.end_offset and not disk.exists(f"{plan.data}/{RAFT_DIRECTORY}/{IDENTITY_NAME}"):
-            raise ForeignCommitLog(self._store.log.directory)
+            self._begin_again(members)
+        self._store.copy.change(lambda notes: attrs.evolve(notes, boot=plan.boot, is_running=True, group=members.group))
         durable = plan.properties.text("ack") == DURABLE
         async with RaftGroup.open(
             node_id=members.node_id,
@@ -464,6 +465,18 @@ class MessageBroker:
             finally:
                 self._group = None
                 self._copy.close()
+
+    def _begin_again(self, members: GroupMembers) -> None:
+        """The raft log of this member is gone: what its commit log held is kept aside, and comes again from the group.
+
+        Raises `ForeignCommitLog` unless the disk tells that these are messages of this group.
+        """
+        store = self._store
+        if store.copy.notes.group != members.group:
+            raise ForeignCommitLog(store.log.directory)
+        kept = store.keep_aside(store.log.start_offset)
+        store.reset(0)
+        self._tell("raft_log_lost", kept=kept)
 
     def _begin_fixed(self, nursery: trio.Nursery) -> None:
         assert self._fixed is not None, "the role is fixed"

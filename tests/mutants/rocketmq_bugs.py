@@ -140,7 +140,7 @@ WHOLE: Sequence[Mutant] = (
         "a-power-cut-raises-no-doubt",
         "with ASYNC_FLUSH a start under another boot trusts what is left of its log",
         NOTES,
-        ("    if lost_power and not notes.flushes:", "    if lost_power and notes.flushes:"),
+        ("file.found.boot != boot", 'file.found.boot == ""'),
         oracles=["Q10"],
     ),
     _bug(

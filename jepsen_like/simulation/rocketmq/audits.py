@@ -344,7 +344,7 @@ class RocketmqAudits:
         if self._knobs.sync_flush and disk.durable_end < end:
             self._report("Q1", broker.node, f"the record at {answer.offset} is acknowledged, and not durable")
         holders = self._holders(broker, answer.offset, client.record)
-        if len(holders) < stored.copies - 1:
+        if len(holders) < stored.copies - 1 and answer.offset >= disk.trimmed:
             if self._knobs.refuses:
                 self._report(
                     "Q1", broker.node, f"the record at {answer.offset} is acknowledged with copies on {holders}"

@@ -74,7 +74,8 @@ SERVES: Final[Mapping[str, str]] = {
     "corrupt": _SLOWLY,
     "power": _BACK,
     "promote-by-hand": "once an operator has let a slave lead",
-    "wipe-master": "once an operator has let a slave lead; with haDivergence=rocketmq at once, without what was there",
+    "wipe-master": "once it has copied back what its slaves have, or an operator has let one lead; with haDivergence=rocketmq at once, without "
+    "what was there",
     "damage": _COMPARED,
     "vanish": _COMPARED,
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",

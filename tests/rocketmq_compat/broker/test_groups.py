@@ -1,5 +1,6 @@
 """Three brokers as a raft group: what is acknowledged is on a majority, survives, and is what consumers see."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -19,6 +20,7 @@ from rocketmq_compat.remoting.headers.offsets import QueryConsumerOffsetRequestH
 from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, TopicRequestHeader
 from tests.rocketmq_compat.broker.groups import BrokerGroup, Member, broker_group
 from tests.rocketmq_compat.broker.pairs import (
+    DATA,
     WAIT_S,
     ask,
     bodies,
@@ -168,6 +170,57 @@ async def test_a_broker_that_was_away_for_too_long_copies_what_has_left_the_raft
         log, own = master.running.context.store.log, away.running.context.store.log
         assert (own.start_offset, own.end_offset) == (0, log.end_offset)
         assert bytes(log_bytes(away)) == bytes(log_bytes(master))
+        # It has everything that the others have: with one of those alone it is still a majority.
+        await group.kill(master, loss=PowerLoss.LOSE_ALL)
+        assert (await group.send(b"after")).code == ResponseCode.SUCCESS
+
+
+def damaged(member: Member) -> None:
+    """A bit in the middle of the newest part of the commit log is wrong."""
+    disk = member.disk
+    path = max(
+        each for each in disk.paths() if "/commitlog/logs/" in each and each.endswith(".log") and disk.content(each)
+    )
+    disk.flip_bit(path, 8 * (len(disk.content(path)) // 2))
+
+
+def without(*parts: str) -> Callable[[Member], None]:
+    """Returns what lets these parts of a broker's directory vanish."""
+
+    def vanish(member: Member) -> None:
+        for path in member.disk.paths():
+            if any(path.startswith(f"{DATA}/{part}") for part in parts):
+                member.disk.remove(path)
+
+    return vanish
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        damaged,
+        without("commitlog"),
+        without("consumequeue", "index"),
+        without("commitlog", "copy"),
+        without("raft"),
+        without(""),
+    ],
+    ids=["damaged", "no commit log", "no queues", "no commit log and notes", "no raft log", "nothing"],
+)
+async def test_a_broker_that_lost_a_part_of_its_directory_has_everything_again(harm: Callable[[Member], None]) -> None:
+    async with broker_group(raft_log_bytes=SMALL_LOG) as group:
+        count = await send_much(group)
+        master = await group.master()
+        hit = next(each for each in group.members if each is not master)
+        await group.same()
+        hit.running.context.store.flush()
+        await group.kill(hit)
+        harm(hit)
+        await group.start(hit.number)
+        await group.send(b"last")
+        await group.same()
+        await eventually(lambda: hit.running.context.store.queue(("T", 0)) == (0, count + 1))
+        assert bytes(log_bytes(hit)) == bytes(log_bytes(master))
         # It has everything that the others have: with one of those alone it is still a majority.
         await group.kill(master, loss=PowerLoss.LOSE_ALL)
         assert (await group.send(b"after")).code == ResponseCode.SUCCESS
