@@ -4,7 +4,6 @@ Each broker's own log is read as a debugging consumer (replica id -2), which any
 """
 
 import collections
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -302,20 +301,31 @@ class KafkaControl(Control):
         return found
 
     async def read_through(self, node: int) -> None:
-        """Read all that a broker holds of the load's partitions, as far as it gives it."""
-        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(NoAnswer, InvalidBatch):
-            states = (await self.sight()).of_topic(self.topic or TOPIC)
-            for name in [name for name, state in states.items() if node in state.replica_nodes]:
-                ends = await self.ends(node, [name])
-                starts = await self.ends(node, [name], START)
-                offset = starts[name] if starts is not None else 0
-                while ends is not None and offset < ends[name]:
+        """Read all that a broker holds of the load's partitions, once it gives it."""
+        with trio.move_on_after(READ_THROUGH_WITHIN_S):
+            while not await self._is_read(node):  # noqa: ASYNC110 - only the broker knows
+                await trio.sleep(POLL_S)
+
+    async def _is_read(self, node: int) -> bool:
+        """Whether each copy that a broker holds was read to its end."""
+        states = (await self.sight()).of_topic(self.topic or TOPIC)
+        names = [name for name, state in states.items() if node in state.replica_nodes]
+        starts, ends = await self.ends(node, names, START), await self.ends(node, names)
+        if starts is None or ends is None:
+            return False
+        try:
+            for name in names:
+                offset = starts[name]
+                while offset < ends[name]:
                     records = (await self.read_own(node, name, offset)).records or b""
                     data = memoryview(b"".join(records) if isinstance(records, tuple) else records)
                     following = [header.end_offset for _, header in whole_batches(data)]
                     if not following or following[-1] <= offset:
-                        break
+                        return False
                     offset = following[-1]
+        except (NoAnswer, InvalidBatch):
+            return False
+        return True
 
     # ---------------------------------------------------------------- the rest
 

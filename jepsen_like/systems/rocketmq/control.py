@@ -1,6 +1,5 @@
 """What the harness asks the brokers of all groups: runtime information, queues and messages, on connections past the fault network."""
 
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -226,16 +225,29 @@ class RocketControl(Control):
             connection.close()
 
     async def read_through(self, node: int) -> None:
-        """Pull all that a broker holds of the load's queues, as far as it gives it."""
-        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*_NO_ANSWER, MalformedRecord):
+        """Pull all that a broker holds of the load's queues, once it gives it: one that has just started, or read damage, does not yet."""
+        with trio.move_on_after(READ_THROUGH_WITHIN_S):
+            while not await self._is_read(node):  # noqa: ASYNC110 - only the broker knows
+                await trio.sleep(POLL_S)
+
+    async def _is_read(self, node: int) -> bool:
+        """Whether every queue of a broker was pulled to its end."""
+        try:
+            ends = await self._ends(node)
             connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
             try:
-                for queue, _ in enumerate(self._objects(node)):
+                for queue, obj in enumerate(self._objects(node)):
                     offset = 0
-                    while records := (await connection.pull(queue, offset, MESSAGES_OF_A_PULL)).records:
+                    while offset < ends[obj]:
+                        records = (await connection.pull(queue, offset, MESSAGES_OF_A_PULL)).records
+                        if not records:
+                            return False
                         offset = records[-1][0].queue_offset + 1
             finally:
                 connection.close()
+        except (*_NO_ANSWER, MalformedRecord):
+            return False
+        return True
 
     # ---------------------------------------------------------------- the rest
 
