@@ -251,6 +251,8 @@ def test_a_record_after_a_part_is_walked_too() -> None:
         (encode_varint(-5) + record(0)[1:], 1, "record 0 has a length of -5 bytes"),
         (record(0) + record(0), 2, "record 1 has the offset delta 0"),
         (record(1), 1, "record 0 has the offset delta 1"),
+        (b"\x0f\0\0\0\x01\x02v\0", 1, "record 0 has a length of -8 bytes"),
+        (b"\x20\0" + b"\x80" * 9 + b"\x02\0\x01\x02v\0", 1, "record 0 holds a number that is not whole, or too long"),
         (b"\x0e\0\0\0\x01\x63\0\0", 1, "record 0 has a value of -50 bytes"),
         (b"\x0e\0\0\0\x03\x02v\0", 1, "record 0 has a key of -2 bytes"),
         (b"\x0e\0\0\0\x01\x02v\x01", 1, "with a count of headers of -1"),
