@@ -418,8 +418,9 @@ TRIMS: Sequence[Mutant] = (
         module="raft.storage",
         edits=[
             Edit(
-                "            before = LogTail(start.index, start.position.term, start.offset)\n",
-                "            before = LogTail(start.index, self.log.last_epoch or start.position.term, start.offset)\n",
+                "            self.log.reset(_tail_of(start), staged.payload)\n",
+                "            term = self.log.last_epoch or start.position.term\n"
+                "            self.log.reset(LogTail(start.index, term, start.offset), staged.payload)\n",
             )
         ],
         oracles=["A8", "A5"],

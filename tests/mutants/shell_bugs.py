@@ -311,13 +311,8 @@ REFUSALS: Sequence[Mutant] = (
     Mutant(
         name="group-starts-without-its-log",
         bug="a node whose log and durable-end checkpoint are gone starts empty and votes",
-        module="raft.group",
-        edits=[
-            Edit(
-                "(missing := missing_files(disk, directory, log_id=log_id)) is not None",
-                "(missing := None) is not None",
-            )
-        ],
+        module="raft.directory",
+        edits=[Edit("    if has_identity and missing is not None:\n", "    if False:\n")],
         oracles=["refusals"],
         judge="refusals",
     ),
@@ -331,17 +326,17 @@ REFUSALS: Sequence[Mutant] = (
     ),
     Mutant(
         name="group-makes-its-identity-again",
-        bug="an identity that is gone is made again, though the directory holds a node's log",
-        module="raft.group",
-        edits=[Edit("                if storage.log.end > 0:\n", "                if storage.log.end < 0:\n")],
+        bug="an identity that is gone is made again, though more of the node's log is missing",
+        module="raft.directory",
+        edits=[Edit("not has_identity and storage.log.end > 0 and", "not has_identity and storage.log.end < 0 and")],
         oracles=["refusals"],
         judge="refusals",
     ),
     Mutant(
         name="identity-before-its-log",
         bug="a new directory gets its identity before its log is durable, so a crash looks like a loss",
-        module="raft.group",
-        edits=[Edit("                storage.flush()\n", "")],
+        module="raft.directory",
+        edits=[Edit("                storage.flush()\n", "                pass\n")],
         oracles=["refusals"],
         judge="refusals",
     ),
