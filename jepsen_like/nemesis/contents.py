@@ -133,13 +133,16 @@ class Vanished(ContentKind):
     def finds(self, cluster: Cluster, process: NodeProcess) -> bool:
         """Anything that this system allows to be gone."""
         data, system = process.machine.data, cluster.system
-        return any(vanishable(data, system.files, kind, system.kept_by_wipe) for kind in system.files.absences)
+        return any(vanishable(data, system.files, kind, ()) for kind in system.files.absences)
 
     def touch(self, cluster: Cluster, process: NodeProcess, rng: random.Random) -> str | None:
-        """The first kind of absence that this system allows, in an order that is drawn, that there is something for."""
+        """The first kind of absence that this system allows, in an order that is drawn, that there is something for.
+
+        Nothing lies on another disk: what a node knows of its cluster, and its vote, may be gone as well.
+        """
         data, system = process.machine.data, cluster.system
         for kind in rng.sample(system.files.absences, len(system.files.absences)):
-            if done := vanish(data, system.files, kind, system.kept_by_wipe, rng):
+            if done := vanish(data, system.files, kind, (), rng):
                 process.unmet_damages += system.files.damage_status is not None
                 return f"{kind}: {done}"
         return None

@@ -60,6 +60,7 @@ class KafkaAdapter(System):
         copies=("partitions/logs/*",),
         checkpoints=(
             *("partitions/broker", "partitions/high-watermarks", "partitions/run"),
+            *("metadata/durable", "metadata/identity.json"),
             *("partitions/logs/*/durable", "partitions/logs/*/manifest", "partitions/logs/*/partition"),
         ),
         absences=(Absence.COPY, Absence.SEGMENT, Absence.CHECKPOINT, Absence.DISK),

@@ -43,7 +43,8 @@ class RaftSystem(System):
         indexes="*.index",
         damage_status=4,
         damage_words=" is damaged at byte ",
-        absences=(Absence.CLOSED_SEGMENT, Absence.INDEX),
+        checkpoints=("durable", "identity.json"),
+        absences=(Absence.SEGMENT, Absence.CHECKPOINT, Absence.INDEX, Absence.DISK),
     )
 
     def configure(self, words: Sequence[str], replication: str) -> Mode:

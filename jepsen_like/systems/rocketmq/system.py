@@ -50,7 +50,6 @@ class RocketMqSystem(System):
         checkpoints=("copy", "dispatched", "commitlog/logs/*/durable", "commitlog/logs/*/manifest", "config/*.json"),
         absences=(Absence.COPY, Absence.SEGMENT, Absence.CHECKPOINT, Absence.INDEX, Absence.DISK),
     )
-    kept_by_wipe: ClassVar[tuple[str, ...]] = ("raft",)
 
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.process import NodeProcess
 from jepsen_like.nemesis.contents import ContentKind, DamagedFiles, Vanished
 from jepsen_like.nemesis.kind import Withheld
 from jepsen_like.nemesis.stops import Order, Stops
@@ -51,9 +53,14 @@ async def test_a_disk_is_mended_after_stops_in_every_order(tmp_path: Path, kind:
         assert cluster.unasked_ends == []
 
 
+class Bare(Vanished):
+    def finds(self, cluster: Cluster, process: NodeProcess) -> bool:
+        return False
+
+
 async def test_a_fault_that_would_find_nothing_is_withheld_before_anything_is_stopped(tmp_path: Path) -> None:
     async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
         pids = [process.pid for process in cluster.nodes.values()]
         with pytest.raises(Withheld, match="had nothing yet"):
-            await Vanished().inject(cluster, ResolvedTarget((1, 2, 3), seed=1, harmed=(2,)))
+            await Bare().inject(cluster, ResolvedTarget((1, 2, 3), seed=1, harmed=(2,)))
         assert [process.pid for process in cluster.nodes.values() if process.is_running] == pids
