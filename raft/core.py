@@ -323,7 +323,7 @@ class RaftCore:
                 self.recall.campaigns_next = True
 
     def _tell_standing(self, sender: NodeId, question: int) -> None:
-        end = self.log.position if self.log.position.up_to_date_with(self.floor) else self.floor
+        end = self.log.position  # not the floor: what it stands for is no copy, and would be waited for in vain
         reply = StandingReply(self.term, question, end.index, end.term)
         self._effects.append(Send(sender, reply, after=self._write_covering(self.log.last_index)))
 

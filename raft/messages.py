@@ -138,7 +138,7 @@ class RequestStanding:
 
 @frozen
 class StandingReply:
-    """The sender's term, and where its log ends or, after a repair, had ended: all of it durable. Term 0: it is blank, too.
+    """The sender's term, and where its log ends: all of it durable. Term 0: it is blank, too.
 
     It answers `question`. A blank sender `was_member` if it knows that it had a past.
     """

@@ -60,7 +60,7 @@ BLANK_BUGS: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit(
-                "        end = self.log.position if self.log.position.up_to_date_with(self.floor) else self.floor\n",
+                "        end = self.log.position  # not the floor: what it stands for is no copy, and would be waited for in vain\n",
                 "        end = Position(self.commit_index, self.log.term_at(self.commit_index))\n",
             )
         ],
