@@ -175,7 +175,7 @@ WHOLE: Sequence[Mutant] = (
             "        if doubt.lacks_tables and slave.slave_id",
             "        if not doubt.lacks_tables and slave.slave_id < 0 and slave.slave_id",
         ),
-        oracles=["Q11"],
+        oracles=["Q11", "script"],
     ),
     _bug(
         "a-slave-that-has-more-is-cut-off",

@@ -250,7 +250,8 @@ class RocketmqAudits:
 
     def _check_tables(self, broker: GroupBroker) -> None:
         """A master that takes records again has the offsets that its slaves had."""
-        if not broker.listens or not self._knobs.refuses or broker.process in self._decided:
+        is_free = broker.process in self._decided or not self._knobs.refuses
+        if not broker.listens or not broker.began_without_tables or is_free:
             return
         near = {link.slave for link in self._links.values() if link.master == broker.process and link.is_welcome}
         ahead = [node for node in sorted(near) if self._brokers[node].disk.tables > broker.disk.tables]

@@ -109,6 +109,7 @@ class GroupBroker:
         self.up = False
         self.paused = False
         self.lives = 0
+        self.began_without_tables = False
         self.process = 0
         self.slowness = 1.0
         self.waiting: dict[int, WaitingClient] = {}
@@ -153,6 +154,7 @@ class GroupBroker:
         role: RoleName = "master" if self._world.master == self.node else "slave"
         incarnation = stream(self._knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
         copy = self.copy = CopyFile(self.disk.page)
+        self.began_without_tables = self.disk.has_lost_tables
         recovered = self.disk.recovered(copy)
         self.replica = CommitLogReplica(self.config, role, recovered, incarnation)
         boot, flushes = self.disk.boot, self.config.sync_flush
@@ -359,8 +361,12 @@ class GroupBroker:
                 disk.truncate(end, kind)
             case ResetCommitLog(start=start):
                 disk.reset(start, kind)
-            case AnswerPut() | RefusePut():
-                pass  # the client learns of it when the audits have looked
+            case AnswerPut(offset=offset):
+                disk.tables = max(
+                    disk.tables, offset
+                )  # a consumer commits it; the client learns of it when the audits have looked
+            case RefusePut():
+                pass
             case Dial(connection=name):
                 connection = self._world.new_connection()
                 self.dials[connection] = name
