@@ -179,10 +179,9 @@ def doubt_of(
             floors.append(notes.doubt.floor)
     if before is None:
         floors.append(None)
-    elif reach < before and not (lost_power and notes.flushes):
-        floors.append(before)
-    elif cut is not None:
-        floors.append(max(reach, before))
+    elif reach < before or cut is not None:
+        # The note is not synced: after a loss of power it may be older than the log was.
+        floors.append(None if lost_power else max(reach, before))
     if lost_power and not notes.flushes:
         floors.append(None)  # what was not flushed is gone, and perhaps the note of it, too
     if floors or lacks_tables:

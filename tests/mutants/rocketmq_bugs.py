@@ -133,7 +133,7 @@ WHOLE: Sequence[Mutant] = (
         "a-shorter-log-is-taken-as-it-is",
         "a start does not compare its log with how far it had come",
         NOTES,
-        ("    elif reach < before and not", "    elif reach.end < 0 and not"),
+        ("    elif reach < before or", "    elif reach.end < 0 or"),
         oracles=["Q10"],
     ),
     _bug(

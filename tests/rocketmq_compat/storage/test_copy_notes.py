@@ -84,8 +84,13 @@ def test_what_was_not_flushed_may_be_gone_after_a_reboot() -> None:
 def test_with_sync_flush_a_reboot_loses_nothing_that_was_acknowledged() -> None:
     flushes = attrs.evolve(REBOOTED, flushes=True)
     assert doubt(noted(flushes)) == CopyDoubt(is_flushed=True)
-    assert doubt(noted(flushes), LogReach(7, 99)) == CopyDoubt(is_flushed=True)
-    assert doubt(noted(flushes), LogReach(7, 99), cut=DAMAGE) == CopyDoubt(BEFORE)
+    assert doubt(noted(flushes), LogReach(7, 120)) == CopyDoubt(is_flushed=True)
+
+
+def test_damage_and_a_reboot_together_leave_no_floor() -> None:
+    flushes = attrs.evolve(REBOOTED, flushes=True)
+    assert doubt(noted(flushes), LogReach(7, 99)) == CopyDoubt(None)
+    assert doubt(noted(flushes), LogReach(7, 120), cut=DAMAGE) == CopyDoubt(None)
 
 
 def test_a_doubt_lasts_until_it_has_ended() -> None:
