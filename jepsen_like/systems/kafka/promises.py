@@ -207,7 +207,8 @@ def losses_allowed(
                 promise=f"isr, {rule.named_for(loss, fault.kind)}: {loss} may be lost",
                 # When a fault that touches a disk begins, the others hold all but what lags where the leader acknowledges alone.
                 since_ns=-NEVER if reaches_back else _ns(fault.begun_ns, -lags_s),
-                begun_ns=fault.begun_ns,
+                # A disk is touched when all that are stopped before it have stopped; until then the log goes on.
+                begun_ns=fault.injected_ns if fault.kind in CONTENT_KINDS else fault.begun_ns,
                 # A leader that was cut off goes on acknowledging until it learns that another one was elected.
                 injected_ns=_ns(max(fault.injected_ns, fault.ended_ns), session_s + NOTICED_S),
                 # What consumers read is with every member of the ISR, and so are commits of groups.

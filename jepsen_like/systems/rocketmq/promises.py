@@ -180,7 +180,7 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
                     promise=f"{rule.replication}, {rule.setting(loss)}: {loss} may be lost",
                     # When a fault that touches a disk begins, the others hold everything.
                     since_ns=fault.begun_ns if loss is CopyLoss.HELD_ALONE else -NEVER,
-                    begun_ns=forked_ns if is_forked else fault.begun_ns,
+                    begun_ns=forked_ns if is_forked else fault.injected_ns if is_touched else fault.begun_ns,
                     injected_ns=max(fault.injected_ns, fault.ended_ns),
                     objects=frozenset(objects),
                     may_cost_read=True,

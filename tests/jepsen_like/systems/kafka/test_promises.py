@@ -112,7 +112,7 @@ def test_a_touched_disk_costs_only_what_was_acknowledged_by_its_broker_alone_sin
     fault = attrs.evolve(a_fault_of("vanish", nodes=(1, 2, 3)), harmed=(3,))
     assert KafkaMode.of(["min.insync.replicas=2"]).allowances([fault]) == ()
     (alone,) = KafkaMode.of([]).allowances([fault])
-    assert alone.since_ns == alone.begun_ns == fault.begun_ns
+    assert (alone.since_ns, alone.begun_ns) == (fault.begun_ns, fault.injected_ns)
     assert alone.promise.endswith(
         "what the broker whose disk was touched had acknowledged without the others may be lost"
     )

@@ -129,7 +129,7 @@ def test_a_touched_disk_costs_an_asynchronous_master_only_what_it_had_alone_sinc
         assert not RocketMode.of([], replication).may_hold_alone
     mode = RocketMode.of(["pairs=2"], "async-slave").on(4)
     (lost,) = [each for each in mode.allowances([fault]) if each.may_cost_records]
-    assert lost.since_ns == lost.begun_ns == fault.begun_ns
+    assert (lost.since_ns, lost.begun_ns) == (fault.begun_ns, fault.injected_ns)
     assert lost.objects == frozenset({2, 3}), "the queues of the pair whose disk it was"
     assert "no slave had copied" in lost.promise
     assert mode.may_hold_alone
