@@ -226,7 +226,7 @@ def test_p9_a_message_of_an_older_term_is_dropped_when_its_write_completes() -> 
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"heartbeat_s": 0.4}, id="heartbeat too slow for the timeout"),
+        pytest.param({"heartbeat_s": 0.8}, id="heartbeat too slow for the timeout"),
         pytest.param({"election_timeout_s_min": 2.0}, id="minimum above maximum"),
         pytest.param({"heartbeat_s": 0.0}, id="no heartbeat"),
         pytest.param({"append_bytes_max": 2**30}, id="one message larger than the window"),

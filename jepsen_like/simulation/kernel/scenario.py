@@ -8,6 +8,7 @@ knobs:
     chance 17                    the seed of the streams of chance that are left: delays, fsyncs, timeouts
     raft.heartbeat_s 0.05        a setting of the group of settings `raft`
     retention_bytes 4096         a number that is absent in fair weather
+    vanishes_s 1.25 3.5          times at which a thing of its own happens, in seconds
     fault 0.512 power_cut fault/3    when, what, and the stream that it draws its victims from
     lost 1>2 4 7-9               the fourth and the seventh to ninth message from node 1 to node 2 are lost
     unasked 2 1 5                client 2 leaves out its first and its fifth request
@@ -49,6 +50,11 @@ class ScenarioFormat(Generic[K]):
         return tuple(name for name in _fields(self.calm) if getattr(self.calm, name) is None)
 
     @property
+    def times(self) -> tuple[str, ...]:
+        """The knobs that are lists of times, and empty in fair weather."""
+        return tuple(name for name in _fields(self.calm) if name != "faults" and getattr(self.calm, name) == ())
+
+    @property
     def settings(self) -> tuple[tuple[str, str], ...]:
         """(group, name) of the numbers in those knobs that are groups of settings."""
         groups = [name for name in _fields(self.calm) if attrs.has(type(getattr(self.calm, name)))]
@@ -71,6 +77,9 @@ class ScenarioFormat(Generic[K]):
             value = getattr(getattr(knobs, group), name)
             if value != getattr(getattr(calm, group), name):
                 yield f"{group}.{name} {value!r}"
+        for name in self.times:
+            if times := getattr(knobs, name):
+                yield f"{name} {' '.join(map(repr, times))}"
         for fault in knobs.faults:
             yield f"fault {fault.at_s!r} {fault.kind.value} {fault.name}"
         for sender, to in sorted({(a, b) for a, b, _ in knobs.lost}):
@@ -129,6 +138,8 @@ class ScenarioFormat(Generic[K]):
                 changed = {"unasked": knobs.unasked | unasked}
             case _ if name in self.numbers:
                 changed = {name: _number(getattr(self.calm, name), *values)}
+            case _ if name in self.times:
+                changed = {name: tuple(map(float, values))}
             case _ if name in self.optional:
                 changed = {name: int(*values)}
             case _:
