@@ -39,6 +39,7 @@ COUNTERS = "__visits__"
 CHUNK_SEEDS = 8
 
 UNVISITED: Mapping[str, str] = {
+    "core.staged_with": "a driver asks it before it writes a snapshot in a thread; simulated disks are written by the loop",
     "core.step: sender in self._peers and self.objection(message) is None: no": "a stranger, or nonsense from the wire",
     "core.objection: message.term > TERM_MAX: yes": "nonsense from the wire; no correct member sends it",
     "core._objection_to_snapshot: not self._takes_snapshots and self.log.start.index == NO_INDEX: yes": (

@@ -134,12 +134,15 @@ def draw(seed: int) -> RaftKnobs:
 
 
 def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
-    """In one of four worlds directories vanish, once or a few times; drawn apart, so that older seeds keep all else."""
+    """In one of four worlds directories vanish, once or a few times; drawn apart, so that older seeds keep all else.
+
+    Nothing rots there: a cut log and others that vanished may leave no sound copy of what a floor names, and then the group waits forever.
+    """
     rng = stream(knobs.seed, "vanishes")
     if knobs.nodes == 1 or rng.random() >= 0.25:
         return knobs
     times = [rng.uniform(0.1, 0.9) * knobs.safety_s for _ in range(rng.choice((1, 1, 2, 3)))]
-    return attrs.evolve(knobs, vanishes_s=tuple(sorted(times)))
+    return attrs.evolve(knobs, vanishes_s=tuple(sorted(times)), rot=0.0)
 
 
 def _with_trims(knobs: RaftKnobs) -> RaftKnobs:

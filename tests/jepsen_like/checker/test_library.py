@@ -51,8 +51,7 @@ def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_pat
     )
     (found,) = check(session, path, "register").violations.collect()
     assert (
-        found.sentence
-        == 'register 0: read of {:colour "red"} by process 0, but no client ever wrote {:colour "red"}'
+        found.sentence == 'register 0: read of {:colour "red"} by process 0, but no client ever wrote {:colour "red"}'
     )
     assert json.loads(found.operations[0])["a"] == '{"colour": "red"}'
 

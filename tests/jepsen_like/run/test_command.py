@@ -36,6 +36,8 @@ CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
 def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("runs")
     arguments = ["--nodes", "3", "--duration", "9", "--seed", "11", "--out", str(out), "--json"]
+    # Elections are as short as the faults of so short a run.
+    arguments += ["--set", "election_timeout_s_min=0.5", "--set", "election_timeout_s_max=1.0"]
     ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == ExitStatus.VALID, ended.stderr
     return out, json.loads(ended.stdout.splitlines()[-1])
