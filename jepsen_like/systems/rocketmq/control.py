@@ -49,6 +49,8 @@ class BrokerStatus:
     """Up to where consumers see the log."""
     slaves: int | None = None
     """How many slaves a master has taken; None for a slave, and in a raft group."""
+    is_in_doubt: bool = False
+    """Whether it may lack messages, and takes none before it has them back."""
 
     @classmethod
     def of(cls, node: int, table: Mapping[str, str]) -> "BrokerStatus":
@@ -56,7 +58,8 @@ class BrokerStatus:
         log_end, dispatched = int(table["commitLogMaxOffset"]), int(table["dispatchedOffset"])
         taken = table.get("slaves")
         slaves = None if taken is None else len(taken.split(",")) if taken else 0
-        return cls(node, table["brokerRole"] != "SLAVE", int(table["epoch"]), log_end, dispatched, slaves)
+        is_master, is_in_doubt = table["brokerRole"] != "SLAVE", bool(table.get("doubt"))
+        return cls(node, is_master, int(table["epoch"]), log_end, dispatched, slaves, is_in_doubt)
 
 
 class RocketControl(Control):
@@ -125,8 +128,9 @@ class RocketControl(Control):
         return {self._groups.scopes[number]: Leadership(one.node, one.epoch) for number, one in masters.items()}
 
     async def is_serving(self) -> bool:
-        """Whether every group has a master."""
-        return len(await self.masters()) == self._groups.pairs
+        """Whether every group has a master that takes messages."""
+        masters = await self.masters()
+        return len(masters) == self._groups.pairs and not any(each.is_in_doubt for each in masters.values())
 
     async def successor(self, node: int) -> int | None:
         """The copy of its group with the longest log."""

@@ -49,6 +49,8 @@ class CopyStatus:
     """Of a master: the broker ids of the slaves that it has taken."""
     diverged: frozenset[int]
     """Of a master: those whose logs leave its own."""
+    doubt: str
+    """Of a master that may lack messages: why, and whom it waits for; it takes none meanwhile."""
 
     @classmethod
     def of(cls, table: Mapping[str, str]) -> "CopyStatus":
@@ -60,6 +62,7 @@ class CopyStatus:
             int(table["dispatchedOffset"]),
             _ids(table.get("slaves", "")),
             _ids(table.get("divergedSlaves", "")),
+            table.get("doubt", ""),
         )
 
 
