@@ -68,6 +68,9 @@ from rocketmq_compat.replication.model import MASTER_ID, CopyDoubt, LogReach
 from rocketmq_compat.storage.broker_store import AppendedMessages
 from rocketmq_compat.storage.dispatch import QueueRun
 
+SLAVE_LACKS: Final = "this slave has not copied yet all that its master has"
+"""The doubt that a slave reports: as a master it would wait for another copy."""
+
 
 class HaLinks(Protocol):
     """The connections to the other copies, by the decider's numbers."""
@@ -174,7 +177,8 @@ class ReplicatedLog:
         The ids of the brokers, with commas between them.
         """
         role = self._decider.role
-        divergences = {"divergences": divergences_text(self.divergences), "doubt": self.objection or ""}
+        doubt = self.objection or ("" if self._decider.log.doubt is None else SLAVE_LACKS)
+        divergences = {"divergences": divergences_text(self.divergences), "doubt": doubt}
         if not isinstance(role, Master):
             return divergences
         return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences), **divergences}

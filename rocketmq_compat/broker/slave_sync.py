@@ -89,7 +89,9 @@ class SlaveSync:
             elif reason != failed:
                 self._context.tell("slave_sync_failed", reason=reason)
             failed = reason or ""
-            with trio.move_on_at(due) if reason is None else trio.move_on_after(RETRY_S):
+            # A slave without its master's tables could not take its place, so the first copy is tried often.
+            retry_s = RETRY_S if self.synced.is_set() else AGAIN_AFTER_S
+            with trio.move_on_at(due) if reason is None else trio.move_on_after(retry_s):
                 await self._is_wanted.wait()
             self._is_stale |= reason is not None or trio.current_time() >= due
 

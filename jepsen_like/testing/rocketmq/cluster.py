@@ -153,7 +153,7 @@ class BreakableRocketMq(FaultyCluster):
         return {(groups.name_of(each), groups.id_of(each)): text_of(self._clients[each]) for each in self.brokers}
 
     async def wait_until_serving(self, *, within_s: float = PATIENCE_S) -> None:
-        """Wait until the name server knows every broker, and each master has all its slaves and is sure of its log. Raises `WaitedTooLong`."""
+        """Wait until the name server knows every broker, and each master has all its slaves, and no copy is in doubt. Raises `WaitedTooLong`."""
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
@@ -172,11 +172,12 @@ class BreakableRocketMq(FaultyCluster):
         for name in self.groups.names:
             members, master = self.groups.members(name), self.groups.master_of(name)
             slaves = {self.groups.id_of(each) for each in members} - {MASTER_ID}
-            status = await status_of(self._direct[master])
-            if status.slaves != slaves:
+            statuses = {each: await status_of(self._direct[each]) for each in members}
+            if statuses[master].slaves != slaves:
                 return f"broker {master} has not taken all of its slaves"
-            if status.doubt:
-                return f"broker {master}: {status.doubt}"
+            for node, status in statuses.items():
+                if status.doubt:
+                    return f"broker {node}: {status.doubt}"
         return ""
 
     async def promote(self, node: int, *, within_s: float = PATIENCE_S) -> int:

@@ -50,7 +50,7 @@ class CopyStatus:
     diverged: frozenset[int]
     """Of a master: those whose logs leave its own."""
     doubt: str
-    """Of a master that may lack messages: why, and whom it waits for; it takes none meanwhile."""
+    """Why the copy may lack something, and whom it waits for; a master takes no messages meanwhile."""
 
     @classmethod
     def of(cls, table: Mapping[str, str]) -> "CopyStatus":

@@ -53,7 +53,7 @@ def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_pat
     assert (
         found.sentence == 'register 0: read of {:colour "red"} by process 0, but no client ever wrote {:colour "red"}'
     )
-    assert json.loads(found.operations[0])["a"] == '{"colour": "red"}'
+    assert json.loads(found.operations[0])["a"] == '{:colour "red"}'
 
 
 @pytest.mark.parametrize("missing", [None, (3, 4)])
