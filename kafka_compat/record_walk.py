@@ -4,7 +4,8 @@ A batch that is taken can be read by everyone: it holds as many records as its h
 from 0 on without a gap, and nothing behind the last. Keys, values and headers stay opaque; only their lengths are looked at.
 
 This is the one place of the broker whose cost grows with each record, so `_walk_part` is written for speed: it reads short numbers in
-place, leaves long ones to `_number`, and knows no reasons. At a deviation `_fault` reads that record again, and gives the reason.
+place, leaves long ones to `_number`, and knows no reasons. Records laid out like the one before them are compared with it as bytes, by
+`_alike`. At a deviation `_fault` reads that record again, and gives the reason.
 """
 
 from typing import Final, NoReturn
@@ -27,6 +28,17 @@ _COPIED_RECORD_BYTES_MAX: Final = 4096
 _FAR: Final = 1 << 70
 _TWO_BYTES_MAX: Final = 0x3FFF
 _THREE_BYTES_MAX: Final = 0x1FFFFF
+_ONE_BYTE_DELTAS: Final = 64
+_TWO_BYTE_DELTAS: Final = 8192
+_DELTAS: Final = tuple(
+    [
+        bytes((2 * number,)) if number < _ONE_BYTE_DELTAS else bytes((2 * number & 0x7F | 0x80, number >> 6))
+        for number in range(_TWO_BYTE_DELTAS)
+    ]
+)
+"""The offset deltas of up to two bytes, as they are written."""
+_IN_VAIN_MAX: Final = 3
+"""How often `_alike` may find nothing before a part is walked record by record to its end."""
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
 
@@ -113,69 +125,109 @@ def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest
     """Walks the records numbered `first` to `last` (exclusive), the first of which begins at `at`. Returns where the next would begin,
     and the newest and the oldest time delta, those given included. All numbers are zig-zag: an odd one is negative.
     """
-    start, number, last_time = at, first, -1
+    start, number, last_time, last_length, in_vain = at, first, -1, -1, 0
     try:
-        for number in range(first, last):
-            start = at
-            length = body[at]
-            at += 1
-            if length > 127:
-                length += (body[at] << 7) - 128
+        while first < last:
+            for number in range(first, last):
+                start = at
+                length = body[at]
                 at += 1
-                if length > _TWO_BYTES_MAX:
-                    length, at = _number(body, start, _INT_BITS)
-            end = at + (length >> 1)
-            time = body[at + 1]  # behind the attributes
-            at += 2
-            if time > 127:
-                time += (body[at] << 7) - 128
-                at += 1
-                if time > _TWO_BYTES_MAX:
-                    time, at = _number(body, at - 2, _LONG_BITS)
-            if time != last_time:
-                last_time = time
-                time = -((time + 1) >> 1) if time & 1 else time >> 1
-                if time > newest:
-                    newest = time
-                if time < oldest:
-                    oldest = time
-            delta = body[at]
-            at += 1
-            if delta > 127:
-                delta += (body[at] << 7) - 128
-                at += 1
-                if delta > _TWO_BYTES_MAX:
-                    delta += (body[at] << 14) - 0x4000
+                if length > 127:
+                    length += (body[at] << 7) - 128
                     at += 1
-                    if delta > _THREE_BYTES_MAX:
-                        delta, at = _number(body, at - 3, _INT_BITS)
-            if delta != number + number:
-                _fault(body, start, number)
-            key = body[at]
-            at += 1
-            if key != 1:  # no key
-                if key > 127:
-                    key, at = _number(body, at - 1, _INT_BITS)
-                if key & 1:
-                    _fault(body, start, number)
-                at += key >> 1
-            value = body[at]
-            at += 1
-            if value != 1:
-                if value > 127:
-                    value += (body[at] << 7) - 128
+                    if length > _TWO_BYTES_MAX:
+                        length, at = _number(body, start, _INT_BITS)
+                end = at + (length >> 1)
+                time = body[at + 1]  # behind the attributes
+                at += 2
+                if time > 127:
+                    time += (body[at] << 7) - 128
                     at += 1
-                    if value > _TWO_BYTES_MAX:
-                        value, at = _number(body, at - 2, _INT_BITS)
-                if value & 1:
+                    if time > _TWO_BYTES_MAX:
+                        time, at = _number(body, at - 2, _LONG_BITS)
+                if time != last_time:
+                    last_time, last_length = time, -1
+                    time = -((time + 1) >> 1) if time & 1 else time >> 1
+                    if time > newest:
+                        newest = time
+                    if time < oldest:
+                        oldest = time
+                delta = body[at]
+                at += 1
+                if delta > 127:
+                    delta += (body[at] << 7) - 128
+                    at += 1
+                    if delta > _TWO_BYTES_MAX:
+                        delta += (body[at] << 14) - 0x4000
+                        at += 1
+                        if delta > _THREE_BYTES_MAX:
+                            delta, at = _number(body, at - 3, _INT_BITS)
+                if delta != number + number:
                     _fault(body, start, number)
-                at += value >> 1
-            at = _after_headers(body, at, end) if body[at] else at + 1
-            if at != end or length & 1:
-                _fault(body, start, number)
+                key = body[at]
+                at += 1
+                if key != 1:  # no key
+                    if key > 127:
+                        key, at = _number(body, at - 1, _INT_BITS)
+                    if key & 1:
+                        _fault(body, start, number)
+                    at += key >> 1
+                value = body[at]
+                at += 1
+                if value != 1:
+                    if value > 127:
+                        value += (body[at] << 7) - 128
+                        at += 1
+                        if value > _TWO_BYTES_MAX:
+                            value, at = _number(body, at - 2, _INT_BITS)
+                    if value & 1:
+                        _fault(body, start, number)
+                    at += value >> 1
+                at = _after_headers(body, at, end) if body[at] else at + 1
+                if at != end or length & 1:
+                    _fault(body, start, number)
+                if length == last_length and in_vain < _IN_VAIN_MAX:
+                    break
+                last_length = length
+            first = number + 1
+            if first < last:
+                alike = _alike(body, start, at, first, last)
+                in_vain += alike == 0
+                first += alike
+                at += alike * (at - start)
     except (IndexError, _NotANumber):
         _fault(body, start, number)
     return at, newest, oldest
+
+
+def _alike(body: Buffer, start: int, end: int, first: int, last: int) -> int:
+    """Returns how many records in a row, behind the right one from `start` to `end`, differ from it in delta, key and value alone, at the
+    same places, and have no headers. They are numbered from `first` on; none from `last` on, and none with a wider delta.
+    """
+    if not isinstance(body, bytes) or first >= _TWO_BYTE_DELTAS:
+        return 0
+    _, at = _number(body, start, _INT_BITS)
+    _, delta_at = _number(body, at + 1, _LONG_BITS)
+    _, delta_end = _number(body, delta_at, _INT_BITS)
+    key, key_at = _number(body, delta_end, _INT_BITS)
+    value_at = key_at + (0 if key == 1 else key >> 1)
+    value, value_end = _number(body, value_at, _INT_BITS)
+    if delta_end - delta_at != len(_DELTAS[first]) or value_end + (0 if value == 1 else value >> 1) + 1 != end:
+        return 0
+    head, key_head, value_head = body[start:delta_at], body[delta_end:key_at], body[value_at:value_end]
+    size, value_in_record, at = end - start, value_at - start, end
+    width_ends = _ONE_BYTE_DELTAS if first < _ONE_BYTE_DELTAS else _TWO_BYTE_DELTAS
+    last = min(last, width_ends, first + (len(body) - end) // size)
+    has = body.startswith
+    for number in range(first, last):
+        if (
+            not has(head + _DELTAS[number] + key_head, at)
+            or not has(value_head, at + value_in_record)
+            or body[at + size - 1]
+        ):
+            return number - first
+        at += size
+    return max(last - first, 0)
 
 
 class _NotANumber(Exception):

@@ -33,16 +33,16 @@ ANY_TIME = TimeBounds(-(2**63), 2**63 - 1)
 BASE_MS = 1_000_000
 Headers = Sequence[tuple[bytes, bytes | None]]
 FIELDS = st.none() | st.binary(max_size=200)
-RECORDS = st.lists(
-    st.tuples(
-        st.integers(-(2**40), 2**40) | st.integers(0, 100),
-        FIELDS,
-        FIELDS,
-        st.lists(st.tuples(st.text(max_size=5).map(str.encode), FIELDS), max_size=3),
-    ),
-    min_size=1,
-    max_size=30,
+RECORD = st.tuples(
+    st.integers(-(2**40), 2**40) | st.integers(0, 100),
+    FIELDS,
+    FIELDS,
+    st.lists(st.tuples(st.text(max_size=5).map(str.encode), FIELDS), max_size=3),
 )
+RUNS = st.lists(st.tuples(RECORD, st.integers(1, 70)), min_size=1, max_size=4).map(
+    lambda runs: [each for each, times in runs for _ in range(times)]
+)
+RECORDS = st.lists(RECORD, min_size=1, max_size=30) | RUNS
 
 
 def field(content: bytes | None) -> bytes:
