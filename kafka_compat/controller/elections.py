@@ -106,14 +106,13 @@ def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
 def _decided(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
     """`state` with the leader that `rule` gives it and the epochs that follow those of `before`."""
     after = _led(state, rule, image)
-    if after.log_ends and not after.awaits_comparison:
-        after = evolve(after, log_ends=())
-    if after == before:
+    if after is before or after == before:
         return before
     return evolve(
         after,
         leader_epoch=before.leader_epoch + (after.leader != before.leader),
         partition_epoch=before.partition_epoch + 1,
+        log_ends=after.log_ends if after.awaits_comparison else (),
     )
 
 
