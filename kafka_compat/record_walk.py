@@ -3,7 +3,7 @@
 A batch that is taken can be read by everyone: it holds as many records as its header counts, each as long as its length states, with offset deltas
 from 0 on without a gap, and nothing behind the last. Keys, values and headers stay opaque; only their lengths are looked at.
 
-This is the one place of the broker whose cost grows with each record, so `_walk_part` is written for speed: it reads short numbers in
+This is the one place of the broker whose cost grows with each record, so `_walk_to_pair` is written for speed: it reads short numbers in
 place, leaves long ones to `_number`, and knows no reasons. Records laid out like the one before them are compared with it as bytes, by
 `_alike`. At a deviation `_fault` reads that record again, and gives the reason.
 """
@@ -123,81 +123,90 @@ def _body_of(header: BatchHeader, batch: Buffer) -> Buffer:
 
 def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest: int) -> tuple[int, int, int]:
     """Walks the records numbered `first` to `last` (exclusive), the first of which begins at `at`. Returns where the next would begin,
-    and the newest and the oldest time delta, those given included. All numbers are zig-zag: an odd one is negative.
+    and the newest and the oldest time delta, those given included.
     """
-    start, number, last_time, last_length, in_vain = at, first, -1, -1, 0
+    in_vain = 0
+    while first < last:
+        first, start, at, newest, oldest = _walk_to_pair(
+            body, at, first, last, newest, oldest, pairs=in_vain < _IN_VAIN_MAX
+        )
+        if first < last:
+            alike = _alike(body, start, at, first, last)
+            in_vain += alike == 0
+            first += alike
+            at += alike * (at - start)
+    return at, newest, oldest
+
+
+def _walk_to_pair(
+    body: Buffer, at: int, first: int, last: int, newest: int, oldest: int, *, pairs: bool
+) -> tuple[int, int, int, int, int]:
+    """Walks until two records in a row have one length and time, with `pairs`, and to `last` without. Returns the number of the next, where
+    the last one walked begins and ends, and the times as `_walk_part`. All numbers are zig-zag: an odd one is negative.
+    """
+    start, number, last_time, last_length = at, first, -1, -1
     try:
-        while first < last:
-            for number in range(first, last):
-                start = at
-                length = body[at]
+        for number in range(first, last):
+            start = at
+            length = body[at]
+            at += 1
+            if length > 127:
+                length += (body[at] << 7) - 128
                 at += 1
-                if length > 127:
-                    length += (body[at] << 7) - 128
-                    at += 1
-                    if length > _TWO_BYTES_MAX:
-                        length, at = _number(body, start, _INT_BITS)
-                end = at + (length >> 1)
-                time = body[at + 1]  # behind the attributes
-                at += 2
-                if time > 127:
-                    time += (body[at] << 7) - 128
-                    at += 1
-                    if time > _TWO_BYTES_MAX:
-                        time, at = _number(body, at - 2, _LONG_BITS)
-                if time != last_time:
-                    last_time, last_length = time, -1
-                    time = -((time + 1) >> 1) if time & 1 else time >> 1
-                    if time > newest:
-                        newest = time
-                    if time < oldest:
-                        oldest = time
-                delta = body[at]
+                if length > _TWO_BYTES_MAX:
+                    length, at = _number(body, start, _INT_BITS)
+            end = at + (length >> 1)
+            time = body[at + 1]  # behind the attributes
+            at += 2
+            if time > 127:
+                time += (body[at] << 7) - 128
                 at += 1
-                if delta > 127:
-                    delta += (body[at] << 7) - 128
+                if time > _TWO_BYTES_MAX:
+                    time, at = _number(body, at - 2, _LONG_BITS)
+            if time != last_time:
+                last_time, last_length = time, -1
+                time = -((time + 1) >> 1) if time & 1 else time >> 1
+                newest, oldest = max(newest, time), min(oldest, time)
+            delta = body[at]
+            at += 1
+            if delta > 127:
+                delta += (body[at] << 7) - 128
+                at += 1
+                if delta > _TWO_BYTES_MAX:
+                    delta += (body[at] << 14) - 0x4000
                     at += 1
-                    if delta > _TWO_BYTES_MAX:
-                        delta += (body[at] << 14) - 0x4000
-                        at += 1
-                        if delta > _THREE_BYTES_MAX:
-                            delta, at = _number(body, at - 3, _INT_BITS)
-                if delta != number + number:
+                    if delta > _THREE_BYTES_MAX:
+                        delta, at = _number(body, at - 3, _INT_BITS)
+            if delta != number + number:
+                _fault(body, start, number)
+            key = body[at]
+            at += 1
+            if key != 1:  # no key
+                if key > 127:
+                    key, at = _number(body, at - 1, _INT_BITS)
+                if key & 1:
                     _fault(body, start, number)
-                key = body[at]
-                at += 1
-                if key != 1:  # no key
-                    if key > 127:
-                        key, at = _number(body, at - 1, _INT_BITS)
-                    if key & 1:
-                        _fault(body, start, number)
-                    at += key >> 1
-                value = body[at]
-                at += 1
-                if value != 1:
-                    if value > 127:
-                        value += (body[at] << 7) - 128
-                        at += 1
-                        if value > _TWO_BYTES_MAX:
-                            value, at = _number(body, at - 2, _INT_BITS)
-                    if value & 1:
-                        _fault(body, start, number)
-                    at += value >> 1
-                at = _after_headers(body, at, end) if body[at] else at + 1
-                if at != end or length & 1:
+                at += key >> 1
+            value = body[at]
+            at += 1
+            if value != 1:
+                if value > 127:
+                    value += (body[at] << 7) - 128
+                    at += 1
+                    if value > _TWO_BYTES_MAX:
+                        value, at = _number(body, at - 2, _INT_BITS)
+                if value & 1:
                     _fault(body, start, number)
-                if length == last_length and in_vain < _IN_VAIN_MAX:
-                    break
-                last_length = length
-            first = number + 1
-            if first < last:
-                alike = _alike(body, start, at, first, last)
-                in_vain += alike == 0
-                first += alike
-                at += alike * (at - start)
+                at += value >> 1
+            at = _after_headers(body, at, end) if body[at] else at + 1
+            if at != end or length & 1:
+                _fault(body, start, number)
+            if length == last_length and pairs:
+                break
+            last_length = length
     except (IndexError, _NotANumber):
         _fault(body, start, number)
-    return at, newest, oldest
+    return number + 1, start, at, newest, oldest
 
 
 def _alike(body: Buffer, start: int, end: int, first: int, last: int) -> int:
