@@ -56,7 +56,7 @@ def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
     files = {
         "raft__rule": DOC + "import random\nrng: random.Random = random.Random(7)\nclass Rule: ...\n",
         "raft__sync": DOC + "class Rule: ...\n",
-        "log__rule": DOC + "class _Rule: ...\n",
+        "log__rule": DOC + "class Rule: ...\nclass _Rule: ...\n",
         "log__other": DOC + "class _Rule: ...\n",
         "tests__rule": DOC + "class Rule: ...\n",
         "README": "# Title\n",
@@ -82,9 +82,9 @@ def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
         pytest.param({"raft__rule": DOC + "from random import choice\n"}, "global source", id="chance by name"),
         pytest.param({"raft__rule": DOC + "import random\nr = random.Random()\n"}, "the machine", id="no seed"),
         pytest.param(
-            {"raft__rule": DOC + "class Rule: ...\n", "log__rule": DOC + "class Rule: ...\n"},
-            "log/rule.py:1: class Rule is also in raft/rule.py",
-            id="a class name in two modules",
+            {"raft__rule": DOC + "class Rule: ...\n", "raft__net__rule": DOC + "class Rule: ...\n"},
+            "raft/rule.py:1: class Rule is also in raft/net/rule.py",
+            id="a class name in two modules of a package",
         ),
         pytest.param({"README": "# One\n# Two\n"}, "2 titles", id="two titles"),
         pytest.param({"README": "text\n"}, "0 titles", id="no title"),

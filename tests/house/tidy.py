@@ -4,7 +4,8 @@
 - No file over `FILE_LINES_MAX` lines, no function over `FUNCTION_LINES_MAX`; `LONG_FUNCTIONS` lists the exceptions,
   whose lengths may only fall.
 - A document has one title.
-- A public class name occurs in one module of the product (the asyncio and plain Python faces repeat those that they offer).
+- A public class name occurs in one module of a package: packages are namespaces, so two of them may each have a `Broker`. (The
+  asyncio and plain Python faces repeat the names that they offer.)
 - Nothing is read with a format that can run code.
 - No module shares its name with one of the standard library, and none of a broker with a package of ours (`raft/log.py`):
   tracebacks stay unambiguous.
@@ -152,20 +153,21 @@ def ratchet(longest: dict[str, int]) -> Iterator[str]:
             yield f"{place}: now {longest.get(place, 'short')}; lower its number in LONG_FUNCTIONS or remove it"
 
 
-def modules_of_names(root: Path) -> dict[str, list[Source]]:
-    """Returns the modules of the product in which each public class name is defined, without the faces."""
-    found: dict[str, list[Source]] = {}
+def modules_of_names(root: Path) -> dict[tuple[str, str], list[Source]]:
+    """Returns the modules in which each public class is defined, by package and name; faces are left out."""
+    found: dict[tuple[str, str], list[Source]] = {}
     for source in sources(root):
-        if source.path.parts[0] in PACKAGES and source.path not in FACES:
+        package = source.path.parts[0]
+        if package in PACKAGES and source.path not in FACES:
             for node in source.tree.body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found.setdefault(node.name, []).append(source)
+                    found.setdefault((package, node.name), []).append(source)
     return found
 
 
 def repeated_names(root: Path) -> Iterator[str]:
-    """Public classes of different modules that have the same name: a reader cannot tell which one is meant."""
-    for name, modules in modules_of_names(root).items():
+    """Public classes of one package that have the same name: a reader cannot tell which one is meant."""
+    for (_, name), modules in modules_of_names(root).items():
         if len(modules) > 1:
             yield f"{modules[-1].path}:1: class {name} is also in {', '.join(str(each.path) for each in modules[:-1])}"
 
