@@ -31,7 +31,7 @@ import trio
 from log.errors import CorruptLog, StorageFailed
 from raft.errors import RaftError
 from raft.process import Address, AddressType, ServerProcess, Teller
-from rocketmq_compat.broker.broker import DamageRead, MessageBroker, MessageBrokerPlan, boot_of_machine
+from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead, boot_of_machine
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
@@ -139,7 +139,7 @@ def broker(
         directory = data or properties.text("storePathRootDir")
         if directory is None:
             raise click.UsageError("a broker needs a directory: give --data")
-        plan = MessageBrokerPlan(
+        plan = BrokerPlan(
             listen=listen or ("0.0.0.0", properties.number("listenPort")),
             ha_listen=ha_listen,
             advertised=advertise,
@@ -155,7 +155,7 @@ def broker(
     process.run(partial(_serve_messages, plan, process), _explain_broker)
 
 
-async def _serve_messages(plan: MessageBrokerPlan, process: ServerProcess) -> None:
+async def _serve_messages(plan: BrokerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         repairs = deque[float](maxlen=REPAIRS_MAX)
         while True:
@@ -171,9 +171,9 @@ async def _serve_messages(plan: MessageBrokerPlan, process: ServerProcess) -> No
     tell("stopped")
 
 
-async def _served(plan: MessageBrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
+async def _served(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
     """Serve until a signal comes. Raises `DamageRead` if the broker is to begin again, which repairs its copy."""
-    async with MessageBroker.open(plan, tell=tell, owns_thread=True) as running:
+    async with Broker.open(plan, tell=tell, owns_thread=True) as running:
         process.started = True
         async for number in signals:
             tell("stopping", signal=signal.Signals(number).name)

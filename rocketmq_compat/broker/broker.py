@@ -1,6 +1,6 @@
-"""MessageBroker: one process that RocketMQ's clients talk to; inside any Trio program.
+"""Broker: one process that RocketMQ's clients talk to; inside any Trio program.
 
-    async with MessageBroker.open(plan, tell=tell) as broker:
+    async with Broker.open(plan, tell=tell) as broker:
         await broker.serving.wait()
 
 It owns the parts and their order. Each round of the reactor: requests arrive and are carried out, messages are appended; then, here, waits
@@ -40,15 +40,15 @@ from raft.net.reactor import Reactor
 from raft.notices import LogTrimmed, Notice, warn_of_long_turns
 from raft.settings import NodeSettings
 from rocketmq_compat.broker.catch_up import CatchUp
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.ha_links import SocketLinks
-from rocketmq_compat.broker.housekeeping import BrokerHousekeeping
+from rocketmq_compat.broker.housekeeping import Housekeeping
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
 from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
-from rocketmq_compat.broker.reporter import CopyReporter
+from rocketmq_compat.broker.reporter import Reporter
 from rocketmq_compat.broker.requests.admin import AdminRequests
 from rocketmq_compat.broker.requests.clients import ClientRequests
 from rocketmq_compat.broker.requests.divergence import DivergenceRequests
@@ -109,7 +109,7 @@ def boot_of_machine() -> str:
 
 
 @attrs.frozen(kw_only=True)
-class MessageBrokerPlan:
+class BrokerPlan:
     """One broker: where it listens, where its directory is, and what it is set to. Raises `InvalidProperty` for settings that do
     not go with each other."""
 
@@ -188,12 +188,12 @@ def name_servers(properties: Properties) -> list[Address]:
     return addresses
 
 
-class MessageBroker:
+class Broker:
     """One broker, opened by `open`."""
 
     def __init__(
         self,
-        plan: MessageBrokerPlan,
+        plan: BrokerPlan,
         *,
         reactor: Reactor,
         listening: list[socket.socket],
@@ -232,12 +232,12 @@ class MessageBroker:
             self._fixed = self._fixed_role(ha_listening, rng, TablesOfPair(context, files, self._delays))
             context.copy_facts = self._fixed.facts
         report = self._fixed.step if self._fixed is not None else lambda event: None
-        self._housekeeping = BrokerHousekeeping(context, self._tables, self._disk, report)
+        self._housekeeping = Housekeeping(context, self._tables, self._disk, report)
         self._sync = SlaveSync(context, reactor, self._delays)
         self._registration = Registration(
             context, reactor, name_servers(properties), self._ha_address(), self._master_found
         )
-        self._reporter = CopyReporter(context, self._log)
+        self._reporter = Reporter(context, self._log)
         self._pulls = PullRequests(context)
         self._clients = ClientRequests(context)
         self._replies = ReplyRequests(context, self._log, self._clients.session_of_producer)
@@ -346,7 +346,7 @@ class MessageBroker:
     @contextlib.asynccontextmanager
     async def open(
         cls,
-        plan: MessageBrokerPlan,
+        plan: BrokerPlan,
         *,
         tell: Tell,
         disk: Disk | None = None,
@@ -641,12 +641,10 @@ class MessageBroker:
             self._tell("role", role=role, epoch=self._fixed.epoch, broker=self.context.broker_name)
 
 
-def _context(
-    plan: MessageBrokerPlan, bound: Address, store: MessageStore, tell: Tell, rng: random.Random
-) -> BrokerContext:
+def _context(plan: BrokerPlan, bound: Address, store: MessageStore, tell: Tell, rng: random.Random) -> Context:
     properties, levels, members = plan.properties, plan.delay_levels(), GroupMembers.of(plan.properties)
     host, port = plan.advertised or (properties.text("brokerIP1") or bound[0], bound[1])
-    return BrokerContext(
+    return Context(
         properties=properties,
         store=store,
         topics=TopicTable.with_system_topics(

@@ -6,7 +6,7 @@ from typing import Final
 import trio
 
 from raft.net.reactor import Reactor
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
@@ -22,7 +22,7 @@ ASK_TIMEOUT_S: Final = 5.0
 class CatchUp:
     """Both sides of the copying."""
 
-    def __init__(self, context: BrokerContext, reactor: Reactor, copy: RaftCopy, peers: Mapping[int, Address]) -> None:
+    def __init__(self, context: Context, reactor: Reactor, copy: RaftCopy, peers: Mapping[int, Address]) -> None:
         """`peers` is where each other node is, by its number."""
         self._context = context
         self._reactor = reactor

@@ -33,7 +33,7 @@ class DiskWork(Protocol):
 
 
 @attrs.define(kw_only=True)
-class BrokerContext:
+class Context:
     """One broker: what it is set to, what it holds, and what time it is."""
 
     properties: Properties

@@ -16,7 +16,7 @@ import attrs
 import crc32c
 
 from log.frame import buffers_of
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.headers.copying import CopyCommitLogRequestHeader, CopyCommitLogResponseHeader
@@ -52,7 +52,7 @@ class CommitLogCopying:
     """Both sides of the copying. One request is under way at a time."""
 
     def __init__(
-        self, context: BrokerContext, copy: RaftCopy, peers: Collection[int], *, bytes_max: int = COPY_BYTES
+        self, context: Context, copy: RaftCopy, peers: Collection[int], *, bytes_max: int = COPY_BYTES
     ) -> None:
         """`peers` are the other nodes of the group."""
         self._context = context

@@ -6,7 +6,7 @@ A message is delivered at least once: after a crash or a failover those of the l
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.timers import TimerMessages, deliver_again
 from rocketmq_compat.consumers.delays import DelaySchedule
@@ -20,7 +20,7 @@ DELIVERIES_OF_ROUND = 256
 class DelayedMessages:
     """The schedule of one broker. A slave keeps the offsets of its master, and delivers nothing."""
 
-    def __init__(self, context: BrokerContext, offsets: Mapping[int, int]) -> None:
+    def __init__(self, context: Context, offsets: Mapping[int, int]) -> None:
         self._context = context
         self._has_more = False
         self.timers = TimerMessages(context)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from log.errors import NoSpace
-from rocketmq_compat.broker.context import BrokerContext, DiskWork
+from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.broker.tables import TablesPort
 from rocketmq_compat.replication.events import Event, LogStartMoved
 from rocketmq_compat.storage.retention import CommitLogRetention
@@ -13,12 +13,10 @@ SAVE_EVERY_S = 60.0
 SAVE_CHECK_S = 1.0
 
 
-class BrokerHousekeeping:
+class Housekeeping:
     """Does what is due; `tick` is to be called once a round. Slow work goes to the disk thread."""
 
-    def __init__(
-        self, context: BrokerContext, tables: TablesPort, disk: DiskWork, report: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, context: Context, tables: TablesPort, disk: DiskWork, report: Callable[[Event], None]) -> None:
         """`report` informs the decider of the log."""
         properties, now = context.properties, context.clock()
         self._context = context

@@ -26,7 +26,7 @@ import trio
 from raft.client_codec import Applied
 from raft.errors import InvalidRequest, RaftError
 from raft.subscription import Delivered, LeaderChanged, Subscriber
-from rocketmq_compat.broker.context import BrokerContext, DiskWork
+from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.puts import NotStored, OutcomeOpen, PutDone, StoredMessages
 from rocketmq_compat.broker.raft_tables import RaftTables
@@ -100,7 +100,7 @@ class RaftCopy:
 
     def __init__(
         self,
-        context: BrokerContext,
+        context: Context,
         node_id: int,
         disk: DiskWork,
         delays: DelayedMessages,

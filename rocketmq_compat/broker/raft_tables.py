@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.tables import Saved
 from rocketmq_compat.consumers.offsets import OffsetSnapshot
@@ -28,7 +28,7 @@ class RaftTables:
 
     def __init__(
         self,
-        context: BrokerContext,
+        context: Context,
         state: BrokerGroupState,
         delays: DelayedMessages,
         propose: Propose,

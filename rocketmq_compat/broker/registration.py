@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from raft.net.reactor import Reactor
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.tables import topic_wrapper
 from rocketmq_compat.remoting.bodies import QueueData, RegisterBrokerBody, TopicRouteData
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
@@ -67,7 +67,7 @@ class Registration:
 
     def __init__(
         self,
-        context: BrokerContext,
+        context: Context,
         reactor: Reactor,
         name_servers: Sequence[Address],
         ha_address: str,

@@ -22,7 +22,7 @@ import crc32c
 from log.errors import NoSpace
 from log.frame import Buffer, buffers_of
 from raft.disk_thread import DiskThread
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.puts import NotStored, PutDone, StoredMessages
 from rocketmq_compat.broker.tables import Saved
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -126,7 +126,7 @@ class ReplicatedLog:
 
     def __init__(
         self,
-        context: BrokerContext,
+        context: Context,
         decider: CommitLogReplica,
         disk: DiskThread,
         links: HaLinks,

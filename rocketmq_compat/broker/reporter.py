@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 
 TELL_EVERY_S: Final = 0.25
 
@@ -33,10 +33,10 @@ class _Position:
     confirmed: int
 
 
-class CopyReporter:
+class Reporter:
     """Tells where one copy is; `tick` is to be called once a round."""
 
-    def __init__(self, context: BrokerContext, log: CopyFacts) -> None:
+    def __init__(self, context: Context, log: CopyFacts) -> None:
         self._context = context
         self._log = log
         self._told: _Position | None = None

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import trio
 
 from raft.net.reactor import Reactor
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.tables import offset_snapshot
 from rocketmq_compat.remoting.bodies import (
@@ -41,7 +41,7 @@ ASK_TIMEOUT_S: Final = 5.0
 class SlaveSync:
     """Copies the tables of the master."""
 
-    def __init__(self, context: BrokerContext, reactor: Reactor, delays: DelayedMessages) -> None:
+    def __init__(self, context: Context, reactor: Reactor, delays: DelayedMessages) -> None:
         self._context = context
         self._reactor = reactor
         self._delays = delays

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.config import Properties
 from rocketmq_compat.records import write_properties
 
@@ -16,7 +16,7 @@ STAMPS: Final = (REGION, TRACE, CLUSTER)
 class MessageStamps:
     """The stamps of one broker, as it is set to now."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._made_for: Properties | None = None
         self._values: Mapping[str, str] = {}

@@ -19,7 +19,7 @@ import attrs
 
 from log.errors import NoSpace
 from raft.disk_thread import DiskThread
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
 from rocketmq_compat.consumers.topics import TopicTable, new_topic
@@ -101,9 +101,7 @@ def offset_snapshot(wrapper: ConsumerOffsetSerializeWrapper) -> OffsetSnapshot:
 class BrokerTables:
     """The files of the tables. `delay_offsets` gives the delay offsets as they are."""
 
-    def __init__(
-        self, context: BrokerContext, disk: DiskThread, delay_offsets: Callable[[], Mapping[int, int]]
-    ) -> None:
+    def __init__(self, context: Context, disk: DiskThread, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
         self._context = context
         self._disk = disk
         self._delay_offsets = delay_offsets
@@ -219,9 +217,9 @@ class _Write:
     forget: Callable[[], object]
 
 
-def load_tables(context: BrokerContext) -> Mapping[int, int]:
+def load_tables(context: Context) -> Mapping[int, int]:
     """Reads the tables into the context, and returns the delay offsets by level. A file that cannot be used is reported to operators, and
-    put among those that are lost (`BrokerContext.lost_tables`), unless it was never written.
+    put among those that are lost (`Context.lost_tables`), unless it was never written.
 
     Raises `StorageFailed` if the disk fails.
     """
@@ -245,7 +243,7 @@ def load_tables(context: BrokerContext) -> Mapping[int, int]:
     return {} if found_delays is None else found_delays.offset_table
 
 
-def _read(context: BrokerContext, name: CheckpointName, wrapper: type[WrapperT]) -> WrapperT | None:
+def _read(context: Context, name: CheckpointName, wrapper: type[WrapperT]) -> WrapperT | None:
     found = context.store.checkpoints.read(name)
     reason, table = found.trouble, None
     if found.content or reason is None:

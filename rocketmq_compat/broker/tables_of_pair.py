@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.tables import (
     BrokerTables,
@@ -30,7 +30,7 @@ TABLES_BYTES_MAX: Final = 256 * 1024 * 1024
 """Of another broker's tables, as JSON."""
 
 
-def tables_payload(context: BrokerContext, delays: Mapping[int, int]) -> bytes:
+def tables_payload(context: Context, delays: Mapping[int, int]) -> bytes:
     """Returns all tables of this broker for a master that has lost its own, compressed."""
     content = [
         json.loads(wrapper.encode())
@@ -44,7 +44,7 @@ def tables_payload(context: BrokerContext, delays: Mapping[int, int]) -> bytes:
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode())
 
 
-def adopt_tables(context: BrokerContext, delays: Mapping[int, int], payload: bytes) -> Mapping[int, int]:
+def adopt_tables(context: Context, delays: Mapping[int, int], payload: bytes) -> Mapping[int, int]:
     """Adds the tables of a slave (`tables_payload`) to those of the context. Returns the delay offsets of both, `delays` being its own.
 
     What this broker still has of topics and groups counts; what it has lost is the slave's. Of two offsets the greater counts. Raises
@@ -69,7 +69,7 @@ def adopt_tables(context: BrokerContext, delays: Mapping[int, int], payload: byt
 class TablesOfPair:
     """The tables of a broker with a fixed role, for its copy. See `CopiedTables`."""
 
-    context: BrokerContext
+    context: Context
     files: BrokerTables
     delays: DelayedMessages
 

@@ -6,7 +6,7 @@ Never before its time by this broker's clock, and at least once, as other delaye
 from collections.abc import Mapping
 
 from raft.net.decoder import Buffer
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.consumers.delays import delivered_to
 from rocketmq_compat.consumers.timers import TimerSchedule, TimerState, due_ms_of
@@ -22,7 +22,7 @@ READ_OF_ROUND = 256
 class TimerMessages:
     """The timer messages of one broker. A slave keeps the state of its master, and delivers nothing."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._schedule = TimerSchedule.starting_at(TimerState(), 0, 0)
 
@@ -97,7 +97,7 @@ class TimerMessages:
         replicated.put([again], done)
 
 
-def deliver_again(context: BrokerContext, record: Buffer) -> bytes | None:
+def deliver_again(context: Context, record: Buffer) -> bytes | None:
     """Returns the record of a delayed message that is due, for its real queue; None if it does not name that."""
     head = read_head(record)
     real = delivered_to(read_properties(head.properties))

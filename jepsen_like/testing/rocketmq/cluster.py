@@ -40,7 +40,7 @@ from jepsen_like.testing.rocketmq.ledger import (
 from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
 from log.disk import Disk
 from raft.loop_thread import Opener
-from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan, replication_config
+from rocketmq_compat.broker.broker import Broker, BrokerPlan, replication_config
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
@@ -322,7 +322,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
                 with trio.CancelScope(shield=True):
                     await cluster._end(*cluster.nodes)
 
-    def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[MessageBroker | NameServer]:
+    def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[Broker | NameServer]:
         site, groups = self._site, self.groups
         if node == groups.name_server:
             names = NameServerPlan(
@@ -330,7 +330,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
             )
             return lambda: NameServer.open(names, tell=tell)
         name_server = f"namesrvAddr={text_of(site.peers[node, groups.name_server])}"
-        plan = MessageBrokerPlan(
+        plan = BrokerPlan(
             listen=site.listen[node],
             ha_listen=ANY_PORT,
             advertised=site.clients[node],
@@ -339,11 +339,11 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
             properties=Properties.read(BROKER_PROPERTIES, [*groups.words(node), name_server]),
             boot=f"boot {self._power_cuts[node]}",
         )
-        return lambda: MessageBroker.open(plan, tell=tell, disk=disk, rng=rng)
+        return lambda: Broker.open(plan, tell=tell, disk=disk, rng=rng)
 
-    async def _leave(self, server: MessageBroker | NameServer) -> None:
+    async def _leave(self, server: Broker | NameServer) -> None:
         """A broker tells the name servers, so that clients ask others at once."""
-        if isinstance(server, MessageBroker):
+        if isinstance(server, Broker):
             await server.shut_down()
 
     def _on_broken(self, what: str) -> None:

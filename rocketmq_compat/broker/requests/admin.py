@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.broker.tables import Saved, TablesPort, answering, group_wrapper, topic_wrapper
 from rocketmq_compat.config import InvalidProperty, assignments_of
 from rocketmq_compat.consumers.model import RequestRefused
@@ -37,7 +37,7 @@ FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 class AdminRequests:
     """Serves administrators. What they change is on the disk before they are answered."""
 
-    def __init__(self, context: BrokerContext, tables: TablesPort, epoch: Callable[[], int]) -> None:
+    def __init__(self, context: Context, tables: TablesPort, epoch: Callable[[], int]) -> None:
         """`epoch` gives the epoch of the master, as far as this broker knows it."""
         self._context = context
         self._tables = tables

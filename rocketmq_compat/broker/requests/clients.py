@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.consumers.model import RequestRefused, retry_topic
 from rocketmq_compat.consumers.registry import (
     ChannelLost,
@@ -40,7 +40,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSess
 class ClientRequests:
     """Keeps the registry of clients, and carries out what it orders."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._sessions: dict[int, RemotingSession] = {}
         """Those by which clients have registered, by channel."""

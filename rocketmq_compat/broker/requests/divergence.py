@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from log.errors import NoSpace
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -20,7 +20,7 @@ from rocketmq_compat.replication.events import DivergenceDiscarded, LossAccepted
 class DivergenceRequests:
     """Serves operators of brokers with fixed roles."""
 
-    def __init__(self, context: BrokerContext, log: ReplicatedLog) -> None:
+    def __init__(self, context: Context, log: ReplicatedLog) -> None:
         self._context = context
         self._log = log
 

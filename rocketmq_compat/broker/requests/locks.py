@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.remoting.bodies import LockBatchRequestBody, LockBatchResponseBody
 from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.session import Handler, RemotingCall
@@ -11,7 +11,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall
 class LockRequests:
     """Locks and unlocks queues for clients."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
 
     def handlers(self) -> Mapping[int, Handler]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.broker.tables import TablesPort, answering, offset_wrapper
 from rocketmq_compat.remoting.bodies import DelayOffsetSerializeWrapper
 from rocketmq_compat.remoting.codes import RequestCode
@@ -24,9 +24,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall
 class OffsetQueries:
     """Answers all that is asked about offsets."""
 
-    def __init__(
-        self, context: BrokerContext, tables: TablesPort, delay_offsets: Callable[[], Mapping[int, int]]
-    ) -> None:
+    def __init__(self, context: Context, tables: TablesPort, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
         self._context = context
         self._tables = tables
         self._delay_offsets = delay_offsets

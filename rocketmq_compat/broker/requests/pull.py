@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import attrs
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription, require_tags
 from rocketmq_compat.consumers.waiting import HeldPull, HeldPulls
@@ -40,7 +40,7 @@ class _Pull:
 class PullRequests:
     """Serves pulls, those that wait among them."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._held = HeldPulls()
         self._pulls: dict[int, _Pull] = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.pulling import (
@@ -19,7 +19,7 @@ MESSAGES_MAX = 64
 class QueryRequests:
     """Finds messages."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
 
     def handlers(self) -> Mapping[int, Handler]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.requests.send import born_host, queue_of
 from rocketmq_compat.broker.stamps import MessageStamps
@@ -53,7 +53,7 @@ class _Push:
 class ReplyRequests:
     """Pushes replies to the clients that wait for them."""
 
-    def __init__(self, context: BrokerContext, replicated: MessagePort, find_client: FindClient) -> None:
+    def __init__(self, context: Context, replicated: MessagePort, find_client: FindClient) -> None:
         """`find_client` gives the session by which the producers of a client id came."""
         self._context = context
         self._replicated = replicated

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.context import Context, guarded
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.stamps import STAMPS, MessageStamps
 from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, dead_letter_topic
@@ -53,7 +53,7 @@ _UNIQUE_ID: Final = "UNIQ_KEY\1"
 class SendRequests:
     """Stores what clients send. Each is answered when the decider has its outcome."""
 
-    def __init__(self, context: BrokerContext, replicated: MessagePort) -> None:
+    def __init__(self, context: Context, replicated: MessagePort) -> None:
         self._context = context
         self._replicated = replicated
         self._stamps = MessageStamps(context)
@@ -309,7 +309,7 @@ def _joined(text: str, added: str) -> str:
     return f"{text}{added}" if not text or text.endswith("\2") else f"{text}\2{added}"
 
 
-def queue_of(context: BrokerContext, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+def queue_of(context: Context, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
     """Returns the queue to store a message in. Raises `RequestRefused` with SYSTEM_ERROR if the topic has no such queue."""
     if topic.topic_name != header.topic:
         return 0

@@ -9,7 +9,7 @@ import trio
 
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.config import RaftConfig
-from rocketmq_compat.broker.broker import RAFT_LOG_BYTES, MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.broker import RAFT_LOG_BYTES, Broker, BrokerPlan
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
 from rocketmq_compat.remoting.client import RemotingClient, connected_client
@@ -28,12 +28,12 @@ class Member:
     number: int
     disk: MemoryDisk
     events: Events = attrs.field(factory=Events)
-    broker: MessageBroker | None = None
+    broker: Broker | None = None
     ends: trio.Event = attrs.field(factory=trio.Event)
     ended: trio.Event = attrs.field(factory=trio.Event)
 
     @property
-    def running(self) -> MessageBroker:
+    def running(self) -> Broker:
         assert self.broker is not None, "it runs"
         return self.broker
 
@@ -56,10 +56,10 @@ class BrokerGroup:
     def __attrs_post_init__(self) -> None:
         self.members = [Member(number, MemoryDisk(random.Random(number))) for number in range(3)]
 
-    def _plan(self, number: int) -> MessageBrokerPlan:
+    def _plan(self, number: int) -> BrokerPlan:
         peers = ";".join(f"n{each}-127.0.0.1:{port}" for each, port in enumerate(self.ports))
         words = ("enableDLegerCommitLog=true", f"dLegerPeers={peers}", f"dLegerSelfId=n{number}")
-        return MessageBrokerPlan(
+        return BrokerPlan(
             listen=("127.0.0.1", self.ports[number]),
             data=DATA,
             properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *words, *self.assignments]),
@@ -77,7 +77,7 @@ class BrokerGroup:
     async def _run(self, member: Member, task_status: trio.TaskStatus[None]) -> None:
         plan = self._plan(member.number)
         rng = random.Random(self.rng.getrandbits(32))
-        async with MessageBroker.open(plan, tell=member.events, disk=member.disk, rng=rng) as member.broker:
+        async with Broker.open(plan, tell=member.events, disk=member.disk, rng=rng) as member.broker:
             task_status.started()
             await member.ends.wait()
         member.broker = None

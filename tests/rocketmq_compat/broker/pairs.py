@@ -10,7 +10,7 @@ import trio
 
 from log.disk import Disk
 from log.memory_disk import MemoryDisk
-from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
@@ -61,9 +61,9 @@ async def running_broker(
     listen: tuple[str, int] = ANY_PORT,
     advertised: tuple[str, int] | None = None,
     detours: Mapping[tuple[str, int], tuple[str, int]] | None = None,
-) -> AsyncIterator[MessageBroker]:
+) -> AsyncIterator[Broker]:
     """A broker on an own disk in memory, unless another is given."""
-    plan = MessageBrokerPlan(
+    plan = BrokerPlan(
         listen=listen,
         ha_listen=ANY_PORT,
         data=DATA,
@@ -71,14 +71,14 @@ async def running_broker(
         detours={} if detours is None else detours,
         properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *assignments]),
     )
-    async with MessageBroker.open(plan, tell=events or Events(), disk=disk or memory_disk()) as broker:
+    async with Broker.open(plan, tell=events or Events(), disk=disk or memory_disk()) as broker:
         with trio.fail_after(WAIT_S):
             await broker.serving.wait()
         yield broker
 
 
 @asynccontextmanager
-async def served(*assignments: str, **more: Any) -> AsyncIterator[tuple[MessageBroker, RemotingClient]]:
+async def served(*assignments: str, **more: Any) -> AsyncIterator[tuple[Broker, RemotingClient]]:
     """A broker of its own with a client."""
     async with running_broker(*assignments, **more) as broker, connected_client(broker.address) as client:
         yield broker, client
@@ -96,8 +96,8 @@ class Pair:
     """A master and its slave, and a client of each."""
 
     names: NameServer
-    master: MessageBroker
-    slave: MessageBroker
+    master: Broker
+    slave: Broker
     to_master: RemotingClient
     to_slave: RemotingClient
 

@@ -8,7 +8,7 @@ import trio
 
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from log.memory_disk import MemoryDisk
-from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.broker.ha_links import SLAVES_MAX
 from rocketmq_compat.broker.replicated_log import PUSHED_BYTES_A_ROUND, ReplicatedLog
 from rocketmq_compat.broker.slave_sync import SYNC_EVERY_S
@@ -40,13 +40,13 @@ from tests.rocketmq_compat.broker.pairs import (
 )
 
 
-def log_bytes(broker: MessageBroker) -> bytes:
+def log_bytes(broker: Broker) -> bytes:
     log = broker.context.store.log
     found = log.byte_reader().read(log.start_offset, log.end_offset - log.start_offset)
     return b"" if found is None else bytes(found)
 
 
-async def same_end(*brokers: MessageBroker) -> None:
+async def same_end(*brokers: Broker) -> None:
     await eventually(lambda: len({each.context.store.log.end_offset for each in brokers}) == 1)
 
 
@@ -320,7 +320,7 @@ async def test_what_is_advertised_is_what_clients_and_slaves_are_told() -> None:
 def test_settings_that_do_not_go_together_are_refused(assignments: tuple[str, ...]) -> None:
     properties = Properties.read(BROKER_PROPERTIES, assignments)
     with pytest.raises(InvalidProperty):
-        MessageBrokerPlan(listen=("127.0.0.1", 0), data="/x", properties=properties)
+        BrokerPlan(listen=("127.0.0.1", 0), data="/x", properties=properties)
 
 
 async def test_a_slave_knows_a_topic_as_soon_as_it_has_a_message_of_it() -> None:

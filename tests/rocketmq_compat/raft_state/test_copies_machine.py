@@ -17,7 +17,7 @@ from raft.client_codec import Applied
 from raft.errors import Busy, OutcomeUnknown, RaftError
 from raft.model import NodeId, Term
 from raft.subscription import LeaderChanged, Subscriber
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.puts import NotStored, OutcomeOpen, PutOutcome, StoredMessages
 from rocketmq_compat.broker.raft_copy import RaftCopy
@@ -68,7 +68,7 @@ class Node:
     disk: MemoryDisk
     copy: RaftCopy
     group: ModelGroup
-    context: BrokerContext
+    context: Context
     snapshot: tuple[int, bytes] = (0, b"")
     applied: int = 0
     held: int = 0
@@ -108,7 +108,7 @@ class CopiesMachine(RuleBasedStateMachine):
 
     def _started(self, number: int, disk: MemoryDisk, snapshot: tuple[int, bytes], held: int) -> Node:
         store = open_messages(disk)
-        context = BrokerContext(
+        context = Context(
             properties=Properties.read(BROKER_PROPERTIES),
             store=store,
             topics=TopicTable(),

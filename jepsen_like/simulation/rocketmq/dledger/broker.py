@@ -1,6 +1,6 @@
 """One simulated broker of a raft group: the real driver, core, copy, tables and handlers, on a disk, a clock and a network of the simulator.
 
-A round is that of `MessageBroker`: messages and requests have arrived; the driver decides, and applies what is committed; roles, tables,
+A round is that of `Broker`: messages and requests have arrived; the driver decides, and applies what is committed; roles, tables,
 delayed messages and pulls have their turn; then the disk begins to flush. A flush covers what was written before it began and takes
 virtual time. A broker can be killed, lose its power, stand still and start again with what its disk gives back.
 """
@@ -35,10 +35,10 @@ from raft.model import LogIndex, NodeId, Term
 from raft.notices import DiskStalled, LogTrimmed, Notice, SnapshotInstalled
 from raft.storage import RaftStorage
 from raft.subscription import Subscriber, Subscription
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.delays import DelayedMessages
-from rocketmq_compat.broker.housekeeping import BrokerHousekeeping
+from rocketmq_compat.broker.housekeeping import Housekeeping
 from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.broker.requests.admin import AdminRequests
 from rocketmq_compat.broker.requests.offsets import OffsetQueries
@@ -176,7 +176,7 @@ class DledgerBroker:
         """The last term of this process of which it has applied the begin of a leadership."""
         self.flush_begun: float | None = None
         """When the flush of the raft log began that is under way, by its own clock."""
-        self.context: BrokerContext
+        self.context: Context
         self.store: MessageStore
         self.copy: WatchedCopy
         self.core: RaftCore
@@ -206,7 +206,7 @@ class DledgerBroker:
         return self.up and (self.context.leads or self.context.broker_id == 0)
 
     def _repairs(self, notes: CopyNotes | None) -> bool:
-        """See `MessageBrokerPlan.repairs`."""
+        """See `BrokerPlan.repairs`."""
         return self._knobs.nodes > 1
 
     @property
@@ -233,7 +233,7 @@ class DledgerBroker:
         self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._dispatched)
         peers = [node for node in range(1, knobs.nodes + 1) if node != self.node]
         self._copying = CommitLogCopying(context, self.copy, peers, bytes_max=dledger.copy_bytes)
-        self._housekeeping = BrokerHousekeeping(context, self.copy.tables, self, lambda event: None)
+        self._housekeeping = Housekeeping(context, self.copy.tables, self, lambda event: None)
         self._pulls = PullRequests(context)
         self._handlers: Mapping[int, Handler] = {
             **SendRequests(context, self.copy).handlers(),
@@ -246,7 +246,7 @@ class DledgerBroker:
         self.copy.open_on(self)
         self.round()
 
-    def _context(self) -> BrokerContext:
+    def _context(self) -> Context:
         levels = DelayLevels.parse(LEVELS)
         properties = Properties.read(
             BROKER_PROPERTIES,
@@ -259,7 +259,7 @@ class DledgerBroker:
             broker_name=properties.words("brokerName"),
             delay_levels=levels.highest,
         )
-        return BrokerContext(
+        return Context(
             properties=properties,
             store=self.store,
             topics=topics,
