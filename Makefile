@@ -55,7 +55,7 @@ campaign: $(DEV)
 	QUORUMLOG_EXAMPLES=10 $(BIN)/python -m pytest -q -n auto --timeout 3600 -o faulthandler_timeout=0 -m 'not house and not cluster and not spark'
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.jepsen_like.checker.differential --maps --count 100000
-	$(BIN)/python -m tests.jepsen_like.checker.in_pieces --count 20000
+	$(BIN)/python -m tests.jepsen_like.checker.register.in_pieces --count 20000
 	$(BIN)/python -m tests.jepsen_like.checker.plants_at_scale
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from check_scale import STEP_NS, rows_of
 
-from jepsen_like.checker.columns import NEEDED, Columns
-from jepsen_like.checker.local_engine import LocalEngine
-from jepsen_like.checker.log_check import check_logs
-from jepsen_like.checker.register_check import check_registers
+from jepsen_like.checker.engine.local import LocalEngine
+from jepsen_like.checker.log.explain import check_logs
+from jepsen_like.checker.register.explain import check_registers
+from jepsen_like.checker.rows.columns import NEEDED, Columns
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.ops import COLUMNS, Action, Outcome
 

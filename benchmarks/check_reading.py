@@ -22,12 +22,12 @@ import pyarrow as pa
 from check_scale import ReadTask, write_history
 
 from jepsen_like.bench.figures import describe, machine
+from jepsen_like.check.frames import TASKS_MIN, read_frames
+from jepsen_like.check.library import check_frames_of_run
 from jepsen_like.checker.checking import HISTORY, check_run
-from jepsen_like.checker.columns import OF_REGISTERS
-from jepsen_like.checker.frames import TASKS_MIN, read_frames
-from jepsen_like.checker.gather import LIMITS, chunks_of, sized
-from jepsen_like.checker.library import check_frames_of_run
-from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.engine.spark import SparkEngine
+from jepsen_like.checker.rows.columns import OF_REGISTERS
+from jepsen_like.checker.rows.gather import LIMITS, chunks_of, sized
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 
 OBJECTS = 1000

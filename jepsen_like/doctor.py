@@ -20,15 +20,15 @@ import attrs
 import click
 
 from jepsen_like import installation
-from jepsen_like.checker.java import MAJOR_MIN, MENDING_COMMAND, survey
+from jepsen_like.checker.engine.java import MAJOR_MIN, MENDING_COMMAND, survey
 from jepsen_like.cli import ExitStatus
 from jepsen_like.cluster import namespaces, preload, volumes
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.process import process_state
-from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here, NemesisKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Lane
+from jepsen_like.port.wires import Network
 
 PYTHON_MIN: Final = (3, 11)
 CORES_ADVISED: Final = 2

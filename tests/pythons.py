@@ -16,21 +16,21 @@ VERSIONS: Final = ("3.11", "3.12", "3.13")
 ROOT: Final = Path(__file__).resolve().parents[1]
 NEEDED: Final = ("pytest>=9", "pytest-trio>=0.8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100")
 OF_CHECKER: Final = (
-    "edn",
-    "search",
-    "unexamined",
-    "element_models",
-    "user_model",
-    "register_check",
-    "log_check",
-    "command",
+    "check/test_command.py",
+    "check/test_edn.py",
+    "check/test_unexamined.py",
+    "checker/elements/test_models.py",
+    "checker/elements/test_user_model.py",
+    "checker/log/test_explain.py",
+    "checker/register/test_explain.py",
+    "checker/test_search.py",
 )
 QUICK: Final = (
     "tests/log",
     "tests/raft",
     "tests/jepsen_like/history",
     "tests/jepsen_like/test_cli.py",
-    *(f"tests/jepsen_like/checker/test_{name}.py" for name in OF_CHECKER),
+    *(f"tests/jepsen_like/{name}" for name in OF_CHECKER),
 )
 LEFT_OUT: Final = "not house and not cluster and not spark and not simulation"
 

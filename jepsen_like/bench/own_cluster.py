@@ -11,7 +11,7 @@ from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
 from jepsen_like.bench.processes import BenchProcess
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
-from jepsen_like.systems import port
+from jepsen_like.port import port
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.processes import raft_command
 from raft import client_codec

@@ -6,7 +6,7 @@ The kernels know neither files nor Spark; the engines know neither models nor ru
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jepsen_like.checker.library import Checked
+    from jepsen_like.check.library import Checked
 
 
 def check(session: Any, history: Any, model: str | None = None) -> "Checked":
@@ -14,6 +14,6 @@ def check(session: Any, history: Any, model: str | None = None) -> "Checked":
 
     The workers of a cluster import this package and need none of what that module does.
     """
-    from jepsen_like.checker import library
+    from jepsen_like.check import library
 
     return library.check(session, history, model)

@@ -14,25 +14,25 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.calls_tasks import check_many_calls
-from jepsen_like.checker.clocks import clock_errors_of
-from jepsen_like.checker.columns import Ints
-from jepsen_like.checker.final_logs import DUMP, LOG_OBJECT, ROWS_MANY, final_logs_of
-from jepsen_like.checker.gather import LIMITS, Limits, rows_in, sized
-from jepsen_like.checker.local_engine import LocalEngine
-from jepsen_like.checker.log_check import check_logs
-from jepsen_like.checker.log_tasks import forgiving
-from jepsen_like.checker.many_objects import check_many_logs
-from jepsen_like.checker.many_registers import check_many_registers
-from jepsen_like.checker.object_tasks import check_many_objects
-from jepsen_like.checker.queue_check import expectations_of
-from jepsen_like.checker.queue_rows import QueueExpectations
-from jepsen_like.checker.queue_tasks import check_many_queues
-from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.retention import judge_retention
-from jepsen_like.checker.scratch import Scratch
-from jepsen_like.checker.tasks import Shared, Task
-from jepsen_like.checker.user_model import VALUES, AnyModel, UserModel
+from jepsen_like.checker.elements.calls_tasks import check_many_calls
+from jepsen_like.checker.elements.tasks import check_many_objects
+from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
+from jepsen_like.checker.engine.local import LocalEngine
+from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.log.clocks import clock_errors_of
+from jepsen_like.checker.log.explain import check_logs
+from jepsen_like.checker.log.retention import judge_retention
+from jepsen_like.checker.log.tasks import forgiving
+from jepsen_like.checker.queue.check import expectations_of
+from jepsen_like.checker.queue.rows import QueueExpectations
+from jepsen_like.checker.queue.tasks import check_many_queues
+from jepsen_like.checker.register.check import check_many_registers
+from jepsen_like.checker.register.explain import SearchBounds
+from jepsen_like.checker.rows.columns import Ints
+from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, ROWS_MANY, final_logs_of
+from jepsen_like.checker.rows.gather import LIMITS, Limits, rows_in, sized
+from jepsen_like.checker.rows.groups import check_many_logs
+from jepsen_like.checker.rows.tasks import Shared, Task
 from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Check, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
     FINAL_LOGS,
@@ -49,8 +49,8 @@ from jepsen_like.history.files import (
 from jepsen_like.history.ops import DUMP_COLUMNS, NONE, ErrorCode
 
 if TYPE_CHECKING:
-    from jepsen_like.checker.connect_engine import ConnectEngine
-    from jepsen_like.checker.context_engine import ContextEngine
+    from jepsen_like.checker.engine.connect import ConnectEngine
+    from jepsen_like.checker.engine.context import ContextEngine
 
 HISTORY: Final = "history.parquet"
 TEST: Final = "test.json"
@@ -101,12 +101,12 @@ def spark_engine_of(
 ) -> Iterator["ConnectEngine | ContextEngine"]:
     """Start an engine of Spark and end it afterwards; see `engine_of`."""
     if master is not None and master.startswith("sc://"):
-        from jepsen_like.checker.connect_engine import ConnectedEngine
+        from jepsen_like.checker.engine.connect import ConnectedEngine
 
         with ConnectedEngine(master) as connected:
             yield connected
         return
-    from jepsen_like.checker.spark_engine import SparkEngine
+    from jepsen_like.checker.engine.spark import SparkEngine
 
     with SparkEngine(master, gentle=gentle, ui=ui) as spark:
         yield spark

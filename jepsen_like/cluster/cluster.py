@@ -17,7 +17,8 @@ import trio
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
-from jepsen_like.cluster.observations import (
+from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
+from jepsen_like.port.observations import (
     DOWN,
     LogBegins,
     OwnEnd,
@@ -28,9 +29,8 @@ from jepsen_like.cluster.observations import (
     TurnReported,
     TurnSeen,
 )
-from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
-from jepsen_like.cluster.wires import Address, Network, Pair, Wires
-from jepsen_like.systems.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.wires import Address, Network, Pair, Wires
 
 START_WITHIN_S: Final = 30.0
 """How long a node may take to listen; five interpreters that start at once on two busy cores need several seconds."""

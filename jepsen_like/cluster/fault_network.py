@@ -8,7 +8,7 @@ import trio
 
 from jepsen_like.cluster.fault_proxy import Link, Way
 from jepsen_like.cluster.poller import Poller
-from jepsen_like.cluster.wires import CLEAR, Address, Condition, Evidence, Pair
+from jepsen_like.port.wires import CLEAR, Address, Condition, Evidence, Pair
 
 
 @attrs.define(eq=False)

@@ -37,7 +37,7 @@ import trio
 
 from jepsen_like.cluster.poller import BROKEN, READABLE, RECEIVE_BYTES, WRITABLE, Poller
 from jepsen_like.cluster.ports import LOOPBACK
-from jepsen_like.cluster.wires import CLEAR, Address, Condition
+from jepsen_like.port.wires import CLEAR, Address, Condition
 
 DELAYED_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that wait for their time in one way of one connection; beyond them the sender is held back."""

@@ -8,7 +8,7 @@ import trio
 
 from jepsen_like.cluster.fault_network import FaultNetwork
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
-from jepsen_like.cluster.wires import Address, Pair, Wires
+from jepsen_like.port.wires import Address, Pair, Wires
 
 
 def _nothing() -> None:

@@ -35,7 +35,7 @@ from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.switch import CLIENTS
-from jepsen_like.cluster.wires import Condition, Evidence, Pair
+from jepsen_like.port.wires import Condition, Evidence, Pair
 
 CLONE_NEWNET = 0x40000000
 TUN_DEVICE = "/dev/net/tun"

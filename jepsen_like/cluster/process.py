@@ -23,9 +23,9 @@ from typing import IO, Any, ClassVar, Protocol, assert_never
 import attrs
 import trio
 
-from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.machine import Machine
-from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.file_damage import LogFiles
+from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
 
 PR_SET_PDEATHSIG = 1
 AGAIN_WITHIN_S = 30.0

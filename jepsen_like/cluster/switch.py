@@ -25,7 +25,7 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.cluster.wires import CLEAR, Condition, Evidence, Pair
+from jepsen_like.port.wires import CLEAR, Condition, Evidence, Pair
 
 CLIENTS: Final = 0
 IPV4: Final = b"\x08\x00"

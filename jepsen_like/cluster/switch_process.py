@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from jepsen_like.cluster.switch import Sent, Switch
-from jepsen_like.cluster.wires import Condition
+from jepsen_like.port.wires import Condition
 
 FRAME_BYTES_MAX = 64 * 1024
 BURST = 64

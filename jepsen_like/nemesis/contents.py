@@ -12,13 +12,13 @@ from typing import ClassVar, Final
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.file_damage import Damage, damage, differences, is_damageable, listed, vanish, vanishable
 from jepsen_like.cluster.process import NodeProcess
 from jepsen_like.nemesis.kind import DrawnAs, Reach, Seen, Withheld, look_at
 from jepsen_like.nemesis.machines import MachineKind
 from jepsen_like.nemesis.processes import CAUGHT_UP_WITHIN_S
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, processes
+from jepsen_like.port.file_damage import Damage, damage, differences, is_damageable, listed, vanish, vanishable
 
 LAST_CHANCE: Final = 0.5
 """How often the disk of the node that was stopped last is the one that is touched, when all are stopped."""

@@ -19,9 +19,9 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need, lacking
-from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
-from jepsen_like.systems.port import Scope
+from jepsen_like.port.port import Scope
+from jepsen_like.port.wires import Network
 
 DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]

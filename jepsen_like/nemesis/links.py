@@ -8,10 +8,10 @@ import attrs
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.wires import CLEAR, CUT, Condition
 from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, Withheld, look_at
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, around, both_ways, parted
-from jepsen_like.systems.port import Scope
+from jepsen_like.port.port import Scope
+from jepsen_like.port.wires import CLEAR, CUT, Condition
 
 FLAP_S = (0.05, 0.3)
 """How long a flapping link is cut, and how long it is not."""

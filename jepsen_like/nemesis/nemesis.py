@@ -28,7 +28,7 @@ from jepsen_like.nemesis.kind import Kinds, NemesisKind, Seen, Withheld, look_at
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget
-from jepsen_like.systems.port import Leadership, Scope
+from jepsen_like.port.port import Leadership, Scope
 
 LEADER_WITHIN_S = 15.0
 """How long a fault waits for a leader, before it hits the last known one."""

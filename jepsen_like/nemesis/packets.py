@@ -3,9 +3,9 @@
 import random
 from typing import ClassVar
 
-from jepsen_like.cluster.wires import Condition, Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.links import Imposed
+from jepsen_like.port.wires import Condition, Network
 
 LOSS = (0.02, 0.3)
 DUPLICATE = (0.05, 0.5)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.file_damage import emptied
 from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, Withheld, look_at
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
+from jepsen_like.port.file_damage import emptied
 
 CAUGHT_UP_WITHIN_S: Final = 20.0
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from jepsen_like.record.words import count
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
 from jepsen_like.report.page import face_of, said, trusted, verdict
 from jepsen_like.report.partitions import group_picture
 from jepsen_like.report.queue_states import read_queue_states
-from jepsen_like.report.words import count
 
 SCENARIO: Final = "scenario.json"
 LOSSES_MAX: Final = 3

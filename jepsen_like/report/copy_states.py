@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.history.ops import NONE
 from jepsen_like.history.partition_states import StateKind
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from jepsen_like.report.words import count
+from jepsen_like.record.words import count
 
 FINAL_LOG = -1
 """The process number of what is no client's operation: what a node held at the end."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 import attrs
 import jinja2
 
+from jepsen_like.record.words import available, count, faults_words, mode_words
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import RunFindings, ShownFault, UnreadableRun, read_findings
 from jepsen_like.report.page import face_of, trusted
-from jepsen_like.report.words import available, count, faults_words, mode_words
 
 INDEX: Final = "index.html"
 TEST: Final = "test.json"

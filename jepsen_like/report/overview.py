@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 import attrs
 from markupsafe import Markup
 
-from jepsen_like.cluster.observations import DOWN
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.port.observations import DOWN
+from jepsen_like.record.words import count
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
 from jepsen_like.report.findings import RoleChange, RunFindings, Series, ShownFault, ShownViolation
-from jepsen_like.report.words import count
 
 WIDTH = 1120.0
 LEFT = 74.0

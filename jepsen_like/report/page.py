@@ -17,6 +17,7 @@ from markupsafe import Markup
 from jepsen_like.checker.verdict import Model
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.record.words import allowed_loss, available, count, things
 from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.copies import copies_picture
 from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
@@ -24,7 +25,6 @@ from jepsen_like.report.overview import loss_class, overview, readings, tone
 from jepsen_like.report.partitions import TONES, group_picture, partitions_picture
 from jepsen_like.report.queue_states import QueueStates, read_queue_states
 from jepsen_like.report.witness import witness
-from jepsen_like.report.words import allowed_loss, available, count, things
 
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""

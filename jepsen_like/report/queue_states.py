@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.history.files import HistoryReader, UnreadableHistory, read_part
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.history.partition_states import StateKind, brokers_of, read_states

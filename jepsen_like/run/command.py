@@ -23,26 +23,30 @@ import trio
 from rich.console import Console
 from rich.text import Text
 
+from jepsen_like.check.tables import write_tables
 from jepsen_like.checker.checking import TaskRunner, check_run
-from jepsen_like.checker.java import find_java
-from jepsen_like.checker.tables import write_tables
+from jepsen_like.checker.engine.java import find_java
 from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster import namespaces, ports
 from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
-from jepsen_like.cluster.wires import Network
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NONE
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.port.port import Mode, NotServing, System, WrongMode
+from jepsen_like.port.registry import SYSTEMS
+from jepsen_like.port.wires import Network
 from jepsen_like.progress import RunProgress
+from jepsen_like.record.allowed import of_partitions
+from jepsen_like.record.attempts import Attempts
+from jepsen_like.record.stalls import silences_of, stalls_of
+from jepsen_like.record.under_faults import under_faults
+from jepsen_like.record.words import allowed_loss, available, count
 from jepsen_like.report import render_report
-from jepsen_like.report.words import allowed_loss, available, count
-from jepsen_like.run.allowed import of_partitions
-from jepsen_like.run.attempts import Attempts
 from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.run.options import (
     ALL_NEMESES,
@@ -57,10 +61,6 @@ from jepsen_like.run.options import (
     unless_given,
 )
 from jepsen_like.run.results import Observed, merged
-from jepsen_like.run.stalls import silences_of, stalls_of
-from jepsen_like.run.under_faults import under_faults
-from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
-from jepsen_like.systems.registry import SYSTEMS
 
 DURATION_S = 30.0
 QUICK_DURATION_S = 10.0

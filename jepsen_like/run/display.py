@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.observations import DOWN, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultNews
+from jepsen_like.port.observations import DOWN, RoleSeen
 from jepsen_like.progress import NodeLine, NodeState, OpsLine, RunProgress
 from jepsen_like.workload.recorder import Recorder
 

@@ -14,7 +14,7 @@ import attrs
 
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.nemesis import HEAL, FaultRecord
-from jepsen_like.systems.scenario import Shows, Trial
+from jepsen_like.port.scenario import Shows, Trial
 
 COLUMNS = ("draw", "trial", "what was done", "acknowledged", "lost", "served after")
 

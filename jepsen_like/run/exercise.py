@@ -15,18 +15,18 @@ import trio
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.machine import Need
-from jepsen_like.cluster.wires import Network
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import Fault, schedule
 from jepsen_like.nemesis.table import named
+from jepsen_like.port.port import Mode, NotServing, System
+from jepsen_like.port.registry import system_named
+from jepsen_like.port.wires import Network
 from jepsen_like.progress import RunProgress
-from jepsen_like.run.attempts import percentiles
+from jepsen_like.record.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, shown
 from jepsen_like.run.options import first_cause
 from jepsen_like.run.results import Observed
-from jepsen_like.systems.port import Mode, NotServing, System
-from jepsen_like.systems.registry import system_named
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 

@@ -26,7 +26,7 @@ from jepsen_like.nemesis.kind import NemesisKind, Seen, Withheld
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, both_ways
-from jepsen_like.systems.port import Leadership, Scope
+from jepsen_like.port.port import Leadership, Scope
 
 logger = logging.getLogger(__name__)
 

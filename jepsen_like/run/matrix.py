@@ -21,9 +21,9 @@ from jepsen_like.bench import figures
 from jepsen_like.checker.checking import TaskRunner, engine_of
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.record.words import count
 from jepsen_like.report import matrix_words
 from jepsen_like.report.matrix import MATRIX, render_matrix
-from jepsen_like.report.words import count
 from jepsen_like.run.command import (
     QUICK_HELP,
     REPORT,

@@ -14,8 +14,8 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS, named
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.port.registry import system_named
 from jepsen_like.run.exercise import RunPlan
-from jepsen_like.systems.registry import system_named
 
 RATE: Final = 400.0
 """Operations per second under faults, below what every mode takes, so that a record lost is a moment lost alike."""

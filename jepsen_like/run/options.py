@@ -8,11 +8,11 @@ import click
 
 from jepsen_like.cli import EnvironmentMissing
 from jepsen_like.cluster import namespaces
-from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import KINDS, named, usable
-from jepsen_like.systems.port import System
-from jepsen_like.systems.registry import SYSTEMS, system_named
+from jepsen_like.port.port import System
+from jepsen_like.port.registry import SYSTEMS, system_named
+from jepsen_like.port.wires import Network
 
 NODES = 3
 NODES_MAX = 15

@@ -11,15 +11,15 @@ from typing import Any
 
 import attrs
 
-from jepsen_like.cluster.observations import RoleSeen, StartSeen, TurnSeen
 from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.run import evidence
-from jepsen_like.run.attempts import Attempts
-from jepsen_like.run.figures import measured, rpo_of, since
-from jepsen_like.run.recovery_time import elections, touches_leader
+from jepsen_like.port.observations import RoleSeen, StartSeen, TurnSeen
+from jepsen_like.record import evidence
+from jepsen_like.record.attempts import Attempts
+from jepsen_like.record.figures import measured, rpo_of, since
+from jepsen_like.record.recovery_time import elections, touches_leader
 
 EXAMPLES_MAX = 5
 

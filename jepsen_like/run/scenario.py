@@ -11,12 +11,15 @@ from typing import Any, Final
 
 import click
 
-from jepsen_like.checker.java import find_java
+from jepsen_like.checker.engine.java import find_java
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.nemesis.kind import Here
+from jepsen_like.port.port import System
+from jepsen_like.port.registry import SYSTEMS, system_named
+from jepsen_like.port.scenario import NamedScenario, Shows, Trial
+from jepsen_like.record.words import count
 from jepsen_like.report.comparison import render_comparison
-from jepsen_like.report.words import count
 from jepsen_like.run.command import (
     QUICK_HELP,
     allow_descriptors,
@@ -29,9 +32,6 @@ from jepsen_like.run.command import (
 from jepsen_like.run.draws import excused, redrawn, row_of, table
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.options import chosen
-from jepsen_like.systems.port import System
-from jepsen_like.systems.registry import SYSTEMS, system_named
-from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
 
 SEED: Final = 1
 DRAWS_MAX: Final = 1000

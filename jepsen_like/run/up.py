@@ -20,9 +20,11 @@ from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
-from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import named
+from jepsen_like.port.port import Mode, NotServing, System, WrongMode
+from jepsen_like.port.registry import SYSTEMS
+from jepsen_like.port.wires import Network
 from jepsen_like.run.fault_desk import SOCKET, FaultDesk, asked, desk_open
 from jepsen_like.run.options import (
     NODES,
@@ -34,8 +36,6 @@ from jepsen_like.run.options import (
     parse_system,
     unless_given,
 )
-from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
-from jepsen_like.systems.registry import SYSTEMS
 
 DATA: Final = Path("runs/up")
 SERVES_WITHIN_S: Final = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Wires
+from jepsen_like.port.wires import Wires
 from jepsen_like.testing.faulty import PATIENCE_S, POLL_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.ledger import Ledger, LedgerVerdict
 from log.frame import HEADER_BYTES

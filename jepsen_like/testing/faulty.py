@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Pair, Wires
+from jepsen_like.port.wires import CLEAR, CUT, Condition, Pair, Wires
 
 POLL_S = 0.005
 PATIENCE_S = 10.0

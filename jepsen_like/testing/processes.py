@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.file_damage import emptied
+from jepsen_like.port.file_damage import emptied
 from jepsen_like.testing.faulty import FaultyCluster
 
 

@@ -17,7 +17,7 @@ import msgpack
 import trio
 
 from jepsen_like.cluster.process import die_with_parent
-from jepsen_like.systems.port import NotServing
+from jepsen_like.port.port import NotServing
 
 STOP, FINAL, QUIT = "stop", "final", "quit"
 """Commands: start nothing new; the last writes or reads, on a healed cluster; end."""

@@ -14,11 +14,11 @@ from jepsen_like.bench import answers, figures
 from jepsen_like.bench.kafka import answers as kafka_answers
 from jepsen_like.bench.rocketmq import answers as rocketmq_answers
 from jepsen_like.cli import COMMANDS
+from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.report import matrix_words
 from jepsen_like.systems.kafka import scenarios as kafka
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
 from jepsen_like.systems.rocketmq import scenarios as rocketmq
-from jepsen_like.systems.scenario import NamedScenario
 from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
 from rocketmq_compat.remoting.headers.fields import camel_case

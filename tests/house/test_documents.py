@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
-from jepsen_like.checker.java import find_java, spark_java_home
-from jepsen_like.checker.spark_engine import JVM_OPTIONS
+from jepsen_like.checker.engine.java import find_java, spark_java_home
+from jepsen_like.checker.engine.spark import JVM_OPTIONS
 from jepsen_like.cli import COMMANDS, EXTRA_OF_PACKAGE, ExitStatus, cli, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
@@ -245,7 +245,7 @@ def test_the_histories_of_the_page_about_checking_are_judged_as_it_says(
     [
         ("", "raft.sync raft.aio raft.group raft.node jepsen_like.testing.plugin jepsen_like.testing.sync"),
         ("", "jepsen_like.testing.aio jepsen_like.testing.cluster jepsen_like.simulation.command"),
-        ("check", "jepsen_like.run.command jepsen_like.checker.command jepsen_like.report.command"),
+        ("check", "jepsen_like.run.command jepsen_like.check.command jepsen_like.report.command"),
     ],
 )
 def test_an_installation_is_enough_for_what_the_readme_says(extra: str, modules: str) -> None:

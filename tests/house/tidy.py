@@ -45,8 +45,8 @@ FACES = frozenset(
 """They repeat the names of what they stand for, in asyncio and in plain Python."""
 PICKLES_ITS_OWN = (
     "jepsen_like/simulation/kafka/explorer.py",
-    "jepsen_like/checker/connect_engine.py",
-    "jepsen_like/checker/frames.py",
+    "jepsen_like/checker/engine/connect.py",
+    "jepsen_like/check/frames.py",
 )
 """States that are copies of deciders as bytes, and tasks and results of one job of Spark: nothing from outside is read."""
 CODE_RUNNING_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"})

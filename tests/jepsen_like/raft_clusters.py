@@ -6,8 +6,8 @@ from pathlib import Path
 
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.machine import Need
-from jepsen_like.cluster.wires import Network
-from jepsen_like.systems.port import ProcessPlan
+from jepsen_like.port.port import ProcessPlan
+from jepsen_like.port.wires import Network
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.system import RaftSystem
 

@@ -13,8 +13,8 @@ import attrs
 
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
-from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.port.observations import RoleSeen
 from jepsen_like.run.command import checked, concluded
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.results import Observed

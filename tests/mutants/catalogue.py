@@ -587,7 +587,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-ignores-time",
         bug="the log checker does not ask whether what ended before is seen by what began after",
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
                 "    bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])\n",
@@ -600,7 +600,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-believes-empty-reads",
         bug="a read that saw nothing is not held against what was known to be there",
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
                 "        denies = (rows.f != Action.READ) | (rows.a == NONE)\n",
@@ -613,7 +613,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-skips-missed-swaps",
         bug="a compare-and-set that did not swap is not taken for a read of what it saw",
-        module="jepsen_like.checker.register_scan",
+        module="jepsen_like.checker.register.scan",
         edits=[
             Edit(
                 "    read = happened & ((rows.f == Action.READ) | (cas & ~swap))\n",
@@ -626,7 +626,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-forgives-unwritten",
         bug="a register may show a value that nobody wrote",
-        module="jepsen_like.checker.register_scan",
+        module="jepsen_like.checker.register.scan",
         edits=[
             Edit(
                 "    unwritten = np.flatnonzero(blocks.seen & (blocks.writers == 0) & (blocks.value != NONE))\n",
@@ -639,7 +639,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-looks-at-one-final-log",
         bug="the final logs of the nodes are judged as one: a node that lacks its end is not noticed",
-        module="jepsen_like.checker.log_check",
+        module="jepsen_like.checker.log.explain",
         edits=[Edit("key=lambda log: log.node) if log.end < end]\n", "key=lambda log: log.node) if log.end < 0]\n")],
         oracles=["planted"],
         judge="checker",
@@ -647,7 +647,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-fills-holes-of-final-logs",
         bug="what was read counts as there, though the final logs hold nothing at its place",
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
                 "        there[there] = content[offset[there]] != NONE\n",
@@ -660,7 +660,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-ignores-epochs-named",
         bug="an acknowledgement may name another epoch than the one in the final logs",
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         edits=[
             Edit("    differs = np.flatnonzero(epochs[offset] != epoch)\n", "    differs = np.flatnonzero(epoch < 0)\n")
         ],
@@ -670,7 +670,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-lets-epochs-fall",
         bug="epochs may fall along a log",
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
                 "    falls = np.flatnonzero(np.diff(epochs[places]) < 0)\n",
@@ -683,7 +683,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-takes-batches-apart",
         bug="the records of a batch of unknown outcome count as appends of their own",
-        module="jepsen_like.checker.batches",
+        module="jepsen_like.checker.log.batches",
         edits=[Edit("    of_batch = np.flatnonzero(batch != NONE)\n", "    of_batch = np.flatnonzero(batch < NONE)\n")],
         oracles=["planted"],
         judge="checker",
@@ -691,7 +691,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-sees-halves-of-batches",
         bug="a length that ends inside a batch counts as any other",
-        module="jepsen_like.checker.batches",
+        module="jepsen_like.checker.log.batches",
         edits=[
             Edit(
                 "    inside = (at >= 0) & (lengths < spans[1][at])\n",
@@ -704,7 +704,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-believes-refused-swaps",
         bug="a compare-and-set may be refused although the value that it expected is there",
-        module="jepsen_like.checker.register_scan",
+        module="jepsen_like.checker.register.scan",
         edits=[
             Edit(
                 "    refused = cas & (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE)\n",
@@ -717,7 +717,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-forgives-lost-updates",
         bug="two swaps may replace one and the same value",
-        module="jepsen_like.checker.register_scan",
+        module="jepsen_like.checker.register.scan",
         edits=[
             Edit(
                 "    found += [FlawFound(Flaw.REPLACED_TWICE, int(blocks.object[block]), int(block)) for block in replaced]\n",
@@ -730,7 +730,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-asks-a-tree-for-its-order",
         bug="where a value was replaced twice, both that replaced it are held to the order of one chain",
-        module="jepsen_like.checker.register_scan",
+        module="jepsen_like.checker.register.scan",
         edits=[Edit("    is_tree[trees] = True\n", "")],
         oracles=["definition", "planted"],
         judge="checker",
@@ -738,7 +738,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-excuses-any-age",
         bug="any clock that was set excuses a record that left too young, however little it was set",
-        module="jepsen_like.checker.clocks",
+        module="jepsen_like.checker.log.clocks",
         edits=[
             Edit(
                 "np.maximum(found, one.offset_s), found)\n        return found\n\n\nRIGHT_CLOCKS",
@@ -751,7 +751,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-charges-what-was-replaced-by-no-leader",
         bug="under a rule of bytes, appends of unknown outcome excuse what left though no later leader replaced them",
-        module="jepsen_like.checker.retention",
+        module="jepsen_like.checker.log.retention",
         edits=[Edit("    led_until_ns = since_ns if terms > 0 else", "    led_until_ns = since_ns if terms > -1 else")],
         oracles=["retention"],
         judge="retention",
@@ -759,7 +759,7 @@ CHECKER: Sequence[Mutant] = (
     Mutant(
         name="checker-forgives-what-survived",
         bug="a record that was read after a fault is charged to it",
-        module="jepsen_like.checker.forgiveness",
+        module="jepsen_like.checker.log.forgiveness",
         edits=[
             Edit(
                 "        read_after = np.flatnonzero(self._saw_lost & (rows.t_inv > one.injected_ns))\n",

@@ -262,7 +262,7 @@ CONTENTS: Sequence[Mutant] = (
     Mutant(
         name="vanish-removes-nothing",
         bug="what is to be gone from a disk is drawn and recorded, and stays there",
-        module="jepsen_like.cluster.file_damage",
+        module="jepsen_like.port.file_damage",
         edits=[
             Edit(
                 "    if path.is_dir():\n        shutil.rmtree(path)\n    else:\n        path.unlink()\n    return f",
@@ -275,7 +275,7 @@ CONTENTS: Sequence[Mutant] = (
     Mutant(
         name="damage-writes-the-same-byte",
         bug="the bit that is to flip is written back as it was",
-        module="jepsen_like.cluster.file_damage",
+        module="jepsen_like.port.file_damage",
         edits=[Edit("file.write(bytes([byte ^ 1 << bit]))", "file.write(bytes([byte]))")],
         oracles=["evidence"],
         judge="contents",
@@ -370,7 +370,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="evidence-believes-the-nemesis",
         bug="a killed process need not be gone",
-        module="jepsen_like.run.evidence",
+        module="jepsen_like.record.evidence",
         edits=[
             Edit('    "kill": (GONE, "gone"),\n', '    "kill": (re.compile("pid"), "gone"),\n'),
         ],
@@ -383,7 +383,7 @@ UNDOING: Sequence[Mutant] = (
     Mutant(
         name="evidence-does-not-look-at-what-is-undone",
         bug="what a fault broke need not be whole again after its end",
-        module="jepsen_like.run.evidence",
+        module="jepsen_like.record.evidence",
         edits=[
             Edit(
                 "for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]\n",
@@ -412,7 +412,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-calls-any-loss-expired",
         bug="with a rule of retention, acknowledged records that the final logs lack at their end count as expired",
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
                 "        left = (offset < final.start) & final.expires\n        lost, expired",
@@ -438,7 +438,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-does-not-look-at-what-is-kept",
         bug="a node with any rule of retention may let go as much as it likes",
-        module="jepsen_like.checker.retention",
+        module="jepsen_like.checker.log.retention",
         edits=[
             Edit(
                 "        if held >= rule.retention_bytes:\n",
@@ -451,7 +451,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-excuses-a-file",
         bug="a log may keep less than its rule says by the size of a file: with small rules by all of it",
-        module="jepsen_like.checker.retention",
+        module="jepsen_like.checker.log.retention",
         edits=[
             Edit(
                 "    return SLACK_BYTES + TERM_BYTES * terms",
@@ -464,7 +464,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-believes-that-records-have-left",
         bug="a node that says that its log begins behind where it does is believed",
-        module="jepsen_like.checker.retention",
+        module="jepsen_like.checker.log.retention",
         edits=[
             Edit(
                 "        bound = kept.starts[op.node] if rule.starts_stay else kept.ends[op.node]\n",
@@ -490,7 +490,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="forgiveness-does-not-know-what-has-left",
         bug="nothing is known of places that have left the logs: no loss there is forgiven, and too much before a fault is",
-        module="jepsen_like.checker.log_tasks",
+        module="jepsen_like.checker.log.tasks",
         edits=[Edit("final.content, allowances, final.start if expires else 0)", "final.content, allowances)")],
         oracles=["retention"],
         judge="retention",
@@ -498,7 +498,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="forgiveness-looks-back-at-costly-faults-only",
         bug="the history before a fault is not looked at if the fault seems to have cost nothing, though that may have left",
-        module="jepsen_like.checker.forgiveness",
+        module="jepsen_like.checker.log.forgiveness",
         edits=[Edit("                if number in costly or self._expires\n", "                if number in costly\n")],
         oracles=["retention"],
         judge="retention",
@@ -506,7 +506,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-takes-part-of-a-log-for-all-of-it",
         bug="rows of a dump may be missing",
-        module="jepsen_like.checker.final_logs",
+        module="jepsen_like.checker.rows.final_logs",
         edits=[Edit("            _require_whole(one, offset[mine], kept)\n", "            pass\n")],
         oracles=["retention"],
         judge="retention",

@@ -17,8 +17,8 @@ import attrs
 from tests.mutants.mutant import ROOT, Mutant
 
 if TYPE_CHECKING:
+    from jepsen_like.port.port import ProcessPlan
     from jepsen_like.simulation.kernel.model import SystemModel
-    from jepsen_like.systems.port import ProcessPlan
 
 OPERATIONS = 50_000
 """How many operations hide one planted violation."""
@@ -172,9 +172,9 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
     return _failing(
         "retention",
         "tests/raft/shell/test_retention.py",
-        "tests/jepsen_like/checker/test_retention.py",
-        "tests/jepsen_like/checker/test_log_scan.py",
-        "tests/jepsen_like/checker/test_forgiveness.py",
+        "tests/jepsen_like/checker/log/test_retention.py",
+        "tests/jepsen_like/checker/log/test_scan.py",
+        "tests/jepsen_like/checker/log/test_forgiveness.py",
         "tests/jepsen_like/systems/raft/test_workloads.py",
         "tests/jepsen_like/testing/test_ledger.py",
     )

@@ -219,14 +219,14 @@ SUBJECTS: Sequence[Subject] = (
         for name, test in CONSUMER_TESTS.items()
     ),
     Subject(
-        module="jepsen_like.checker.log_scan",
+        module="jepsen_like.checker.log.scan",
         quick=[few_small_logs],
         tests=[f"{CHECKER_TESTS}/{name}.py" for name in ("test_log_scan", "test_log_check", "test_retention")],
         oracles=[planted_logs, small_logs],
         seconds_max=CHECKER_SECONDS_MAX,
     ),
     Subject(
-        module="jepsen_like.checker.register_scan",
+        module="jepsen_like.checker.register.scan",
         quick=[few_small_registers],
         tests=[f"{CHECKER_TESTS}/test_register_scan.py", f"{CHECKER_TESTS}/test_register_check.py"],
         oracles=[planted_registers, small_registers],

@@ -11,13 +11,13 @@ from typing import Any, Final
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
+from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka.batch_values import values_of, whole_batches
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import CONTROLLER, scope_of
 from jepsen_like.systems.kafka.wire import NoAnswer, ask
-from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.workload.payload import decode_value
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
 from jepsen_like.systems.kafka.worker_pipe import (

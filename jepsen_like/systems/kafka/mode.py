@@ -8,6 +8,7 @@ import attrs
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
+from jepsen_like.port.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.kafka import settings as names
 from jepsen_like.systems.kafka.promises import (
     ALL_ACKS,
@@ -19,7 +20,6 @@ from jepsen_like.systems.kafka.promises import (
     losses_allowed,
 )
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, shown
-from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
 
 ISR: Final = "isr"
 _RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.minutes", "log.retention.hours")

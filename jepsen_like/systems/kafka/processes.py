@@ -4,10 +4,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.port import ProcessPlan, Scope
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.port import ProcessPlan, Scope
 
 CONTROLLER: Final[Scope] = "controller"
 METADATA_DIRECTORY: Final = "metadata"

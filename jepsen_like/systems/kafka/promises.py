@@ -24,8 +24,8 @@ from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.port.port import FaultSeen
 from jepsen_like.systems.kafka.settings import BEFORE_ACK, ELIGIBLE, PAGE_CACHE
-from jepsen_like.systems.port import FaultSeen
 
 
 class MayLose(enum.IntEnum):

@@ -8,10 +8,10 @@ from typing import Final
 
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.port.scenario import NamedScenario, Shows, Trial
 from jepsen_like.systems.kafka.load import GROUPS_WORKLOAD, LOG_WORKLOAD
 from jepsen_like.systems.kafka.processes import scope_of
 from jepsen_like.systems.kafka.settings import ELIGIBLE
-from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
 
 ONE_PARTITION: Final = "num.partitions=1"
 TWO_COPIES: Final = ("default.replication.factor=2", "replica.lag.time.max.ms=1000")

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jepsen_like.cluster.observations import LEADER
 from jepsen_like.history.partition_states import PartitionStates, StateKind, mask_of
+from jepsen_like.port.observations import LEADER
 
 
 def states_of(nodes: Path, topic: str) -> PartitionStates:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import Absence, LogFiles
-from jepsen_like.cluster.observations import Observation
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import HistoryWriter
+from jepsen_like.port.file_damage import Absence, LogFiles
+from jepsen_like.port.observations import Observation
+from jepsen_like.port.port import Control, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.scenario import NamedScenario
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka import processes
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
 from jepsen_like.systems.kafka.load import (
@@ -28,8 +30,6 @@ from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
 from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.kafka.states import states_of
-from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, Scope, System
-from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder

@@ -5,7 +5,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import MalformedMessage
 from raft.net.decoder import PREFIX

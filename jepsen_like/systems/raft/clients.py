@@ -7,8 +7,8 @@ is `INFO`.
 from collections.abc import Mapping
 from typing import Final
 
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.ops import ErrorCode, Outcome
+from jepsen_like.port.wires import Address
 from jepsen_like.workload.load import Ending, Hint, LeftTheLog, NotTheLeader, TryLater
 from raft import errors
 from raft.client import Connection, Unreachable

@@ -7,10 +7,10 @@ from typing import Any, Final
 import attrs
 import trio
 
-from jepsen_like.cluster.observations import LEADER
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
-from jepsen_like.systems.port import Control, Leadership, NotServing, Scope
+from jepsen_like.port.observations import LEADER
+from jepsen_like.port.port import Control, Leadership, NotServing, Scope
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft.dump import dump_logs
 from jepsen_like.systems.raft.log_workload import LOG
 from raft.client import Connection

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import trio
 
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
-from jepsen_like.systems.port import NotServing
+from jepsen_like.port.port import NotServing
+from jepsen_like.port.wires import Address
 from jepsen_like.workload.payload import decode_value
 from log.frame import HEADER_BYTES
 from raft.client import Connection

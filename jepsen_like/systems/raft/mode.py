@@ -10,7 +10,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import named
-from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
+from jepsen_like.port.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.raft.promises import Replication, allowances, describe, may_lose
 from log.frame import HEADER_BYTES
 from log.policy import FlushPolicy

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
-from jepsen_like.cluster.wires import Address
-from jepsen_like.systems.port import ProcessPlan
+from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.port import ProcessPlan
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft.mode import RaftMode
 
 BROKEN: Final = 1

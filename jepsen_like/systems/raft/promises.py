@@ -16,7 +16,7 @@ from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.systems.port import FaultSeen
+from jepsen_like.port.port import FaultSeen
 from log.policy import FlushPolicy
 
 

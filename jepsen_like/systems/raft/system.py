@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import Absence, LogFiles
-from jepsen_like.cluster.observations import Observation
-from jepsen_like.cluster.wires import Address
-from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.port.file_damage import Absence, LogFiles
+from jepsen_like.port.observations import Observation
+from jepsen_like.port.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft import processes
 from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.systems.raft.control import RaftControl

@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Final
 
-from jepsen_like.systems.port import WrongMode
+from jepsen_like.port.port import WrongMode
 
 CLIENT: Final = "client"
 WHEEL, OWN, AUTO = "wheel", "own", "auto"

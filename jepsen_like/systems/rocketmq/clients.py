@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.ops import ErrorCode, Outcome
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from jepsen_like.workload.load import Ending, Hint, NotTheLeader, TryLater
 from rocketmq_compat.config_keys import SLAVE

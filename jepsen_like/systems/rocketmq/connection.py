@@ -6,7 +6,7 @@ from typing import Final, Self
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from rocketmq_compat.remoting.errors import MalformedFrame
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX, Command, decode, encode
 

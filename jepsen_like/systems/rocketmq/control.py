@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
-from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scope
+from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.bodies import value_of
 from jepsen_like.systems.rocketmq.client_settings import ORDER_WORKLOAD
 from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection

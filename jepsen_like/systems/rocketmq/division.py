@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.systems.port import Scope
+from jepsen_like.port.port import Scope
 
 PAIRS_MAX: Final = 15
 

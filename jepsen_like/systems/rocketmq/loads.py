@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.client_settings import HOLDS, ORDER_WORKLOAD, OWN, PUSHED, WHEEL
 from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
 from jepsen_like.systems.rocketmq.log_workload import PushedProbes, QueueWorkload

@@ -9,7 +9,7 @@ import attrs
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
-from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
+from jepsen_like.port.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.rocketmq import client_settings
 from jepsen_like.systems.rocketmq.division import PAIRS_MAX, Division
 from jepsen_like.systems.rocketmq.promises import (

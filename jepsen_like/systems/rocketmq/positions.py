@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.bodies import value_of
 from jepsen_like.systems.rocketmq.clients import BrokerConnection
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection

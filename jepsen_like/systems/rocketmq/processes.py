@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
-from jepsen_like.cluster.wires import Address
-from jepsen_like.systems.port import Member, ProcessPlan
+from jepsen_like.port.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.port import Member, ProcessPlan
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.mode import RocketMode
 
 BROKER, NAMESERVER = "broker", "nameserver"

@@ -22,7 +22,7 @@ from jepsen_like.history.ops import NEVER, NONE
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.systems.port import FaultSeen
+from jepsen_like.port.port import FaultSeen
 from jepsen_like.systems.rocketmq.division import Division
 
 

@@ -4,8 +4,8 @@ from typing import Final
 
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.port.scenario import NamedScenario, Shows, Trial
 from jepsen_like.systems.rocketmq.promises import RocketReplication
-from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
 
 KILLED: Final = (
     Fault(1, "kill", Target.LEADER, at_s=2.0, hold_s=1.5, seed=1),

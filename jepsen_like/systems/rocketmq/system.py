@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import Absence, LogFiles
-from jepsen_like.cluster.observations import Observation
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import FINAL_LOGS, HistoryWriter
-from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.port.file_damage import Absence, LogFiles
+from jepsen_like.port.observations import Observation
+from jepsen_like.port.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.port.scenario import NamedScenario
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq import processes
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.control import RocketControl
@@ -19,7 +20,6 @@ from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
 from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
 from jepsen_like.systems.rocketmq.states import copies_of
 from jepsen_like.systems.rocketmq.wheel_sinks import PushedRecorder
-from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 

@@ -14,7 +14,7 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
-from jepsen_like.cluster.wires import Address, Wires
+from jepsen_like.port.wires import Address, Wires
 from jepsen_like.systems.kafka.batch_values import whole_batches
 from jepsen_like.systems.kafka.control import START, KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode

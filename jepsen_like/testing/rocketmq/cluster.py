@@ -19,8 +19,8 @@ import trio
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.ports import LOOPBACK
-from jepsen_like.cluster.wires import Address, Wires
-from jepsen_like.systems.port import Member, ProcessPlan
+from jepsen_like.port.port import Member, ProcessPlan
+from jepsen_like.port.wires import Address, Wires
 from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer
 from jepsen_like.systems.rocketmq.processes import BROKER, NAMESERVER
 from jepsen_like.systems.rocketmq.system import RocketMqSystem

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import (
     BrokerRefused,
     NoBrokerAnswer,

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.systems.port import WrongMode
+from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.rocketmq.mode import QUEUES, RocketMode
 from jepsen_like.systems.rocketmq.promises import RocketReplication
 from rocketmq_compat.config_keys import SLAVE

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import Address
+from jepsen_like.port.wires import Address
 from raft.addresses import address_of
 from raft.net.reactor import Reactor
 from rocketmq_compat.records import write_properties

@@ -22,14 +22,15 @@ import attrs
 import click
 import numpy as np
 
-from jepsen_like.checker.columns import Columns
-from jepsen_like.checker.local_engine import LocalEngine
-from jepsen_like.checker.log_check import FinalLog, check_logs
-from jepsen_like.checker.register_check import check_registers
+from jepsen_like.checker.engine.local import LocalEngine
+from jepsen_like.checker.log.explain import FinalLog, check_logs
+from jepsen_like.checker.register.explain import check_registers
+from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.verdict import Model, Violation
 from jepsen_like.history.ops import Op
-from tests.jepsen_like.checker import element_differential, oracle
-from tests.jepsen_like.checker.long_logs import differences
+from tests.jepsen_like.checker import oracle
+from tests.jepsen_like.checker.elements import element_differential
+from tests.jepsen_like.checker.log.long_logs import differences
 from tests.jepsen_like.checker.small_histories import (
     FINAL,
     as_ops,

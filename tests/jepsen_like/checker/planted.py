@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jepsen_like.checker.checking import HISTORY
-from jepsen_like.checker.final_logs import DUMP
+from jepsen_like.checker.rows.final_logs import DUMP
 from jepsen_like.checker.verdict import Check, Model
 from jepsen_like.history.files import bucket_of, schema, write_part
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Outcome

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from jepsen_like.checker.checking import HISTORY, check_run
-from jepsen_like.checker.final_logs import DUMP
+from jepsen_like.checker.rows.final_logs import DUMP
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.history.files import bucket_of, schema, write_part
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.verdict import Engine, Model, Verdict
-from tests.jepsen_like.checker.conftest import OPERATIONS
 from tests.jepsen_like.checker.planted import PLANTS, Base, Plant, forget, planted, write_run
 from tests.jepsen_like.checker.plants_found import misjudged
+from tests.jepsen_like.conftest import OPERATIONS
 
 Bases = dict[Model, tuple[Base, Path]]
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import trio
 
 from jepsen_like.cluster.fault_network import FaultNetwork
 from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Link
-from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence, Pair
+from jepsen_like.port.wires import CLEAR, CUT, Condition, Evidence, Pair
 
 SOON_S = 30.0
 QUIET_S = 0.15

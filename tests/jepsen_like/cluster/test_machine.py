@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from jepsen_like.cluster.machine import Machine
+from jepsen_like.port.port import Member, ProcessPlan
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import broker_command
-from jepsen_like.systems.port import Member, ProcessPlan
 
 
 def test_every_loss_of_power_makes_another_boot(tmp_path: Path) -> None:

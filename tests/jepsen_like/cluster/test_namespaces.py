@@ -14,11 +14,11 @@ from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.location import Site
 from jepsen_like.cluster.namespaces import ip_address, new_namespace, open_namespaces, socket_in
 from jepsen_like.cluster.process import process_state
-from jepsen_like.cluster.wires import CUT, Condition, Network
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.port.wires import CUT, Condition, Network
 from raft.client import Client
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.observations import DOWN, Ready, RoleReported
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen, process_state
-from jepsen_like.systems.port import Member, ProcessPlan
+from jepsen_like.port.observations import DOWN, Ready, RoleReported
+from jepsen_like.port.port import Member, ProcessPlan
 from jepsen_like.systems.raft.control import NodeStatus, leader_among
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.processes import raft_command

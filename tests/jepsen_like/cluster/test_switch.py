@@ -19,7 +19,7 @@ from jepsen_like.cluster.switch import (
     checksum,
     refusal,
 )
-from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence
+from jepsen_like.port.wires import CLEAR, CUT, Condition, Evidence
 
 SEED = 7
 

@@ -11,7 +11,7 @@ from jepsen_like.nemesis.contents import ContentKind, DamagedFiles, Vanished
 from jepsen_like.nemesis.kind import Withheld
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
-from jepsen_like.run.evidence import GONE_FIRST, RUNS, TOUCHED_INDEED
+from jepsen_like.record.evidence import GONE_FIRST, RUNS, TOUCHED_INDEED
 from raft.client import Client
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
 

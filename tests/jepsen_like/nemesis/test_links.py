@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.wires import CUT
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.links import Around, LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord, Nemesis
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS, usable
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.port.wires import CUT
 from raft.client import Client
 from raft.errors import OutcomeUnknown, RaftError
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settled

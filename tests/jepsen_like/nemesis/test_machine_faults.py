@@ -17,7 +17,7 @@ from jepsen_like.nemesis.disks import DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import NemesisKind, Seen
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, ClockKind, Power
 from jepsen_like.nemesis.targets import ResolvedTarget
-from jepsen_like.run import evidence
+from jepsen_like.record import evidence
 from jepsen_like.systems.raft.system import RaftSystem
 from raft.client import Client
 from raft.errors import RaftError

@@ -17,15 +17,15 @@ from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster import namespaces, volumes
 from jepsen_like.cluster.process import process_state
-from jepsen_like.cluster.wires import Network
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
+from jepsen_like.port.registry import system_named
+from jepsen_like.port.wires import Network
 from jepsen_like.run.command import checked, colour, concluded, summary, validated
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.options import chosen, unless_given
-from jepsen_like.systems.registry import system_named
 from tests.jepsen_like.run.test_results import QUIET
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]

@@ -10,12 +10,12 @@ import trio.testing
 from rich.console import Console
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import Action
 from jepsen_like.nemesis.nemesis import FaultNews
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
+from jepsen_like.port.observations import RoleSeen
 from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import SHOW_EVERY_S, FaultNewsLines, shown
 from jepsen_like.workload.model import Request, Seen

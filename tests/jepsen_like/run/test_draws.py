@@ -18,10 +18,10 @@ from jepsen_like.cluster.process import NodeProcess
 from jepsen_like.nemesis.contents import CONTENT_KINDS, DamagedFiles, Vanished
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.port.scenario import Shows
 from jepsen_like.run.draws import done, excused, redrawn, served_after, table
 from jepsen_like.run.scenario import DRAWS, reproduction, scenarios
-from jepsen_like.systems.scenario import Shows
-from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.record.test_recovery_time import a_fault
 
 NODES = (1, 2, 3)
 STORY = scenarios()["all-killed-copy-gone"][1]

@@ -6,13 +6,13 @@ from typing import Any
 import attrs
 import pytest
 
-from jepsen_like.cluster.observations import RoleSeen, StartSeen, TurnReported, TurnSeen
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.port.observations import RoleSeen, StartSeen, TurnReported, TurnSeen
+from jepsen_like.record.attempts import Attempts
 from jepsen_like.report.page import longest_turn
-from jepsen_like.run.attempts import Attempts
 from jepsen_like.run.results import Observed, merged
-from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.record.test_recovery_time import a_fault
 
 S = 1_000_000_000
 MS = 1_000_000

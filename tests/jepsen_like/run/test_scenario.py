@@ -10,6 +10,7 @@ import click
 import pytest
 
 from jepsen_like.cli import ExitStatus
+from jepsen_like.port.scenario import Shows
 from jepsen_like.run.command import validated
 from jepsen_like.run.scenario import (
     TAKES_OVER_S,
@@ -21,7 +22,6 @@ from jepsen_like.run.scenario import (
     scenarios,
     status_of,
 )
-from jepsen_like.systems.scenario import Shows
 
 EVERY_TRIAL = [
     pytest.param(system, story, trial, id=f"{story.name}-{trial.name}")

@@ -13,7 +13,7 @@ from jepsen_like.cli import ExitStatus
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parents[3]
 REGISTERED = (
-    "from jepsen_like.systems.registry import SYSTEMS; SYSTEMS['toy'] = 'tests.jepsen_like.systems.toy:ToySystem'; "
+    "from jepsen_like.port.registry import SYSTEMS; SYSTEMS['toy'] = 'tests.jepsen_like.systems.toy:ToySystem'; "
     "from jepsen_like.cli import main; main()"
 )
 """The command line, with one more system."""

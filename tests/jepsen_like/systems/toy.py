@@ -14,13 +14,12 @@ import trio
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.file_damage import LogFiles
-from jepsen_like.cluster.observations import Observation, Ready, RoleReported
-from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter, KeepRule
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.systems.port import (
+from jepsen_like.port.file_damage import LogFiles
+from jepsen_like.port.observations import Observation, Ready, RoleReported
+from jepsen_like.port.port import (
     Control,
     FaultSeen,
     Leadership,
@@ -32,6 +31,7 @@ from jepsen_like.systems.port import (
     System,
     WrongMode,
 )
+from jepsen_like.port.wires import Address
 from jepsen_like.workload.load import Ending, LoadPlan, NotTheLeader, RoutedLoad
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import value_ids

@@ -13,10 +13,10 @@ from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import HistoryReader, HistoryWriter
 from jepsen_like.history.ops import Action, ErrorCode, Op, Outcome
+from jepsen_like.port.port import NotServing
 from jepsen_like.systems.kafka.load import load_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.system import KafkaAdapter
-from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 

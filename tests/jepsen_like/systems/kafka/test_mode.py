@@ -8,10 +8,10 @@ import pytest
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter, KeepRule
+from jepsen_like.port.port import Member, ProcessPlan, WrongMode
 from jepsen_like.systems.kafka.load import load_of, producer_config
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.system import KafkaAdapter
-from jepsen_like.systems.port import Member, ProcessPlan, WrongMode
 from jepsen_like.workload.load import LoadPlan
 
 SYSTEM = KafkaAdapter()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.cluster.observations import Observation, OwnEnd, Ready, RoleReported
 from jepsen_like.history.partition_states import StateKind, mask_of, read_states
+from jepsen_like.port.observations import Observation, OwnEnd, Ready, RoleReported
 from jepsen_like.systems.kafka.processes import observe
 from jepsen_like.systems.kafka.states import states_of
 

@@ -9,7 +9,7 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.promises import ISR_PROMISES, NOTICED_S, RULES, SERVES, IsrRule, MayLose, describe
 from jepsen_like.systems.kafka.system import KafkaAdapter
-from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.record.test_recovery_time import a_fault
 
 S = 1_000_000_000
 SAFE = IsrRule("all", several=True, unclean=False, flush="before-ack")

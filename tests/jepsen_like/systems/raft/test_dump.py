@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import trio
 
-from jepsen_like.checker.final_logs import final_logs_of
+from jepsen_like.checker.rows.final_logs import final_logs_of
 from jepsen_like.history.files import DumpWriter, read_dump, read_kept
-from jepsen_like.systems.port import NotServing
+from jepsen_like.port.port import NotServing
 from jepsen_like.systems.raft import dump
 from jepsen_like.workload.payload import encode_value
 from raft import client_codec

@@ -12,7 +12,7 @@ from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.run.allowed import allowances_of_run
+from jepsen_like.record.allowed import allowances_of_run
 from jepsen_like.systems.raft.promises import (
     FLUSH_TAKES_S_MAX,
     HARMS,
@@ -26,7 +26,7 @@ from jepsen_like.systems.raft.promises import (
 )
 from jepsen_like.systems.raft.system import RaftSystem
 from log.policy import FlushPolicy
-from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.record.test_recovery_time import a_fault
 
 S = 1_000_000_000
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.cluster.observations import Observation, OwnEnd, Ready, RoleReported
-from jepsen_like.systems.port import Member, ProcessPlan, WrongMode
+from jepsen_like.port.observations import Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.port.port import Member, ProcessPlan, WrongMode
 from jepsen_like.systems.rocketmq.division import Division
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.processes import brokers_of, members_of, observe

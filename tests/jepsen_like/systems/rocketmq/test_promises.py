@@ -17,7 +17,7 @@ from jepsen_like.systems.rocketmq.promises import (
     losses_allowed,
 )
 from jepsen_like.systems.rocketmq.system import RocketMqSystem
-from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.record.test_recovery_time import a_fault
 
 ONE_GROUP = Division(pairs=1, nodes=3)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from jepsen_like.checker.queue_check import expectations_of
+from jepsen_like.checker.queue.check import expectations_of
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.ops import Outcome
-from jepsen_like.systems.port import WrongMode
+from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.rocketmq.bodies import body_of, value_of
 from jepsen_like.systems.rocketmq.client_settings import OWN, WHEEL, client_of, has_wheel
 from jepsen_like.systems.rocketmq.loads import KEYS, queue_of

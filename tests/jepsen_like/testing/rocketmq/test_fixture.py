@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from jepsen_like.systems.port import WrongMode
+from jepsen_like.port.port import WrongMode
 from jepsen_like.testing.faulty import WaitedTooLong
 from jepsen_like.testing.rocketmq.producer import SendFailed
 from jepsen_like.testing.rocketmq.sync import LocalRocketMq, RocketMqProcesses

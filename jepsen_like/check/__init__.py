@@ -1,0 +1,1 @@
+"""Judges recorded runs and histories of others: reads them, gives them to the checker, and reports the verdict."""

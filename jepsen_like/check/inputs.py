@@ -1,0 +1,97 @@
+"""What `quorumlog check` is given, as a run directory: a run, a history of ours, or a file of Jepsen's operation maps."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from jepsen_like.check.jepsen_maps import Names, operations
+from jepsen_like.check.map_files import read_events
+from jepsen_like.checker.checking import HISTORY
+from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel, Values, calls
+from jepsen_like.checker.engine.scratch import unreachable
+from jepsen_like.checker.rows.final_logs import DUMP
+from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
+from jepsen_like.history.ops import NEVER, ListOp, Op
+
+MAPS: Final = ("history.edn", "history.edn.gz", "history.json", "history.jsonl", "history.txt")
+"""The history in a directory of Jepsen's, the first of these that is there."""
+BINARY: Final = ("test.jepsen", "test.fressian")
+
+
+@contextlib.contextmanager
+def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> Iterator[Path]:
+    """`path` as a run directory, in a temporary place when it is something else.
+
+    Raises `UnreadableHistory` if it is no history, and `EnvironmentMissing` if that place cannot be made.
+
+    That place is next to it unless all tasks run on this machine (`alone`): workers reach it where they reach the path.
+
+    Besides a run and a history of ours this is a file of operation maps, `-` for those on stdin, or a directory of Jepsen's store.
+    `names` gets to know what the numbers in it stand for.
+    """
+    if path.is_dir() and (path / HISTORY).is_dir():
+        yield path
+        return
+    with _place(None if alone else path.absolute().parent) as run:
+        maps = maps_in(path) if path.is_dir() else path
+        if maps is None:
+            HistoryReader.open(path)
+            (run / HISTORY).symlink_to(path.absolute(), target_is_directory=True)
+            if path.name == HISTORY and (path.parent / DUMP).is_dir():
+                (run / DUMP).symlink_to((path.parent / DUMP).absolute(), target_is_directory=True)
+        elif path.suffix == ".parquet":
+            read_part(path, groups=())
+            (run / HISTORY / "bucket=0").mkdir(parents=True)
+            (run / HISTORY / "bucket=0" / "part-0.parquet").symlink_to(path.absolute())
+        else:
+            values = Values()
+            events = read_events(maps)
+            if isinstance(model, UserModel):
+                _record(calls(events, maps, model, names, values), run)
+                values.write(run / VALUES)
+            else:
+                _record(operations(events, model, maps, names), run)
+        yield run
+
+
+@contextlib.contextmanager
+def _place(near: Path | None) -> Iterator[Path]:
+    """A directory for a while. Raises `EnvironmentMissing` if it cannot be made in `near`."""
+    try:
+        place = tempfile.TemporaryDirectory(prefix=".check-", dir=near)
+    except OSError as error:
+        if near is None:
+            raise
+        raise unreachable(error, near) from error
+    with place as path:
+        yield Path(path)
+
+
+def _record(ops: Iterator[Op], run: Path) -> None:
+    # In the order they end, however long that takes: part files should not be cut by time.
+    with HistoryWriter(run / HISTORY, part_seconds_max=NEVER / 1e9) as writer:
+        for op in ops:
+            if isinstance(op, ListOp) and op.values:
+                writer.record_batch(op, op.values)
+            else:
+                writer.record(op)
+
+
+def maps_in(directory: Path) -> Path | None:
+    """Returns the history in a directory of Jepsen's store, in its `latest` if that is a test's or the store itself; None for another directory.
+
+    Raises `UnreadableHistory` for one whose history cannot be read from here.
+    """
+    for place in (directory, directory / "latest"):
+        for name in MAPS:
+            if (place / name).is_file():
+                return place / name
+    if next(directory.glob("bucket=*"), None) is None:
+        if next(directory.glob("independent/*/history.*"), None) is not None:
+            raise UnreadableHistory(directory, "no history.edn; its keys are judged one by one: independent/*")
+        for name in BINARY:
+            if (directory / name).is_file():
+                raise UnreadableHistory(directory, f"no history.edn, and {name} is not text")
+    return None

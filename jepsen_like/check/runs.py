@@ -1,0 +1,268 @@
+"""Many runs judged in one application: a small one is one task as a whole, a large one is divided into tasks, one after the other.
+
+What comes back of each is bounded: its verdict, its figures, and where these are not those of its `results.json`. One that cannot be
+read keeps no other from being judged.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.check.inputs import as_run, maps_in
+from jepsen_like.check.jepsen_maps import Names
+from jepsen_like.check.map_files import STDIN
+from jepsen_like.check.summary import summary
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
+from jepsen_like.checker.elements.user_model import AnyModel
+from jepsen_like.checker.engine.local import LocalEngine
+from jepsen_like.checker.rows.gather import LIMITS
+from jepsen_like.checker.verdict import Engine, Model
+from jepsen_like.history.files import HistoryReader, UnreadableHistory, part_rows
+from jepsen_like.record.allowed import allowances_of_run
+from jepsen_like.record.attempts import Attempts
+from jepsen_like.record.figures import measured, rpo_of
+from jepsen_like.record.recorded import Recorded, recorded
+
+RESULTS: Final = "results.json"
+SMALL_ROWS_MAX: Final = LIMITS.task
+"""A run with more rows than one task may hold is divided."""
+MAP_BYTES: Final = 40
+"""About what an operation map takes in a file."""
+COMPARED: Final = (
+    "acked",
+    "lost_acked",
+    "lost_unexplained",
+    "expired",
+    "duplicated",
+    "ops",
+    "objects",
+    "attempted",
+    "rto_s",
+    "rto_client_s",
+    "availability",
+    "latency_ms",
+    "throughput_ops_s",
+    "rpo",
+    "faults",
+)
+"""What a check finds again of results.json."""
+NEAR: Final = 1e-9
+"""Sums of the same numbers in another order may differ so much."""
+
+
+class NoModel(UnreadableHistory):
+    """A history of which nothing tells what its objects are."""
+
+
+@attrs.frozen(kw_only=True)
+class Judged:
+    """What is known of one path after the check."""
+
+    path: str
+    valid: bool | None = None
+    unreadable: str | None = None
+    """Why it could not be judged."""
+    test: Mapping[str, Any] = {}
+    """What was decided before the run; empty for a history that is no run's."""
+    verdict: Mapping[str, Any] = {}
+    """As `Verdict.as_json` has it, with objects and values as they were given."""
+    figures: Mapping[str, Any] = {}
+    """As `Measured.as_json` has them, and `rpo`."""
+    summary: tuple[str, ...] = ()
+    """What was found, for people."""
+    differs: tuple[str, ...] = ()
+    """Where results.json states something else, a line each."""
+    beyond: tuple[str, ...] = ()
+    """What results.json holds against the run that no history shows, a line each."""
+
+    @property
+    def run(self) -> str:
+        """The name of the run, or where a history lies that is no run's."""
+        return Path(self.path).resolve().name if self.test else self.path
+
+    def as_json(self) -> dict[str, Any]:
+        """One line of `quorumlog check --json`, and what the tables are made of."""
+        return {
+            "path": self.path,
+            "run": self.run,
+            "valid": self.valid,
+            "unreadable": self.unreadable,
+            "test": dict(self.test),
+            "differs": list(self.differs),
+            "beyond": list(self.beyond),
+            **self.verdict,
+            **self.figures,
+        }
+
+
+@attrs.frozen
+class RunTask:
+    """Judge one path as a whole; it has no more than `SMALL_ROWS_MAX` rows."""
+
+    path: Path
+    model: AnyModel | None
+    engine: Engine
+    """Who calls: what the verdict names."""
+    rows: int
+
+    def execute(self) -> Judged:
+        """See `Task`."""
+        return judged(self.path, self.model, self.engine, LocalEngine())
+
+
+def judge_all(paths: Sequence[Path], model: AnyModel | None, engine: Engine, worker: TaskRunner) -> Iterator[Judged]:
+    """Returns what is found of each path, in order. `model` is that of all; None: each run's own."""
+    sizes = [rows_about(path) for path in paths]
+    tasks = [
+        RunTask(path, model, engine, rows) for path, rows in zip(paths, sizes, strict=True) if rows <= SMALL_ROWS_MAX
+    ]
+    small = iter(worker.run(tasks))
+    for path, rows in zip(paths, sizes, strict=True):
+        yield next(small) if rows <= SMALL_ROWS_MAX else judged(path, model, engine, worker)
+
+
+def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
+    """Check one path, and find its figures if it `measures`."""
+    names = Names()
+    try:
+        run = recorded(run_of(path))
+        model = model or model_of(path)
+        with as_run(path, model, names, alone=worker.alone) as directory:
+            allowances = _allowances_of(directory, path)
+            verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
+            found = figures_of(directory, run, worker) if measures else {}
+    except UnreadableHistory as error:
+        return Judged(path=str(path), unreadable=str(error))
+    told = names.in_json(verdict.as_json())
+    figures = {**found, "rpo": rpo_of(told, found["faults"])} if measures else {}
+    differs, beyond = compared_with_results(path, run, {**told, **figures}) if measures else ((), ())
+    return Judged(
+        path=str(path),
+        valid=verdict.valid,
+        test=run.test,
+        verdict=told,
+        figures=figures,
+        summary=tuple(names.in_words(line) for line in summary(verdict)),
+        differs=differs,
+        beyond=beyond,
+    )
+
+
+def _allowances_of(directory: Path, path: Path) -> tuple[Allowance, ...]:
+    try:
+        return allowances_of_run(directory)
+    except ValueError as error:
+        raise UnreadableHistory(path, str(error)) from error
+
+
+def figures_of(directory: Path, run: Recorded, worker: TaskRunner) -> dict[str, Any]:
+    """What is measured of a run directory: of a large one by Spark, where Spark is there, else in memory."""
+    history, load_ended_ns = directory / HISTORY, run.load_ended_ns or 0
+    context = getattr(worker, "context", None)  # a client of Connect has none
+    if context is None or HistoryReader.open(history).rows() <= SMALL_ROWS_MAX:
+        found = measured(Attempts.read(history), run.faults, load_ended_ns).as_json()
+    else:
+        from jepsen_like.check import figures_spark
+
+        found = figures_spark.measured(context, history, run.faults, load_ended_ns).as_json()
+    if run.test and run.load_ended_ns is None:
+        found["availability"] = {}  # of a version that did not write down when its load ended
+    return found
+
+
+def run_of(path: Path) -> Path:
+    """The run directory that a path belongs to: itself, or what its history lies in."""
+    return path.absolute().parent if path.name == HISTORY else path
+
+
+def model_of(path: Path) -> Model:
+    """What checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
+    if path != STDIN and not path.is_file() and maps_in(path) is None:
+        HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
+    model = recorded(run_of(path)).model
+    if model is None:
+        raise NoModel(path, "no test.json tells what its objects are; --model is needed")
+    return model
+
+
+def rows_about(path: Path) -> int:
+    """How many rows a path has, or about how many it will have; 0 for what is no history, and for stdin, of which that is not known."""
+    if path == STDIN:
+        return 0
+    try:
+        maps = maps_in(path) if path.is_dir() else path
+        if maps is None:
+            return HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path).rows()
+        return sum(part_rows(maps)) if maps.suffix == ".parquet" else maps.stat().st_size // MAP_BYTES
+    except UnreadableHistory:
+        return 0
+
+
+# -------------------------------------------------------------------- results.json
+
+
+def compared_with_results(
+    path: Path, run: Recorded, found: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns where results.json states something else than was found, and what else it holds against the run; nothing without it."""
+    if not (path / RESULTS).is_file():
+        return (), ()
+    try:
+        said = json.loads((path / RESULTS).read_text())
+        if not isinstance(said, dict):
+            raise TypeError("not a JSON object")
+        return tuple(differences(said, found, run)), tuple(beyond_history(said, found))
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        return (f"{RESULTS} is not what a run writes: {error}",), ()
+
+
+def differences(said: Mapping[str, Any], found: Mapping[str, Any], run: Recorded) -> Iterator[str]:
+    """Where results.json (`said`) is not what its history shows (`found`)."""
+    for name in COMPARED:
+        if name == "availability" and run.load_ended_ns is None:
+            continue
+        if not is_same(said.get(name), found.get(name)):
+            yield f"{name} is {shown(said.get(name), found.get(name))}"
+    for name, check in found["checks"].items():
+        of_run = said["checks"].get(name, {})
+        if (of_run.get("valid"), of_run.get("count")) != (check["valid"], check["count"]):
+            yield (
+                f"check {name} is {of_run.get('valid')} with {of_run.get('count')} found, not {check['valid']} with {check['count']}"
+            )
+    failed = any(check["valid"] is False for check in said["checks"].values())
+    open_ = said["valid"] is None and bool(said.get("unknown"))
+    if said["valid"] is not (False if failed else None if open_ else found["valid"]):
+        yield f"valid is {said['valid']}, not {found['valid']}"
+
+
+def beyond_history(said: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    """What a run was found guilty or doubtful of that its history does not show."""
+    for name, check in said["checks"].items():
+        if name not in found["checks"] and check["valid"] is not True:
+            yield f"{name}: {(check.get('examples') or ['not decided'])[0]}"
+
+
+def shown(said: Any, found: Any) -> str:
+    """The two values, or the first members of them that differ."""
+    if isinstance(said, dict) and isinstance(found, dict):
+        for name in (*said, *found):
+            if not is_same(said.get(name), found.get(name)):
+                return f"{shown(said.get(name), found.get(name))} ({name})"
+    return f"{json.dumps(said)}, not {json.dumps(found)}"
+
+
+def is_same(said: Any, found: Any) -> bool:
+    """Whether both are the same."""
+    if isinstance(said, dict) and isinstance(found, dict):
+        return said.keys() == found.keys() and all(is_same(said[name], found[name]) for name in said)
+    if isinstance(said, list) and isinstance(found, list):
+        return len(said) == len(found) and all(is_same(one, other) for one, other in zip(said, found, strict=True))
+    if isinstance(said, float) or isinstance(found, float):
+        numbers = (int, float)
+        return isinstance(said, numbers) and isinstance(found, numbers) and math.isclose(said, found, rel_tol=NEAR)
+    return bool(said == found)

@@ -1,0 +1,1 @@
+"""Runs tasks in this process or on Spark."""

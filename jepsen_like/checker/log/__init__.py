@@ -1,0 +1,1 @@
+"""Checks logs: short ones in memory, long ones in parts."""

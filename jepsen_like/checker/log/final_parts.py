@@ -1,0 +1,158 @@
+"""The final logs of a long log, read from the part files of the dump a range of places at a time.
+
+A dump has the records of each node in the order of their places, so that few part files have records of a range. Which
+have, and where the log of each node begins and ends, one look at all of them tells (`DumpCensusTask`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.log.explain import FinalLog
+from jepsen_like.checker.log.parts import buckets_of
+from jepsen_like.checker.rows.columns import Ints
+from jepsen_like.checker.rows.final_logs import DUMP, ROWS_MANY
+from jepsen_like.history.files import Kept, UnreadableHistory, read_dump_part
+from jepsen_like.history.ops import NONE
+
+
+@attrs.frozen
+class DumpPart:
+    """Where the records of one node in a part file lie, and how many they are."""
+
+    path: Path
+    node: int
+    rows: int
+    first: int
+    last: int
+    """Inclusive."""
+    buckets: tuple[tuple[int, Ints | None], ...] = attrs.field(eq=False)
+    """By range, the buckets of the values there."""
+
+
+@attrs.frozen
+class DumpCensusTask:
+    """Look at which records of a log some part files of a dump have."""
+
+    object: int
+    paths: tuple[Path, ...]
+    starts: Mapping[int, int]
+    """Where the log of a node begins; records before that do not count."""
+    places: int
+    """In each range."""
+
+    def execute(self) -> list[DumpPart]:
+        """See `Task`."""
+        found = []
+        for path in self.paths:
+            node, offset, _, value = _records(path, self.object, self.starts)
+            if len(node) and int(node.min()) < 0:
+                raise UnreadableHistory(Path(DUMP), "has records of no node")
+            for one in np.flatnonzero(np.bincount(node)).tolist():
+                mine = node == one
+                there = offset[mine]
+                of_ranges = self._by_range(there, value[mine])
+                found.append(DumpPart(path, one, len(there), int(there.min()), int(there.max()), of_ranges))
+        return found
+
+    def _by_range(self, offset: Ints, value: Ints) -> tuple[tuple[int, Ints | None], ...]:
+        number = offset // self.places
+        order = np.argsort(number, kind="stable")
+        numbers, begins = np.unique(number[order], return_index=True)
+        ends = np.append(begins[1:], len(order)).tolist()
+        return tuple(
+            (one, buckets_of(value[order[begin:end]]))
+            for one, begin, end in zip(numbers.tolist(), begins.tolist(), ends, strict=True)
+        )
+
+
+@attrs.frozen
+class FinalParts:
+    """The final logs of all nodes in files."""
+
+    object: int
+    parts: tuple[DumpPart, ...]
+    nodes: Mapping[int, tuple[int, int]]
+    """Per node: its first offset and its end."""
+    starts: Mapping[int, int]
+    expires: bool
+
+    @classmethod
+    def of(cls, obj: int, parts: Iterable[DumpPart], kept: Kept | None, *, expires: bool) -> "FinalParts":
+        """From what was found in all part files. Raises `UnreadableHistory` if that is not a whole log of each node."""
+        by_node: dict[int, list[DumpPart]] = {}
+        every = tuple(parts)
+        for one in every:
+            by_node.setdefault(one.node, []).append(one)
+        starts = dict(kept.starts) if kept is not None else {}
+        nodes = {}
+        for node in sorted({*by_node, *starts}):
+            mine = by_node.get(node, [])
+            rows = sum(one.rows for one in mine)
+            first = starts.get(node, min((one.first for one in mine), default=0))
+            end = max((one.last + 1 for one in mine), default=first)
+            if kept is not None and node not in kept.starts:
+                raise UnreadableHistory(
+                    Path(DUMP), f"has records of node {node}, and does not say where its log begins"
+                )
+            if kept is not None and (kept.ends[node] != end or end - first != rows):
+                raise UnreadableHistory(
+                    Path(DUMP),
+                    f"node {node} has {rows} records, not those from offset {first} to {kept.ends[node]}, exclusive",
+                )
+            if first < 0 or end - first > 2 * rows + ROWS_MANY:
+                raise UnreadableHistory(
+                    Path(DUMP), f"node {node} has records from offset {first} to {end - 1}, but not between"
+                )
+            nodes[node] = (first, end)
+        return cls(obj, every, nodes, starts, expires)
+
+    @property
+    def end(self) -> int:
+        """Returns the end of the longest."""
+        return max((end for _, end in self.nodes.values()), default=0)
+
+    def within(self, begin: int, end: int) -> "FinalParts":
+        """Returns the same with the part files only that have records of these places."""
+        return attrs.evolve(self, parts=tuple(one for one in self.parts if one.first < end and one.last >= begin))
+
+    def read(self, begin: int, end: int) -> list[FinalLog]:
+        """Returns the records of these places, which are counted from `begin` on. Raises `UnreadableHistory`."""
+        found: dict[int, list[Sequence[Ints]]] = {}
+        for path in dict.fromkeys(one.path for one in self.parts):
+            of_node, *columns = _records(path, self.object, self.starts)
+            for number in self.nodes:
+                mine = np.flatnonzero((of_node == number) & (columns[0] >= begin) & (columns[0] < end))
+                if len(mine):
+                    found.setdefault(number, []).append([column[mine] for column in columns])
+        logs = []
+        for node, (first, its_end) in self.nodes.items():
+            first, its_end = max(first, begin), min(its_end, end)
+            if first >= its_end:
+                continue
+            values, epochs = np.full(its_end - first, NONE, np.int64), np.full(its_end - first, NONE, np.int64)
+            rows = 0
+            for offset, epoch, value in found.get(node, ()):
+                values[offset - first], epochs[offset - first] = value, epoch
+                rows += len(offset)
+            if int((values != NONE).sum()) != rows:
+                raise UnreadableHistory(Path(DUMP), f"node {node} has two records at one offset")
+            logs.append(FinalLog(node, first - begin, values, epochs))
+        return logs
+
+
+def _records(path: Path, obj: int, starts: Mapping[int, int]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Node, offset, epoch and value of the records of a log in a part file."""
+    table = read_dump_part(path)
+    objects, node, offset, epoch, value = (
+        table.column(name).to_numpy() for name in ("object", "node", "offset", "epoch", "a")
+    )
+    mine = objects == obj
+    for one, start in starts.items():
+        if start:
+            mine &= (node != one) | (offset >= start)
+    if not mine.all():
+        node, offset, epoch, value = node[mine], offset[mine], epoch[mine], value[mine]
+    return node.astype(np.int64), offset, epoch.astype(np.int64), value

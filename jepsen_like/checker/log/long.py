@@ -1,0 +1,449 @@
+"""One log of any length, over many tasks, each of which holds a bounded part of it.
+
+Three passes. Each *chunk* of rows, a segment of time, is read once and reduced (`chunks`). Each *range* of places
+is judged from what the chunks left for it (`ranges`). Holes that only appends of unknown outcome can have filled,
+and values that may stand in two ranges, are judged by value (`values`). What a task returns to the driver is
+bounded: sums, a few examples, the names of files. The rules are those of `scan`, and so are the counts, with one
+difference: how many contradictions between times are counted depends on how the work was cut.
+
+Explanations are made of the operations that speak of the places concerned, as for short logs (`witnesses`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.log.chunks import ChunkFacts, ChunkTask
+from jepsen_like.checker.log.explain import (
+    EXPLAINED_MAX,
+    EndsEarly,
+    Explainer,
+    InWords,
+    NodesDiffer,
+    Odd,
+    more_told,
+    speaking_of,
+)
+from jepsen_like.checker.log.final_parts import FinalParts
+from jepsen_like.checker.log.parts import LogDivision
+from jepsen_like.checker.log.ranges import WRONG_KEPT_MAX, PlacesKnown, RangeFacts, RangeTask
+from jepsen_like.checker.log.scan import (
+    AckedTwice,
+    Diverged,
+    EpochFalls,
+    FinalLogs,
+    Gap,
+    LostValue,
+    SeenEarly,
+    Unwritten,
+    Wrong,
+)
+from jepsen_like.checker.log.values import ValueFacts, ValueTask, WaitingTask
+from jepsen_like.checker.log.witnesses import Denied, FewPlaces, FewPlacesPlan, SpeakTask, Wanted, first_denier
+from jepsen_like.checker.rows.columns import Columns, Ints
+from jepsen_like.checker.rows.gather import Chunk, Limits
+from jepsen_like.checker.rows.tasks import Gathered, Shared, Task
+from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
+from jepsen_like.history.ops import NEVER, NONE, Action, Op
+
+ROWS_PER_PART: Final = 4
+"""Rows of the whole log for each part of its values, as a multiple of what a task holds: only a part of them goes there."""
+MARGIN_BATCHES: Final = 3
+"""How many of the largest batches a margin is wide."""
+
+Run = Callable[[Sequence[Task]], list[Any]]
+
+
+def check_long_log(
+    obj: int,
+    sources: Sequence[Chunk | Gathered | Columns],
+    rows: int,
+    final: FinalParts | None,
+    run: Run,
+    scratch: Scratch,
+    limits: Limits,
+) -> tuple[Findings, Sequence[ChunkFacts]]:
+    """Returns everything that is wrong with a log, and what its chunks returned.
+
+    `sources` are its rows and no others, about `rows`, in the order they were recorded.
+    """
+    farthest = max(rows, final.end if final is not None else 0)
+    division = LogDivision(
+        obj, limits.task, (farthest + 2) // limits.task + 1, max(1, rows // (ROWS_PER_PART * limits.task))
+    )
+    directory = scratch.path / f"log-{obj}"
+    directory.mkdir(exist_ok=True)
+    tasks = [ChunkTask(source, division, directory, number) for number, source in enumerate(sources)]
+    chunks: list[ChunkFacts] = run(tasks)
+    return _LongLog(sources, chunks, division, final, run, scratch, directory).findings(), chunks
+
+
+@attrs.frozen
+class _LongLog:
+    """A log after pass one."""
+
+    sources: Sequence[Chunk | Gathered | Columns]
+    chunks: Sequence[ChunkFacts]
+    division: LogDivision
+    final: FinalParts | None
+    run: Run
+    scratch: Scratch
+    directory: Path
+
+    def findings(self) -> Findings:
+        chunks, name = self.chunks, self.division.object
+        summed = Findings(
+            ok=sum(one.ok for one in chunks),
+            fail=sum(one.fail for one in chunks),
+            info=sum(one.info for one in chunks),
+            objects=1,
+            acked=sum(one.acked for one in chunks),
+            t_first=min(one.t_first for one in chunks),
+        )
+        unplaced = sum(one.unplaced for one in chunks)
+        if unplaced:
+            reason = f"{unplaced} acknowledged operations do not say at which offset"
+            return attrs.evolve(summed, undecided=(Undecided(name, reason),))
+        together = sum(one.unknown_together for one in chunks)
+        if together:
+            reason = f"it is too long for batches of unknown outcome, of which it has {together} records"
+            return attrs.evolve(summed, undecided=(Undecided(name, reason),))
+        tasks = self._range_tasks()
+        ranges: list[RangeFacts] = self.run(tasks)
+        values: list[ValueFacts] = self.run(self._value_tasks(ranges))
+        gaps, first_gaps = self._waiting(ranges, values)
+        wrong, counts, standing = self._wrong(ranges, values, gaps, first_gaps)
+        told = self._told(tasks, ranges, wrong, standing)
+        for one in told[1]:
+            counts[one.check] = counts.get(one.check, 0) + 1
+        violations = in_turn([*told[0], *told[1]], lambda one: one.check, EXPLAINED_MAX)
+        return attrs.evolve(
+            summed,
+            violated=frozenset([name] if counts else []),
+            counts=counts,
+            violations=tuple(
+                Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops)) for one in violations
+            ),
+            lost_acked=sum(one.lost_acked for one in ranges)
+            + (sum(one.far_acked for one in chunks) if self.final is not None else 0),
+            expired=sum(one.expired for one in ranges),
+            duplicated=sum(one.duplicated for one in ranges) + sum(one.duplicated for one in values),
+        )
+
+    @property
+    def _appends(self) -> int:
+        return sum(one.acked + one.unknown for one in self.chunks)
+
+    @property
+    def _longest(self) -> ChunkFacts:
+        return max(self.chunks, key=lambda one: one.length)
+
+    @property
+    def _end(self) -> int:
+        return self.final.end if self.final is not None else min(self._longest.length, self._appends)
+
+    # ------------------------------------------------------------ the tasks
+
+    def _range_tasks(self) -> list[RangeTask]:
+        division, chunks, end = self.division, self.chunks, self._end
+        largest = max(one.batch_max for one in chunks)
+        margin = MARGIN_BATCHES * largest if largest > 1 else 0
+        known_ns = np.full(division.ranges + 1, NEVER, np.int64)
+        known_ns[-1] = min(one.far_ns for one in chunks)
+        touching: dict[int, list[int]] = {}
+        reach = -(-margin // division.places)
+        for number, one in enumerate(chunks):
+            known_ns[one.touched] = np.minimum(known_ns[one.touched], one.known_ns)
+            near = {at + by for at in one.touched.tolist() for by in range(-reach, reach + 1)}
+            for at in near:
+                touching.setdefault(at, []).append(number)
+        later_ns = np.append(np.minimum.accumulate(known_ns[::-1])[::-1][1:], NEVER)
+        exchanged, times = self._exchanged(), self.scratch.share(self._times())
+        numbers = {*range(-(-end // division.places)), *touching} & set(range(division.ranges))
+        tasks = []
+        for number in sorted(numbers):
+            begin = number * division.places
+            mine = touching.get(number, [])
+            tasks.append(
+                RangeTask(
+                    division=division,
+                    number=number,
+                    margin=margin,
+                    end=end,
+                    longest=self._longest.length,
+                    later_ns=int(later_ns[number]),
+                    dense=tuple(chunks[at].dense for at in mine),
+                    rows=tuple(chunks[at].rows for at in mine),
+                    final=None
+                    if self.final is None
+                    else self.final.within(begin - margin, begin + division.places + margin),
+                    exchanged=exchanged,
+                    times=times,
+                    directory=self.directory,
+                )
+            )
+        return tasks
+
+    def _exchanged(self) -> Shared | None:
+        """The buckets of values that are touched by several ranges; None if they cannot be told."""
+        by_range: dict[int, list[Ints]] = {}
+        said = [pair for one in self.chunks for pair in zip(one.touched.tolist(), one.buckets, strict=True)]
+        if self.final is not None:
+            said += [pair for one in self.final.parts for pair in one.buckets]
+        for number, buckets in said:
+            if buckets is None:
+                return None
+            by_range.setdefault(number, []).append(buckets)
+        found = [np.unique(np.concatenate(some)) for some in by_range.values()]
+        bucket, ranges = np.unique(np.concatenate([*found, np.zeros(0, np.int64)]), return_counts=True)
+        return self.scratch.share(bucket[ranges > 1])
+
+    def _times(self) -> Ints:
+        """Where the parts of time begin, but the first: about as many appends begin in each."""
+        began = np.sort(np.array([one.t_first for one in self.chunks], np.int64))
+        at = np.arange(1, self.division.parts) * len(began) // self.division.parts
+        return np.unique(began[at])
+
+    def _value_tasks(self, ranges: Sequence[RangeFacts]) -> list[ValueTask]:
+        chunks, holes = tuple(one.values for one in self.chunks), tuple(one.holes for one in ranges)
+        times, parts = self.scratch.share(self._times()), self.division.parts
+        return [ValueTask(number, parts, chunks, holes, times, self.directory) for number in range(parts)]
+
+    def _waiting(self, ranges: Sequence[RangeFacts], values: Sequence[ValueFacts]) -> tuple[int, list[Gap]]:
+        """How many holes of which nothing is known stay empty, and the first of them."""
+        unseen, left = tuple(one.unseen for one in ranges), tuple(one.left for one in values)
+        found = self.run([WaitingTask(number, unseen, left) for number in range(self.division.parts)])
+        waiting = 0
+        for one in reversed(found):
+            waiting = max(waiting + one.net, one.least)
+        earliest = [pair for one in found for pair in one.first.tolist()][: min(waiting, WRONG_KEPT_MAX)]
+        return waiting, [Gap(place, due) for due, place in earliest]
+
+    # ------------------------------------------------------------ what is wrong
+
+    def _wrong(
+        self, ranges: Sequence[RangeFacts], values: Sequence[ValueFacts], gaps: int, first_gaps: Sequence[Gap]
+    ) -> tuple[list[tuple[Wrong, Check]], dict[Check, int], dict[int, tuple[int, ...]]]:
+        """What is wrong with values, the first of each kind, how much that is by check, and where values stand."""
+        counts: dict[Check, int] = {}
+        named: list[tuple[Wrong, Check]] = []
+        for of_range in ranges:
+            named += [(one, _named(one)) for one in of_range.wrong]
+            for kind, count in of_range.counts.items():
+                check = _CHECK_OF.get(kind, Check.EPOCH)
+                counts[check] = counts.get(check, 0) + count
+        falls = list(_falls_between(ranges))
+        named += [(one, Check.EPOCH) for one in falls[:WRONG_KEPT_MAX]]
+        found = {Check.EPOCH: len(falls), Check.GAP: gaps}
+        if self.final is not None:
+            named += [(one, Check.LOST) for chunk in self.chunks for one in chunk.far]
+            found[Check.LOST] = sum(one.far_values for one in self.chunks)
+        standing: dict[int, tuple[int, ...]] = {}
+        for of_values in values:
+            for one, check, places in of_values.wrong:
+                named.append((one, check))
+                standing[_value(one)] = places
+            for check, count in of_values.counts.items():
+                found[check] = found.get(check, 0) + count
+        named += [(one, Check.GAP) for one in first_gaps]
+        for check, count in found.items():
+            if count:
+                counts[check] = counts.get(check, 0) + count
+        return in_turn(named, lambda pair: pair[1], EXPLAINED_MAX), counts, standing
+
+    def _told(
+        self,
+        tasks: Sequence[RangeTask],
+        ranges: Sequence[RangeFacts],
+        wrong: Sequence[tuple[Wrong, Check]],
+        standing: Mapping[int, tuple[int, ...]],
+    ) -> tuple[list[InWords], list[InWords]]:
+        """What is wrong in words: with values, and else."""
+        early: dict[int, int] = {}
+        for known_ns, place in (pair for of_range in ranges for pair in of_range.early):
+            early.setdefault(known_ns, place)
+        half_seen = [place for one in ranges for place in one.half_seen]
+        differ = self._differ(ranges)
+        scattered = [op for one in self.chunks for op in one.scattered]
+        damaged = [op for one in self.chunks for op in one.damaged]
+        longest = self._longest
+        too_long = longest.length_op if longest.length > self._end else None
+        if too_long is not None and self._is_lost(ranges, too_long):
+            too_long = None
+        late = self.final is not None and not self.final.expires and any(one for one, _ in self.final.nodes.values())
+        if not (wrong or early or half_seen or differ or scattered or damaged or too_long or late):
+            return [], []
+        asked = {place + by for place in (*early.values(), *half_seen) for by in (0, 1)}
+        for one, _ in wrong:
+            asked |= {one.offset, one.offset + 1}
+            if isinstance(one, SeenEarly):
+                asked |= {one.reach, one.reach + 1}
+            if isinstance(one, EpochFalls):
+                asked |= {one.earlier, one.earlier + 1}
+        asked |= {place for places in standing.values() for place in places}
+        if self.final is not None:
+            asked |= {self.final.end, *(place for pair in self.final.nodes.values() for place in pair)}
+            asked.add(min((first for first, _ in self.final.nodes.values()), default=0))
+        asked |= {one.offset for one in differ if isinstance(one, NodesDiffer)}
+        if too_long is not None:
+            asked |= {too_long.offset - 1, too_long.offset}
+        searched = [(one.offset, one.value) for one, _ in wrong if isinstance(one, SeenEarly | Unwritten)]
+        around = self._around(tasks, asked, searched)
+        standing = _standing(standing, around)
+        plan = self._plan(around, too_long, standing)
+        denied = [self._denied(plan, place, known_ns) for known_ns, place in sorted(early.items())][:EXPLAINED_MAX]
+        in_batches = [span for one in (*(one.first for one in denied), *half_seen) if (span := _span(plan, one))]
+        values, offsets, ends = speaking_of(plan, [one for one, _ in wrong], scattered, in_batches)
+        offsets |= {place for places in standing.values() for place in places}
+        ends |= {one.after_ns for one in denied}
+        wanted = Wanted(frozenset(values), frozenset(offsets), frozenset(ends), frozenset(half_seen), tuple(denied))
+        found = self.run([SpeakTask(source, wanted) for source in self.sources])
+        ops = [op for some in found for op in some]
+        explainer = Explainer(plan)
+        explainer.fetched([ops])
+        odd = Odd(
+            differ=differ,
+            damaged=damaged,
+            scattered=scattered,
+            half_seen=[op for op in ops if op.f is Action.TAIL and op.offset in set(half_seen)],
+            contradictions=[
+                (explainer.knew(one.first, one.after_ns), denier)
+                for one in denied
+                if (denier := first_denier(ops, one)) is not None
+            ],
+        )
+        return [explainer.told(*one) for one in wrong], more_told(explainer, plan, odd, [one for one, _ in wrong])
+
+    def _is_lost(self, ranges: Sequence[RangeFacts], op: Op) -> bool:
+        """Whether the place that shows a length is told as lost anyway."""
+        place = op.offset - (op.f is Action.TAIL)
+        return self.final is not None and (
+            any(one.is_lost for one in ranges) or any(lost.offset == place for one in self.chunks for lost in one.far)
+        )
+
+    def _differ(self, ranges: Sequence[RangeFacts]) -> list[NodesDiffer | EndsEarly]:
+        """Where final logs are not the same: the first place of each node, and nodes that end early."""
+        first: dict[int, NodesDiffer] = {}
+        for one in (one for of_range in ranges for one in of_range.differ):
+            if one.nodes[1] not in first or one.offset < first[one.nodes[1]].offset:
+                first[one.nodes[1]] = one
+        if self.final is None:
+            return []
+        end = self.final.end
+        longest = min((node for node, (_, its) in self.final.nodes.items() if its == end), default=NONE)
+        early = [EndsEarly(node, its, longest) for node, (_, its) in sorted(self.final.nodes.items()) if its < end]
+        return [*(first[node] for node in sorted(first)), *early]
+
+    def _around(
+        self, tasks: Sequence[RangeTask], asked: Iterable[int], searched: Iterable[tuple[int, int]]
+    ) -> list[PlacesKnown]:
+        """What is known of these places, and of those of batches that touch them."""
+        found: list[PlacesKnown] = []
+        wanted, places = set(asked), self.division.places
+        values: dict[int, set[int]] = {}
+        for place, value in searched:
+            values.setdefault(place // places, set()).add(value)
+        for _ in range(2):
+            by_range: dict[int, set[int]] = {}
+            for place in wanted:
+                by_range.setdefault(place // places, set()).add(place)
+            again = [
+                attrs.evolve(
+                    task,
+                    asked=tuple(sorted(by_range[task.number])),
+                    asked_values=tuple(sorted(values.get(task.number, ()))),
+                )
+                for task in tasks
+                if task.number in by_range
+            ]
+            found += [one.around for one in self.run(again)]
+            batches = {pair for one in found for pair in zip(*one.batches.tolist(), strict=True)}
+            known = {place for one in found for place in one.places.tolist()}
+            wanted = {place for start, end in batches for place in range(start, end)[:WRONG_KEPT_MAX]}
+            wanted |= {place for one in found for some in one.standing.values() for place in some}
+            wanted -= known
+            if not wanted:
+                break
+        return found
+
+    def _plan(
+        self, around: Sequence[PlacesKnown], too_long: Op | None, standing: Mapping[int, tuple[int, ...]]
+    ) -> FewPlacesPlan:
+        columns: list[dict[int, int]] = [{}, {}, {}]
+        for one in around:
+            for column, values in zip(columns, (one.content, one.final, one.epochs), strict=True):
+                column.update(zip(one.places.tolist(), values.tolist(), strict=True))
+        end = self._end
+        content, of_final, epochs = (cast("Ints", FewPlaces(column, end)) for column in columns)
+        final = None
+        if self.final is not None:
+            final = FinalLogs(of_final, end, self.final.nodes, self.final.expires, epochs)
+        batches = {pair for one in around for pair in zip(*one.batches.tolist(), strict=True)}
+        places: dict[int, set[int]] = {value: set(some) for value, some in standing.items()}
+        for place, value in columns[0].items():
+            if value != NONE:
+                places.setdefault(value, set()).add(place)
+        return FewPlacesPlan(
+            object=self.division.object,
+            content=content,
+            final=final,
+            wrong=(),
+            lost_acked=0,
+            expired=0,
+            too_long=too_long,
+            holes=np.zeros(0, np.int64),
+            batches=np.array(sorted(batches), np.int64).reshape(-1, 2).T,
+            facts=(),
+            appends=self._appends,
+            t_last=max(one.t_last for one in self.chunks),
+            standing={value: tuple(sorted(some)) for value, some in places.items()},
+        )
+
+    def _denied(self, plan: FewPlacesPlan, place: int, known_ns: int) -> Denied:
+        """Who was told at `known_ns` that there is a record at a place, and who denied it later."""
+        span = _span(plan, place + 1)
+        return Denied(place, place + 1 if span is None or span[0] != place else span[1], known_ns)
+
+
+def _span(plan: FewPlacesPlan, length: int) -> tuple[int, int] | None:
+    """The batch that has a place before `length`, if that lies inside of it."""
+    found = [(start, end) for start, end in plan.batches.T.tolist() if start < length <= end and end - start > 1]
+    return found[0] if found else None
+
+
+def _standing(elsewhere: Mapping[int, tuple[int, ...]], around: Sequence[PlacesKnown]) -> dict[int, tuple[int, ...]]:
+    """Places of values, in other ranges and in those that were looked at."""
+    places = {value: set(some) for value, some in elsewhere.items()}
+    for one in around:
+        for value, some in one.standing.items():
+            places.setdefault(value, set()).update(some)
+    return {value: tuple(sorted(some)[:WRONG_KEPT_MAX]) for value, some in places.items()}
+
+
+_CHECK_OF: Final[dict[type, Check]] = {
+    LostValue: Check.LOST,
+    Diverged: Check.DIVERGENT_OFFSET,
+    AckedTwice: Check.DUPLICATED,
+}
+
+
+def _named(wrong: Wrong) -> Check:
+    return _CHECK_OF.get(type(wrong), Check.EPOCH)
+
+
+def _value(wrong: Wrong) -> int:
+    assert isinstance(wrong, SeenEarly | Unwritten)
+    return wrong.value
+
+
+def _falls_between(ranges: Sequence[RangeFacts]) -> Iterable[EpochFalls]:
+    """Where the epoch of the first place of a range is lower than that of the last before it."""
+    before: tuple[int, int] | None = None
+    for one in ranges:
+        if before is not None and one.first_epoch is not None and one.first_epoch[1] < before[1]:
+            yield EpochFalls(*one.first_epoch, *before)
+        before = one.last_epoch or before

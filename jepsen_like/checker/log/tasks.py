@@ -1,0 +1,115 @@
+"""The pieces of work of a check of many logs: a group of whole logs each, with what is in them in the end.
+
+Where a mode may lose acknowledged records under a fault of the run, these are taken out first (`forgiveness`): what is taken
+out of a log is decided from all of its history at once.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.engine.local import LocalEngine
+from jepsen_like.checker.log.explain import FinalLog, check_logs, joined
+from jepsen_like.checker.log.forgiveness import forgive
+from jepsen_like.checker.log.scan import pieces_of
+from jepsen_like.checker.rows.columns import Columns, begins_operation
+from jepsen_like.checker.rows.final_logs import final_logs_of
+from jepsen_like.checker.rows.tasks import Gathered, Source, loaded, of_model, require_sound
+from jepsen_like.checker.verdict import Findings, Model
+from jepsen_like.history.files import Kept
+from jepsen_like.history.ops import Action, Outcome
+
+
+@attrs.frozen
+class LogsTask:
+    """Check all logs of a group."""
+
+    sources: tuple[Source, ...]
+    dump: tuple[Gathered, ...] | None
+    """Their records in the final logs of all nodes; None if there are no final logs."""
+    kept: Mapping[int, Kept] | None
+    """Of these logs alone."""
+    allowances: tuple[Allowance, ...]
+    expires: bool
+    """Whether records may leave any log of the run by a rule."""
+    together: bool
+    """Whether all rows are loaded at once, for many logs with a few rows in each of many files; else a source at a time."""
+
+    def execute(self) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+        """See `Task`."""
+        final = self._final_logs()
+        if self.allowances and final is not None:
+            return forgiving(self.sources, final, self.allowances, expires=self.expires)
+        local = LocalEngine()
+        if not self.together:
+            return check_logs(self.sources, local.run, local.share, final, expires=self.expires), ()
+        rows = of_model(loaded(self.sources), self.sources[0], Model.LOG)
+        require_sound(rows, self.sources)
+        findings = Findings()
+        # Each by itself: the passes over many logs would look for each of them in the rows of all.
+        for obj, piece in pieces_of(rows).items():
+            known = None if final is None else {obj: final[obj]} if obj in final else {}
+            findings = findings.plus(check_logs([piece.rows], local.run, local.share, known, expires=self.expires))
+        return findings, ()
+
+    def _final_logs(self) -> Mapping[int, Sequence[FinalLog]] | None:
+        import pyarrow as pa
+
+        if self.dump is None:
+            return None
+        found = [one.table() for one in self.dump]
+        if not sum(one.num_rows for one in found) and not self.kept:
+            return {}
+        return final_logs_of(pa.concat_tables(found).combine_chunks(), self.kept)
+
+
+def forgiving(
+    sources: Sequence[Source],
+    final: Mapping[int, Sequence[FinalLog]],
+    allowances: Sequence[Allowance],
+    *,
+    expires: bool,
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    """The findings about the logs of a run in which acknowledged records may have been lost; see `forgiveness`.
+
+    In this process and in memory: what is taken out of a log is decided from all of its history at once.
+    """
+    rows = of_model(loaded(sources), sources[0], Model.LOG)
+    findings, losses = Findings(), list[AllowedLoss]()
+    for obj in np.unique(rows.object).tolist():
+        of_log = rows.where(rows.object == obj)
+        if obj in final:
+            of_object = [one for one in allowances if one.reaches(obj)]
+            found, lost = _forgiving_log(of_log, obj, final[obj], of_object, expires=expires)
+            losses += lost
+        else:
+            local = LocalEngine()
+            found = check_logs([of_log], local.run, local.share, {}, expires=expires)
+        findings = findings.plus(found)
+    return findings, tuple(losses)
+
+
+def _forgiving_log(
+    rows: Columns, obj: int, logs: Sequence[FinalLog], allowances: Sequence[Allowance], *, expires: bool
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    local = LocalEngine()
+    final, _ = joined(logs)
+    forgiven = forgive(rows, final.content, allowances, final.start if expires else 0)
+    findings = check_logs([forgiven.rows], local.run, local.share, {obj: logs}, expires=expires)
+    for until in forgiven.until:
+        if findings.counts:
+            break  # one broken promise is enough, and the same one would be found again
+        before = check_logs([until], local.run, local.share)
+        findings = attrs.evolve(findings, counts=before.counts, violations=before.violations, violated=before.violated)
+    first = begins_operation(rows.process, rows.t_inv, rows.t_ret)
+    happened = np.bincount(rows.type[first], minlength=len(Outcome) + 1)
+    return attrs.evolve(
+        findings,
+        ok=int(happened[Outcome.OK]),
+        fail=int(happened[Outcome.FAIL]),
+        info=int(happened[Outcome.INFO]),
+        acked=int(((rows.type == Outcome.OK) & (rows.f == Action.APPEND)).sum()),
+        lost_acked=findings.lost_acked + sum(loss.records for loss in forgiven.losses),
+    ), forgiven.losses

@@ -1,0 +1,1 @@
+"""Checks partitions of queues, and what their consumers polled or were pushed."""

@@ -1,0 +1,114 @@
+"""The pieces of work of a check of queues: a group of whole partitions each, with what is in them in the end."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.log.explain import FinalLog
+from jepsen_like.checker.queue.check import check_queue
+from jepsen_like.checker.queue.keys import check_keys
+from jepsen_like.checker.queue.rows import QueueExpectations
+from jepsen_like.checker.rows.columns import Ints
+from jepsen_like.checker.rows.final_logs import final_logs_of
+from jepsen_like.checker.rows.gather import Limits, gathered
+from jepsen_like.checker.rows.groups import Long, Run, dump_sorted_out, kept_of_groups, sort_out
+from jepsen_like.checker.rows.packs import Packs
+from jepsen_like.checker.rows.processes import malformed
+from jepsen_like.checker.rows.tasks import Gathered, Source, loaded, of_model
+from jepsen_like.checker.verdict import Findings, Model, Undecided
+from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
+from jepsen_like.history.ops import NEVER, NONE
+
+
+@attrs.frozen
+class QueueTask:
+    """Check all partitions of a group."""
+
+    sources: tuple[Source, ...]
+    dump: tuple[Gathered, ...]
+    """Their records in the final logs of all nodes; none without final logs."""
+    kept: Mapping[int, Kept] | None
+    """Of these partitions alone."""
+    expectations: QueueExpectations
+    allowances: tuple[Allowance, ...]
+    rows_max: int
+    """See `Limits.object`."""
+
+    def execute(self) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+        """See `Task`."""
+        packs = Packs.of((*self.sources, *self.dump), self.rows_max)
+        findings, losses = packs.left_out(self.sources, self._name_of), list[AllowedLoss]()
+        for pack, rows in packs.rows(self.sources):
+            of_model(rows, self.sources[0], Model.QUEUE)
+            reason = malformed(rows)
+            if reason is not None:
+                path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
+                raise UnreadableHistory(path, f"is malformed: {reason}")
+            found, lost = check_queue(rows, self._final_logs(pack), self.expectations, self.allowances)
+            findings = findings.plus(found)
+            losses += lost
+        return findings, tuple(losses)
+
+    def _name_of(self, number: int) -> str:
+        return self.expectations.partition(number) + (" with its final records" if self.dump else "")
+
+    def _final_logs(self, pack: Ints) -> Mapping[int, Sequence[FinalLog]]:
+        import pyarrow as pa
+
+        tables = (one.table() for one in self.dump)
+        mine = [table.filter(pa.array(np.isin(table.column("object").to_numpy(), pack))) for table in tables]
+        known = self.kept
+        kept = None if known is None else {obj: known[obj] for obj in pack.tolist() if obj in known}
+        if not sum(table.num_rows for table in mine) and not kept:
+            return {}
+        return final_logs_of(pa.concat_tables(mine).combine_chunks(), kept)
+
+
+def check_many_queues(
+    history: HistoryReader,
+    dump: Sequence[Path],
+    kept: Mapping[int, Kept] | None,
+    expectations: QueueExpectations,
+    allowances: Sequence[Allowance],
+    run: Run,
+    scratch: Scratch,
+    limits: Limits,
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    """Returns everything that is wrong with the partitions of a history, and what was lost and may have been.
+
+    `dump` are the part files of the final logs. Raises `UnreadableHistory`.
+    """
+    sorted_out = sort_out(history, Model.QUEUE, run, scratch, limits)
+    files = dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
+    of_groups = kept_of_groups(kept, sorted_out)
+    tasks = [
+        QueueTask(sources, gathered(files, number), of_groups[number], expectations, tuple(allowances), limits.object)
+        for number, sources in enumerate(sorted_out.groups)
+        if not isinstance(sources, Long)
+    ]
+    findings, losses = Findings(), list[AllowedLoss]()
+    for found, lost in run(tasks):
+        findings = findings.plus(found)
+        losses += lost
+    if expectations.keys:
+        findings = findings.plus(_of_keys(history, expectations, limits))
+    if findings.t_first == NEVER:
+        findings = attrs.evolve(findings, t_first=history.began_ns())
+    losses = [attrs.evolve(loss, origin_ns=findings.t_first) for loss in losses]
+    return findings, tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object)))
+
+
+def _of_keys(history: HistoryReader, expectations: QueueExpectations, limits: Limits) -> Findings:
+    """What is wrong with the order of keys, which is that over all partitions."""
+    rows = history.rows()
+    if rows > limits.object:
+        reason = (
+            f"the order of the messages of each key was not checked: it is that over all partitions, and of their {rows:,} rows "
+            f"a process holds {limits.object:,}"
+        )
+        return Findings(undecided=(Undecided(NONE, reason),))
+    return check_keys(of_model(loaded(history.files()), history.files()[0], Model.QUEUE), expectations)

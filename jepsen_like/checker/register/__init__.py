@@ -1,0 +1,1 @@
+"""Checks registers for linearizability."""

@@ -1,0 +1,1 @@
+"""Reads rows of histories as columns, and groups them by object."""

@@ -1,0 +1,240 @@
+"""Many logs: rows sorted out by groups of whole objects, and the groups checked one by one.
+
+What is small enough is checked as it lies, a bucket at a time. See `gather` for the rest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.log.explain import without_final_log
+from jepsen_like.checker.log.final_parts import DumpCensusTask, FinalParts
+from jepsen_like.checker.log.long import check_long_log
+from jepsen_like.checker.log.tasks import LogsTask
+from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT
+from jepsen_like.checker.rows.gather import (
+    CensusTask,
+    Chunk,
+    Grouping,
+    Limits,
+    MeetingTask,
+    SortDumpTask,
+    SortTask,
+    bucket_numbers,
+    chunks_of,
+    gathered,
+    rows_in,
+    sized,
+)
+from jepsen_like.checker.rows.processes import ProcessSpans, meetings
+from jepsen_like.checker.rows.tasks import Gathered, Source, Task
+from jepsen_like.checker.verdict import Findings, Model, Undecided
+from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
+
+WHOLE_ROWS_MAX: Final = 1 << 25
+"""A log with batches of unknown outcome is checked by one task, if it has no more rows than this."""
+
+Run = Callable[[Sequence[Task]], list[Any]]
+
+
+@attrs.frozen
+class Long:
+    """An object that is more than a task can hold, with its rows and no others in the order they were recorded."""
+
+    object: int
+    rows: int
+    sources: tuple[Chunk | Gathered, ...]
+
+    @property
+    def whole(self) -> tuple[Source, ...]:
+        """Returns the same rows as sources of a task that holds all of them."""
+        parts = [one for some in self.sources if not isinstance(some, Gathered) for one in some]
+        return tuple(dict.fromkeys(one.path for one in parts)) or tuple(
+            one for one in self.sources if isinstance(one, Gathered)
+        )
+
+
+@attrs.frozen
+class SortedOut:
+    """The rows of a history by group, in the order of the buckets."""
+
+    groups: tuple[tuple[Source, ...] | Long, ...]
+    together: tuple[bool, ...]
+    """Of each group: whether it is small enough to be loaded at once."""
+    divisions: tuple[Grouping | None, ...]
+    """By bucket; None for one without rows."""
+
+
+def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, limits: Limits) -> SortedOut:
+    """Bring the rows of each group together. Raises `UnreadableHistory`."""
+    sizes = [sized(parts) for parts in history.parts]
+    large = {
+        bucket: chunks_of(of, limits.chunk)
+        for bucket, of in enumerate(sizes)
+        if rows_in(of) > min(2 * limits.task, limits.object)
+    }
+    censuses = iter(run([CensusTask(chunk) for chunks in large.values() for chunk in chunks]))
+    divisions: list[Grouping | None] = []
+    for bucket, parts in enumerate(history.parts):
+        of_bucket = [next(censuses) for _ in large.get(bucket, ())]
+        divisions.append(Grouping.of(of_bucket, limits.task) if parts else None)
+    # A log that has a bucket to itself is read as it lies.
+    alone = {
+        bucket: obj
+        for bucket in large
+        if model is Model.LOG
+        and (division := divisions[bucket]) is not None
+        and division.groups == 1
+        and (obj := division.alone_in(0)) is not None
+    }
+    tasks, files = list[SortTask](), dict[int, list[Path]]()
+    sorted_out = {bucket: chunks for bucket, chunks in large.items() if bucket not in alone}
+    for bucket, chunks in sorted_out.items():
+        division = divisions[bucket]
+        assert division is not None
+        files[bucket] = [scratch.path / f"rows-{bucket}-{number}.arrow" for number in range(len(chunks))]
+        tasks += [SortTask(chunk, model, division, file) for chunk, file in zip(chunks, files[bucket], strict=True)]
+    found = iter(run(tasks))
+    for chunks in sorted_out.values():
+        require_apart(chunks, [next(found).spans for _ in chunks], run)
+    groups: list[tuple[Source, ...] | Long] = []
+    together: list[bool] = []
+    for bucket, (parts, division) in enumerate(zip(history.parts, divisions, strict=True)):
+        if bucket in alone:
+            groups.append(Long(alone[bucket], rows_in(sizes[bucket]), tuple(large[bucket])))
+            together.append(False)
+        elif bucket in large:
+            assert division is not None
+            for number, rows in enumerate(division.rows.tolist()):
+                of_group = gathered(files[bucket], number)
+                obj = division.alone_in(number) if model is Model.LOG and rows > 2 * limits.task else None
+                groups.append(of_group if obj is None else Long(obj, rows, of_group))
+                together.append(rows <= 2 * limits.task)
+        elif parts:
+            groups.append(parts)
+            together.append(True)
+    return SortedOut(tuple(groups), tuple(together), tuple(divisions))
+
+
+def require_apart(chunks: Sequence[Chunk], spans: Sequence[ProcessSpans], run: Run) -> None:
+    """Raises `UnreadableHistory` if a process is at work in two chunks of a bucket at once."""
+    run([MeetingTask((chunks[i], chunks[j]), processes) for i, j, processes in meetings(spans)])
+
+
+def check_many_logs(
+    history: HistoryReader,
+    dump: Sequence[Path] | None,
+    kept: Mapping[int, Kept] | None,
+    allowances: Sequence[Allowance],
+    run: Run,
+    scratch: Scratch,
+    limits: Limits,
+    *,
+    expires: bool,
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    """Returns everything that is wrong with the logs of a history, and what was lost and may have been.
+
+    `dump` are the part files of the final logs (None: they are not known). Raises `UnreadableHistory`.
+    """
+    sorted_out = sort_out(history, Model.LOG, run, scratch, limits)
+    findings, losses = Findings(), list[AllowedLoss]()
+    short = {number: one for number, one in enumerate(sorted_out.groups) if not isinstance(one, Long)}
+    for number, long in enumerate(sorted_out.groups):
+        if not isinstance(long, Long):
+            continue
+        final = None if dump is None else _long_final(long.object, dump, kept, run, limits, expires=expires)
+        found, chunks = check_long_log(long.object, long.sources, long.rows, final, run, scratch, limits)
+        if not isinstance(long.sources[0], Gathered):
+            require_apart(
+                [one for one in long.sources if not isinstance(one, Gathered)], [one.spans for one in chunks], run
+            )
+        if any(one.unknown_together for one in chunks) and long.rows <= WHOLE_ROWS_MAX:
+            short[number] = long.whole
+        else:
+            found = without_final_log(found) if final is None and dump is not None else found
+            findings = findings.plus(_excused(found, long, final, allowances))
+    if not short:
+        return findings, ()
+    files = None if dump is None else dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
+    of_groups = kept_of_groups(kept, sorted_out)
+    tasks = [
+        LogsTask(
+            sources,
+            None if files is None else gathered(files, number),
+            of_groups[number],
+            tuple(allowances),
+            expires,
+            sorted_out.together[number],
+        )
+        for number, sources in short.items()
+    ]
+    for found, lost in run(tasks):
+        findings = findings.plus(found)
+        losses += lost
+    return findings, tuple(sorted(losses, key=lambda loss: loss.object))
+
+
+def _excused(found: Findings, long: Long, final: FinalParts | None, allowances: Sequence[Allowance]) -> Findings:
+    """The same, if no fault can have cost what is wrong; else undecided: what a fault explains is found in memory only."""
+    if not found.violated or final is None or not any(one.reaches(long.object) for one in allowances):
+        return found
+    reason = (
+        f"something is wrong with it that faults of the run may explain ({found.violations[0].sentence}), and a log "
+        f"of {long.rows:,} rows is too long to take out what they do"
+    )
+    undecided = (*found.undecided, Undecided(long.object, reason))
+    return attrs.evolve(found, violated=frozenset(), counts={}, violations=(), undecided=undecided)
+
+
+def _long_final(
+    obj: int, dump: Sequence[Path], kept: Mapping[int, Kept] | None, run: Run, limits: Limits, *, expires: bool
+) -> FinalParts | None:
+    """The final logs of a long log; None if there are none of it. Raises `UnreadableHistory`."""
+    mine = (kept or {}).get(obj)
+    chunks = chunks_of(((path, (rows,)) for path, rows in _dump_sizes(dump)), limits.chunk)
+    starts = dict(mine.starts) if mine is not None else {}
+    paths = [tuple(one.path for one in chunk) for chunk in chunks]
+    parts = [one for some in run([DumpCensusTask(obj, of, starts, limits.task) for of in paths]) for one in some]
+    if kept is not None and mine is None and parts:
+        raise UnreadableHistory(Path(DUMP), f"has records of log {obj}, and does not say where it begins")
+    if mine is None and not parts and not (obj == LOG_OBJECT and not rows_in(sized(dump))):
+        return None
+    return FinalParts.of(obj, parts, mine, expires=expires)
+
+
+def dump_sorted_out(
+    dump: Sequence[Path], divisions: tuple[Grouping | None, ...], run: Run, scratch: Scratch, limits: Limits
+) -> list[Path]:
+    """Bring the final records of each group together; returns the files, of which each has a record batch for each group."""
+    tasks = [
+        SortDumpTask(tuple(one.path for one in chunk), divisions, scratch.path / f"dump-{number}.arrow")
+        for number, chunk in enumerate(chunks_of(((path, (rows,)) for path, rows in _dump_sizes(dump)), limits.chunk))
+    ]
+    run(tasks)
+    return [task.file for task in tasks]
+
+
+def _dump_sizes(dump: Sequence[Path]) -> list[tuple[Path, int]]:
+    return [(path, sum(rows)) for path, rows in sized(dump)]
+
+
+def kept_of_groups(kept: Mapping[int, Kept] | None, sorted_out: SortedOut) -> list[dict[int, Kept] | None]:
+    """Returns what is known of the logs of each group; those of a bucket without rows are left out."""
+    if kept is None:
+        return [None] * len(sorted_out.groups)
+    divisions = sorted_out.divisions
+    buckets = bucket_numbers(np.array(list(kept), np.int64), len(divisions)).tolist()
+    begins = np.cumsum([0, *(one.groups if one is not None else 0 for one in divisions)]).tolist()
+    found: list[dict[int, Kept] | None] = [{} for _ in sorted_out.groups]
+    for (obj, of_object), bucket in zip(kept.items(), buckets, strict=True):
+        division = divisions[bucket]
+        if division is not None:
+            group = found[begins[bucket] + int(division.group_of(np.array([obj], np.int64))[0])]
+            assert group is not None
+            group[obj] = of_object
+    return found

@@ -1,0 +1,204 @@
+"""The pieces of work of a check, each small enough for one process.
+
+A task names its input (part files, or columns already in memory) and does not depend on which process or machine runs it.
+Tasks and results are values, small compared with the rows that they stand for.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from jepsen_like.checker.log.scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
+from jepsen_like.checker.register.explain import SearchBounds, check_registers
+from jepsen_like.checker.rows.columns import Columns, Ints
+from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examined
+from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
+from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.history.ops import NEVER, Action, ErrorCode, Op, Outcome
+
+FETCHED_MAX: Final = 200
+"""Operations that one task brings back for explanations."""
+
+
+@attrs.frozen
+class Gathered:
+    """Rows in a record batch of an Arrow file; see `gather`."""
+
+    file: Path
+    number: int
+
+    def table(self, columns: Sequence[int] = ()) -> Any:
+        """Returns them as a pyarrow table: all columns, or those of these numbers."""
+        import pyarrow as pa
+
+        with pa.OSFile(str(self.file)) as source:
+            options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=list(columns))
+            return pa.Table.from_batches([pa.ipc.open_file(source, options=options).get_batch(self.number)])
+
+
+Source = Columns | Path | Gathered
+"""Rows in memory, or the part file that holds them, or where they have been gathered."""
+Shared = Ints | Path
+"""An array in memory, or the file that holds it."""
+
+
+ACTIONS: Final = {
+    Model.LOG: (Action.APPEND, Action.READ, Action.TAIL),
+    Model.REGISTER: (Action.READ, Action.WRITE, Action.CAS),
+    Model.QUEUE: (
+        Action.SEND,
+        Action.POLL,
+        Action.COMMIT,
+        Action.COMMITTED,
+        Action.ASSIGN,
+        Action.REVOKE,
+        Action.SEEK,
+        Action.TAIL,
+    ),
+    **dict.fromkeys(QUEUES_OF_ELEMENTS, (Action.ENQUEUE, Action.DEQUEUE, Action.DRAIN)),
+    **dict.fromkeys(SETS, (Action.ADD, Action.READ)),
+    Model.KEY_VALUE: (Action.APPEND, Action.WRITE, Action.READ),
+    Model.CUSTOM: (Action.CALL,),
+}
+"""The operations of each model."""
+
+
+CODES: Final = {"f": Action, "type": Outcome, "err": ErrorCode}
+"""What the values of some columns stand for."""
+
+
+class Task(Protocol):
+    """One piece of work."""
+
+    def execute(self) -> Any:
+        """Does the work and returns its result. Raises `UnreadableHistory` if the input cannot be read."""
+        ...
+
+
+def loaded(sources: Sequence[Source]) -> Columns:
+    """Returns the rows of all sources; part files must share their columns."""
+    paths = [one for one in sources if isinstance(one, Path)]
+    if len(paths) == len(sources):
+        return Columns.of_parts(paths)
+    found = [one for one in sources if isinstance(one, Gathered)]
+    if len(found) == len(sources):
+        import pyarrow as pa
+
+        return Columns.of_table(pa.concat_tables([one.table() for one in found]))
+    if len(sources) == 1 and isinstance(sources[0], Columns):
+        return sources[0]
+    raise ValueError("rows in memory come as one piece")
+
+
+def of_model(rows: Columns, source: Source, model: Model) -> Columns:
+    """Returns the same rows. Raises `UnreadableHistory` if they are operations of another model, or of none."""
+    path = source if isinstance(source, Path) else Path("history")
+    there = {name: _codes_in(getattr(rows, name)) for name in CODES}
+    for name, codes in CODES.items():
+        if unknown := there[name] - {int(code) for code in codes}:
+            raise UnreadableHistory(path, f"has {min(unknown)} in its column {name}, which stands for nothing")
+    foreign = sorted(there["f"] - {int(f) for f in ACTIONS[model]})
+    if foreign:
+        names = " and ".join(Action(f).name.lower() for f in foreign)
+        raise UnreadableHistory(
+            path, f"holds {names} operations, which a {model.value} does not have; another --model?"
+        )
+    return rows
+
+
+def _codes_in(column: npt.NDArray[Any]) -> set[int]:
+    """The different values of a column of small numbers."""
+    found = np.flatnonzero(np.bincount(column.astype(np.int16).view(np.uint16)))
+    return set(found.astype(np.uint16).view(np.int16).tolist())
+
+
+def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:
+    """Returns when each process was at work. Raises `UnreadableHistory` if rows of files cannot have been recorded so."""
+    if not isinstance(sources[0], Path):
+        return NO_SPANS
+    spans, reason = examined(rows)
+    if reason is not None:
+        raise UnreadableHistory(sources[0], f"is malformed: {reason}")
+    return spans
+
+
+def array(shared: Shared) -> Ints:
+    """Returns the array itself, mapped rather than read when it is a file."""
+    return np.load(shared, mmap_mode="r", allow_pickle=False) if isinstance(shared, Path) else shared
+
+
+@attrs.frozen
+class RegistersTask:
+    """Check all registers of one bucket."""
+
+    sources: tuple[Source, ...]
+    bounds: SearchBounds
+
+    def execute(self) -> Findings:
+        """See `Task`."""
+        rows = of_model(loaded(self.sources), self.sources[0], Model.REGISTER)
+        require_sound(rows, self.sources)
+        return check_registers(rows, self.bounds)
+
+
+@attrs.frozen
+class FactsTask:
+    """Pass one over one part file of a log: a `Facts` per log in it, and when its processes were at work."""
+
+    source: Source
+    number: int
+    contents: tuple[tuple[int, Shared, Shared], ...]
+    """Per log with known final logs: the value and the epoch at each place."""
+
+    def execute(self) -> tuple[list[Facts], ProcessSpans]:
+        """See `Task`."""
+        rows = of_model(loaded([self.source]), self.source, Model.LOG)
+        contents = {name: (array(content), array(epochs)) for name, content, epochs in self.contents}
+        return [
+            facts_of(piece, name, self.number, *contents.get(name, ())) for name, piece in pieces_of(rows).items()
+        ], require_sound(rows, [self.source])
+
+
+@attrs.frozen
+class TimesTask:
+    """Pass two over one log in one part file, given the neighbouring part files."""
+
+    object: int
+    source: Source
+    beside: tuple[Source, ...]
+    earlier: EarlierPieces
+    holes: Shared
+    span: tuple[int, int]
+    """Which of them may first be known to be filled by this piece."""
+    batches: Shared
+
+    def execute(self) -> Times:
+        """See `Task`."""
+        own, *others = (pieces_of(loaded([source]))[self.object] for source in (self.source, *self.beside))
+        return times_of(own, others, self.earlier, array(self.holes)[slice(*self.span)], array(self.batches))
+
+
+@attrs.frozen
+class FetchTask:
+    """Bring the operations of one log in one part file that speak of these values or places, or ended then."""
+
+    object: int
+    source: Source
+    values: tuple[int, ...]
+    offsets: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def execute(self) -> list[Op]:
+        """See `Task`."""
+        rows = pieces_of(loaded([self.source])).get(self.object, Piece(Columns.of_ops(()))).rows
+        of_values = np.isin(rows.f, (Action.APPEND, Action.READ)) & np.isin(rows.a, self.values)
+        of_offsets = (rows.f != Action.TAIL) & (rows.type == Outcome.OK) & np.isin(rows.offset, self.offsets)
+        known_then = (rows.type == Outcome.OK) & np.isin(rows.t_ret, self.ends) & (rows.t_ret < NEVER)
+        chosen = np.flatnonzero(of_values | of_offsets | known_then)
+        # The appends first: an explanation can do without a read more easily.
+        chosen = chosen[np.argsort(rows.f[chosen] != Action.APPEND, kind="stable")]
+        return [rows.op(int(row)) for row in chosen[:FETCHED_MAX]]

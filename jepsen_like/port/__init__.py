@@ -1,0 +1,1 @@
+"""The port that every system implements, and the values that go through it."""

@@ -1,0 +1,338 @@
+"""What the harness needs to know of a system, and the only place where it asks.
+
+Everything that names a product's role, setting, leader, error or file lives behind `System`: which processes there are and
+how each is started, what their output means, who leads what, how clients talk to it, how its settings change what it
+promises, what a fault may cost. A new system is one package with a `System`, registered in `registry`.
+
+Terms: a *scope* is what has a leader of its own (a raft group, a partition, a controller); an *object* is what a history is
+about (a log, a register), numbered from 0; a *mode* is a replication with its settings, of which the promises are made.
+"""
+
+import abc
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import attrs
+
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.verdict import Model
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.port.file_damage import LogFiles
+from jepsen_like.port.observations import Observation
+from jepsen_like.port.scenario import NamedScenario
+from jepsen_like.port.wires import Address
+from jepsen_like.workload.load import LoadPlan, RunningLoad
+from jepsen_like.workload.recorder import Recorder
+
+Scope = str
+
+# -------------------------------------------------------------------- errors
+
+
+@attrs.define
+class NotServing(Exception):
+    """The cluster did not reach the state that was waited for."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@attrs.define
+class WrongMode(Exception):
+    """A setting, a replication or their combination that the system refuses; the text tells what to give instead."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+# -------------------------------------------------------------------- processes
+
+
+@attrs.frozen
+class Member:
+    """One process of a cluster. Ids are unique in a run and are those of histories and faults."""
+
+    id: int
+    role: str
+    """What kind of process it is: "node", "broker", "nameserver"."""
+    holds_data: bool = True
+    """Whether it holds copies of records: faults choose their targets among these."""
+
+    @property
+    def name(self) -> str:
+        """As people read it."""
+        return f"n{self.id}"
+
+
+@attrs.frozen(kw_only=True)
+class ProcessPlan:
+    """One process to be started. All addresses are by member id.
+
+    `peers` is where this process reaches each other one, through the fault network. A system whose processes learn each
+    other's addresses from metadata must dial these instead of what the metadata contains, or its links cannot be cut.
+    """
+
+    member: Member
+    cluster_id: str
+    listen: Address
+    data: Path
+    peers: Mapping[int, Address]
+    advertised: Mapping[int, Address]
+    """Where clients reach every member, through the fault network."""
+    mode: "Mode"
+    promoted: Sequence[int] = ()
+    """Whom an operator has let lead, in this order, in a system whose roles are given and never change by themselves."""
+    boot_id: str = ""
+    """Of the machine since its power came last; with another one, what was not flushed may be gone."""
+
+
+@attrs.frozen
+class Leadership:
+    """Who leads a scope, and in which epoch."""
+
+    node: int
+    epoch: int
+
+
+class Control(abc.ABC):
+    """What the harness asks the processes of one running cluster, past the fault network."""
+
+    @abc.abstractmethod
+    async def leaders(self) -> Mapping[Scope, Leadership]:
+        """Returns who leads each scope now; a scope without a leader is missing. Once there is a load, those that it writes to."""
+
+    async def leader_of(self, scope: Scope) -> Leadership | None:
+        """Returns who leads this scope now, whether clients write to it or not; None without a leader."""
+        return (await self.leaders()).get(scope)
+
+    async def is_serving(self) -> bool:
+        """Whether the cluster takes clients: after its start, when nothing is broken."""
+        return bool(await self.leaders())
+
+    @abc.abstractmethod
+    async def goal(self) -> object | None:
+        """Returns how far a node must be to hold all that was acknowledged until now; None if that cannot be known at present."""
+
+    @abc.abstractmethod
+    async def has_reached(self, node: int, goal: Any) -> bool:
+        """Whether a node holds everything up to a `goal`."""
+
+    @abc.abstractmethod
+    async def settle(self, *, within_s: float) -> Mapping[int, int]:
+        """Wait until every node has all there is. Returns the end offset of each object. Call it when no client writes any more.
+
+        Raises `NotServing` if the nodes do not agree in time.
+        """
+
+    @abc.abstractmethod
+    async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
+        """Record the log of every node up to `ends` as `settle` returned them. Raises `NotServing`, in a group or not."""
+
+    @abc.abstractmethod
+    async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
+        """Send a node any request that it answers, on a new connection to `address`. Returns None if it answered, or why it did not."""
+
+    async def prepare(self, mode: "Mode", workload: str, *, within_s: float) -> None:
+        """Before the load: make what its clients will write to. Raises `NotServing` if that takes longer."""
+        return
+
+    async def copies(self, scope: Scope) -> tuple[int, ...]:
+        """Returns the nodes that hold a copy of what a scope's leader has, that node too; none if that is not known now."""
+        return ()
+
+    async def in_sync(self, scope: Scope) -> tuple[int, ...]:
+        """Returns the copies of a scope on which an acknowledgement waits; none where the system knows no such set, or not now."""
+        return ()
+
+    async def successor(self, node: int) -> int | None:
+        """Returns whom an operator would let lead in place of this node: the one that holds the most; None without any, or elections."""
+        return None
+
+    async def read_through(self, node: int) -> None:
+        """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""
+        return
+
+
+# -------------------------------------------------------------------- modes and promises
+
+
+class FaultSeen(Protocol):
+    """What of a fault tells whether it may have cost a record."""
+
+    @property
+    def id(self) -> int:
+        """Its number in the run."""
+
+    @property
+    def kind(self) -> str:
+        """The name of a kind of fault."""
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """The nodes it hit."""
+
+    @property
+    def harmed(self) -> Sequence[int]:
+        """Of these the nodes whose disks have lost something."""
+
+    @property
+    def begun_ns(self) -> int:
+        """On the monotonic clock, like the times of a history."""
+
+    @property
+    def injected_ns(self) -> int:
+        """When it was complete."""
+
+    @property
+    def ended_ns(self) -> int:
+        """When all was undone."""
+
+
+class Mode(abc.ABC):
+    """A replication with its settings: what a run is held to."""
+
+    replication: str
+    settings: Mapping[str, Any]
+    """The effective settings, as test.json holds them."""
+
+    @property
+    @abc.abstractmethod
+    def acks_are_durable(self) -> bool:
+        """Whether nothing is acknowledged, and no vote given, before it is on disk."""
+
+    @abc.abstractmethod
+    def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
+        """Returns why a run of this mode under these faults could not be judged; None if it can."""
+
+    @abc.abstractmethod
+    def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
+        """What may leave a log by retention."""
+
+    @abc.abstractmethod
+    def promise(self, kinds: Iterable[str]) -> str:
+        """What is promised under these faults, in one sentence."""
+
+    @abc.abstractmethod
+    def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
+        """The faults that may have cost records which this mode had acknowledged, and how far back each may reach."""
+
+    @property
+    def may_hold_alone(self) -> bool:
+        """Whether something may be acknowledged that one node alone holds, for a while at least."""
+        return False
+
+    def survives(self, kind: str) -> bool:
+        """Whether a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""
+        return True
+
+    def on(self, nodes: int) -> "Mode":
+        """The mode of a cluster with so many nodes. Raises `WrongMode` if it cannot have so many."""
+        return self
+
+    def groups(self, nodes: Sequence[int]) -> Sequence[Sequence[int]]:
+        """The nodes by what they hold copies of; nodes of two groups have nothing in common."""
+        return (nodes,)
+
+    @abc.abstractmethod
+    def spare(self, nodes: int) -> int:
+        """How many of a group of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
+
+
+# -------------------------------------------------------------------- the system
+
+
+class System(abc.ABC):
+    """One system. Stateless; the state of a run is in its cluster."""
+
+    name: ClassVar[str]
+    """As `--system` names it."""
+    replications: ClassVar[tuple[str, ...]]
+    """As `--replication` names them; the first is the default."""
+    workloads: ClassVar[Mapping[str, Model]]
+    """What clients can do, and the model that checks it; the first is the default."""
+    serves: ClassVar[Mapping[str, str]]
+    """By kind of fault: when the system serves again, or still does, in words."""
+    fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """By kind of fault: settings `name=value` without which it would find little to break; the user's own come first."""
+    standing_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings `name=value` of a cluster that `up` keeps: a run's times are short, so that much happens between two faults."""
+    files: ClassVar[LogFiles]
+    """Which of its files can be damaged, and how it ends when it meets damage."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """By kind of fault: why it is not done to this system."""
+    own_scope: ClassVar[Scope | None] = None
+    """The scope that clients do not write to, if there is one."""
+    kept_by_wipe: ClassVar[tuple[str, ...]] = ()
+    """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = ()
+    """What `quorumlog scenario` shows of it."""
+
+    def lacking(self) -> str | None:
+        """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""
+        return None
+
+    def address_line(self, addresses: Mapping[int, Address]) -> str:
+        """Returns what a client needs to reach the cluster, as `name=value`: the line that `up` prints."""
+        return "nodes=" + ",".join(f"{host}:{port}" for _, (host, port) in sorted(addresses.items()))
+
+    @abc.abstractmethod
+    def configure(self, words: Sequence[str], replication: str) -> Mode:
+        """The mode of `name=value` settings. Raises `WrongMode`."""
+
+    @abc.abstractmethod
+    def mode_of(self, test: Mapping[str, Any]) -> Mode:
+        """The mode that a test.json describes. Raises `KeyError`, `TypeError` or `ValueError` for one of an older version."""
+
+    @abc.abstractmethod
+    def members(self, nodes: int) -> tuple[Member, ...]:
+        """The processes of a cluster with this many nodes, in the order in which they are started."""
+
+    @abc.abstractmethod
+    def command(self, plan: ProcessPlan) -> list[str]:
+        """The argument vector of one process, in this interpreter or another program."""
+
+    @abc.abstractmethod
+    def observe(self, event: Mapping[str, Any]) -> Observation | None:
+        """Returns what one JSON line on the standard output of a process means to the harness; None for nothing.
+
+        Raises `KeyError` or `ValueError` for a line that is not what it seems to be.
+        """
+
+    @abc.abstractmethod
+    def control(
+        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+    ) -> Control:
+        """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
+
+    def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
+        """Returns what the load records with."""
+        return Recorder(history)
+
+    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+        """What test.json contains in addition, for the check of this workload."""
+        return {}
+
+    def keep_states(self, directory: Path, workload: str) -> None:
+        """After a run: write `partitions.parquet` into its directory, from what its nodes have told, if there is anything to tell."""
+        return
+
+    @abc.abstractmethod
+    def load(
+        self,
+        mode: Mode,
+        workload: str,
+        recorder: Recorder,
+        addresses: Mapping[int, Address],
+        cluster_id: str,
+        plan: LoadPlan,
+    ) -> RunningLoad:
+        """Clients at work on a cluster; `addresses` lead through the fault network.
+
+        The engine of `workload.load` serves systems whose clients are written here, in Trio. A load may as well drive
+        processes of its own; it then records with the same `Recorder` what they report.
+        """

@@ -1,0 +1,1 @@
+"""Reads what a run recorded: attempts, figures, evidence of faults, and the losses that they allow."""

@@ -1,0 +1,706 @@
+"""What each part of the scan of a log returns, on pieces small enough to be judged by hand."""
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pytest
+
+from jepsen_like.checker.log.scan import (
+    AckedTwice,
+    Diverged,
+    EarlierPieces,
+    Facts,
+    FinalLogs,
+    Gap,
+    LogPlan,
+    LostValue,
+    Piece,
+    SeenEarly,
+    Times,
+    Unwritten,
+    Wrong,
+    before,
+    facts_of,
+    holes_filled,
+    pieces_of,
+    plan_of,
+    times_of,
+)
+from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.history.ops import NEVER, NONE, ErrorCode, Op, Outcome
+from tests.jepsen_like.checker.log.test_explain import append, read, refused, tail, unknown
+
+LOG = 7
+"""The name of the log in these pieces."""
+
+
+def knew(length: int, end: int, process: int = 20) -> Op:
+    """An operation that makes a length known and denies nothing."""
+    return attrs.evolve(read(length - 1, 100 + length, 0, end), process=process)
+
+
+def denied(length: int, start: int) -> Op:
+    """An operation that denies any greater length and makes nothing known."""
+    return read(length, NONE, start, start + 1)
+
+
+def piece(ops: Sequence[Op]) -> Piece:
+    return Piece(Columns.of_ops(attrs.evolve(op, object=LOG) for op in ops))
+
+
+def facts(ops: Sequence[Op], content: Sequence[int] = (), number: int = 0) -> Facts:
+    return facts_of(piece(ops), name=LOG, number=number, content=np.array(content, np.int64))
+
+
+def final(values: Sequence[int]) -> FinalLogs:
+    return FinalLogs(np.array(values, np.int64), len(values), {1: (0, len(values))})
+
+
+def planned(*pieces: Sequence[Op], values: Sequence[int] | None = None) -> LogPlan:
+    """The plan of a log in these pieces; `values` in its final logs, if they are known."""
+    joined = [facts(ops, values or (), number) for number, ops in enumerate(pieces)]
+    return plan_of(joined, None if values is None else final(values))
+
+
+def in_log(op: Op | None) -> Op:
+    assert op is not None
+    return attrs.evolve(op, object=LOG)
+
+
+# What an operation proves about the length.
+
+
+@pytest.mark.parametrize(
+    ("op", "at_least", "at_most"),
+    [
+        pytest.param(append(9, 4, 1, 2), 5, 4, id="append"),
+        pytest.param(append(9, 0, 1, 2), 1, 0, id="first append"),
+        pytest.param(read(4, 9, 1, 2), 5, NEVER, id="read that saw a value"),
+        pytest.param(read(4, NONE, 1, 2), 0, 4, id="read that saw nothing"),
+        pytest.param(tail(4, 1, 2), 4, 4, id="tail"),
+        pytest.param(tail(0, 1, 2), 0, 0, id="tail of nothing"),
+    ],
+)
+def test_an_operation_says_what_the_table_says_if_it_happened(op: Op, at_least: int, at_most: int) -> None:
+    one = piece([op])
+    assert (one.at_least().tolist(), one.at_most().tolist()) == ([at_least], [at_most])
+    for outcome in (Outcome.FAIL, Outcome.INFO):
+        one = piece([attrs.evolve(op, type=outcome)])
+        assert (one.at_least().tolist(), one.at_most().tolist()) == ([0], [NEVER])
+
+
+# The logs in a part file.
+
+
+def test_a_file_without_operations_holds_no_logs() -> None:
+    assert pieces_of(Columns.of_ops(())) == {}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_file_of_one_log_is_its_piece_without_a_copy(count: int) -> None:
+    rows = piece([append(value, value, 1, 2) for value in range(count)]).rows
+    pieces = pieces_of(rows)
+    assert list(pieces) == [LOG]
+    assert pieces[LOG].rows is rows
+
+
+def test_a_file_of_several_logs_is_taken_apart_in_the_order_of_its_rows() -> None:
+    values_of = {3: [1, 4], 5: [2], 9: [0, 3, 5]}
+    rows = Columns.of_ops(
+        attrs.evolve(append(value, value, 1, 2), object=name)
+        for value in range(6)
+        for name, values in values_of.items()
+        if value in values
+    )
+    assert {name: one.rows.a.tolist() for name, one in pieces_of(rows).items()} == values_of
+
+
+# Pass one.
+
+MIXED = (
+    refused(8, 1, 60),
+    unknown(7, 2),
+    read(0, 1, 3, 33),
+    read(0, NONE, 4, 5),
+    append(1, 0, 10, 20),
+    append(2, 1, 12, 25),
+    tail(3, 26, 30),
+    read(3, NONE, 34, 40),
+    unknown(9, 50),
+)
+
+
+def test_facts_count_operations_by_outcome() -> None:
+    found = facts(MIXED, number=4)
+    assert (found.object, found.piece) == (LOG, 4)
+    assert (found.ok, found.fail, found.info, found.acked) == (6, 1, 2, 2)
+
+
+def test_facts_span_from_the_first_beginning_to_the_last_moment_known() -> None:
+    found = facts(MIXED)
+    assert (found.t_first, found.t_last) == (1, 60)
+    assert facts([*MIXED, unknown(10, 70)]).t_last == 70
+    assert facts([unknown(10, 0)]).t_last == 0
+
+
+def test_facts_of_nothing_know_of_no_time() -> None:
+    found = facts([])
+    assert (found.ok, found.t_first, found.t_last) == (0, NEVER, 0)
+
+
+def test_lengths_become_known_when_what_knows_them_ends_and_are_denied_when_what_denies_them_begins() -> None:
+    found = facts(MIXED)
+    assert (found.ended_first, found.ended_last) == (20, 33)
+    assert (found.began_first, found.began_last) == (4, 34)
+
+
+def test_the_length_of_one_is_a_known_length() -> None:
+    found = facts([append(1, 0, 10, 20)])
+    assert (found.ended_first, found.ended_last, found.length) == (20, 20, 1)
+
+
+def test_where_no_length_is_known_the_span_of_ends_is_empty() -> None:
+    found = facts([unknown(7, 2), read(0, NONE, 3, 4)])
+    assert (found.ended_first, found.ended_last) == (NEVER, -NEVER)
+    assert (found.length, found.length_op) == (0, None)
+
+
+def test_where_no_length_is_denied_the_span_of_beginnings_is_empty() -> None:
+    found = facts([unknown(7, 2), read(0, 7, 3, 4)])
+    assert (found.began_first, found.began_last) == (NEVER, -NEVER)
+
+
+def test_the_greatest_length_is_kept_with_who_knew_it() -> None:
+    found = facts(MIXED)
+    assert found.length == 3
+    assert found.length_op == in_log(tail(3, 26, 30))
+
+
+def test_appends_of_unknown_outcome_keep_value_and_beginning_and_refused_ones_the_value() -> None:
+    failed_read = attrs.evolve(read(0, 5, 1, 2), type=Outcome.FAIL)
+    found = facts([*MIXED, refused(8, 61, 62), failed_read, attrs.evolve(tail(0, 1, 2), type=Outcome.INFO)])
+    assert found.info_value.tolist() == [7, 9]
+    assert found.info_start.tolist() == [2, 50]
+    assert found.refused.tolist() == [8]
+
+
+def test_without_final_logs_every_acknowledged_append_is_kept_and_every_sight_once() -> None:
+    found = facts([*MIXED, read(0, 1, 70, 71), read(0, 4, 70, 71), attrs.evolve(read(2, 5, 1, 2), type=Outcome.INFO)])
+    assert (found.append_offset.tolist(), found.append_value.tolist()) == ([0, 1], [1, 2])
+    assert list(zip(found.read_offset.tolist(), found.read_value.tolist(), strict=True)) == [(0, 1), (0, 4)]
+    assert (found.filled_from, found.filled.tolist()) == (0, [])
+
+
+def test_what_agrees_with_the_final_logs_becomes_bits_and_the_rest_is_kept() -> None:
+    appends = [append(1, 0, 1, 2), append(2, 1, 1, 2), append(9, 2, 1, 2), append(4, 4, 1, 2), append(5, 3, 1, 2)]
+    reads = [read(0, 1, 3, 4), read(1, 6, 3, 4), read(1, 6, 5, 6), read(4, 4, 3, 4), read(2, NONE, 3, 4)]
+    found = facts([*appends, *reads], content=[1, 2, 3, NONE])
+    assert (found.filled_from, found.filled.tolist()) == (0, [0b11000000])
+    assert (found.append_offset.tolist(), found.append_value.tolist()) == ([2, 4, 3], [9, 4, 5])
+    assert (found.read_offset.tolist(), found.read_value.tolist()) == ([1, 4], [6, 4])
+    assert found.acked == 5
+
+
+def test_what_lies_behind_a_final_log_of_one_record_does_not_agree_with_it() -> None:
+    found = facts([append(1, 0, 1, 2), append(1, 1, 1, 2)], content=[1])
+    assert found.filled.tolist() == [0b10000000]
+    assert found.append_offset.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("places", "first", "filled"),
+    [
+        pytest.param([13, 4, 6], 4, [0b10100000, 0b01000000], id="in any order"),
+        pytest.param(range(11, 19), 11, [0b11111111], id="eight places are one byte"),
+        pytest.param(range(11, 20), 11, [0b11111111, 0b10000000], id="nine places are two"),
+        pytest.param([17], 17, [0b10000000], id="one place"),
+    ],
+)
+def test_bits_begin_at_the_first_place_and_end_at_the_last(
+    places: Sequence[int], first: int, filled: list[int]
+) -> None:
+    found = facts([append(100 + place, place, 1, 2) for place in places], content=range(100, 120))
+    assert (found.filled_from, found.filled.tolist()) == (first, filled)
+
+
+def test_places_acknowledged_more_than_once_in_one_piece_are_named_once() -> None:
+    ops = [append(100 + place, place, 1, 2) for place in (3, 1, 0, 3, 5, 0, 3)]
+    assert facts(ops, content=range(100, 106)).filled_twice.tolist() == [0, 3]
+
+
+def test_only_what_happened_at_a_place_claims_its_epoch() -> None:
+    silent = [
+        attrs.evolve(unknown(1, 1), offset=0),
+        attrs.evolve(append(1, 0, 1, 2), type=Outcome.FAIL),
+        attrs.evolve(append(1, 0, 1, 2), offset=NONE),
+        tail(1, 1, 2),
+        read(0, NONE, 1, 2),
+    ]
+    one = facts([attrs.evolve(op, epoch=9) for op in (*silent, append(2, 0, 1, 2), read(1, 3, 1, 2))])
+    assert (one.claim_offset.tolist(), one.claim_value.tolist()) == ([0, 1], [2, 3])
+    assert one.claim_epoch.tolist() == [9, 9]
+
+
+def test_an_acknowledgement_without_a_place_is_counted_and_put_nowhere() -> None:
+    nowhere = [append(5, NONE, 1, 2), attrs.evolve(read(0, 5, 1, 2), offset=NONE), tail(NONE, 1, 2)]
+    found = facts([*nowhere, append(6, 0, 1, 2), read(0, 6, 3, 4), refused(8, 1, 2), unknown(9, 1)])
+    assert found.unplaced == 3
+    assert (found.append_value.tolist(), found.read_value.tolist()) == ([6], [6])
+
+
+def test_the_first_five_damaged_records_are_kept() -> None:
+    damaged = [
+        attrs.evolve(read(place, place, place, place + 1), err=ErrorCode.DAMAGED_VALUE, object=LOG)
+        for place in range(1, 8)
+    ]
+    unheard = attrs.evolve(damaged[0], type=Outcome.INFO, t_inv=0)
+    assert facts([unheard, append(1, 1, 0, 1), *damaged]).damaged == tuple(damaged[:5])
+    assert facts([append(1, 1, 0, 1), unheard]).damaged == ()
+
+
+# The final logs as one.
+
+
+def test_a_place_is_told_by_a_node_whose_log_reaches_over_it() -> None:
+    logs = FinalLogs(np.arange(9), 9, {1: (0, 2), 2: (2, 9), 3: (5, 6)})
+    assert [logs.node_at(offset) for offset in range(9)] == [1, 1, 2, 2, 2, 2, 2, 2, 2]
+
+
+def test_that_nothing_is_at_a_place_is_told_by_the_longest_log() -> None:
+    assert FinalLogs(np.arange(9), 9, {1: (3, 5), 2: (0, 9), 3: (7, 8)}).node_at(9) == 2
+    assert FinalLogs(np.arange(0), 0, {}).node_at(0) == NONE
+
+
+def test_of_nodes_that_say_the_same_the_first_is_named() -> None:
+    logs = FinalLogs(np.arange(4), 4, {3: (0, 4), 1: (2, 4), 2: (2, 4)})
+    assert [logs.node_at(offset) for offset in (0, 2, 4)] == [3, 1, 1]
+
+
+def test_they_begin_where_the_first_of_them_does_and_nothing_may_leave_them_unless_that_is_said() -> None:
+    logs = FinalLogs(np.arange(4), 4, {1: (2, 4), 2: (1, 4)})
+    assert (logs.start, logs.expires) == (1, False)
+    assert FinalLogs(np.arange(0), 0, {}).start == 0
+
+
+# The pieces of one log joined.
+
+
+def test_an_acknowledged_append_behind_the_end_is_lost() -> None:
+    plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), append(3, 2, 1, 2)], values=[1])
+    assert plan.wrong == (LostValue(1, 2, True), LostValue(2, 3, True))
+    assert plan.lost_acked == 2
+    assert plan.too_long == in_log(append(3, 2, 1, 2))
+    assert plan.holes.tolist() == []
+
+
+def test_an_acknowledged_append_in_whose_place_another_value_stands_is_lost() -> None:
+    plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), unknown(3, 1)], values=[1, 3])
+    assert plan.wrong == (LostValue(1, 2, True),)
+    assert (plan.lost_acked, plan.too_long) == (1, None)
+    assert plan.content.tolist() == [1, 3]
+    assert plan.holes.tolist() == [1]
+
+
+def test_every_lost_append_is_counted_and_every_lost_place_told_once() -> None:
+    twice = [append(2, 1, 1, 2), append(2, 1, 3, 4), append(5, 0, 1, 2), append(5, 0, 3, 4)]
+    plan = planned(twice, values=[1])
+    assert set(plan.wrong) == {LostValue(1, 2, True), LostValue(0, 5, True)}
+    assert (len(plan.wrong), plan.lost_acked) == (2, 4)
+
+
+def test_what_was_read_behind_the_end_is_lost() -> None:
+    plan = planned([append(1, 0, 1, 2), read(1, 2, 3, 4), read(2, 3, 3, 4)], values=[1])
+    assert plan.wrong == (LostValue(1, 2, False), LostValue(2, 3, False))
+    assert plan.lost_acked == 0
+
+
+@pytest.mark.parametrize("values", [[1], [1, 3]], ids=["behind the end", "replaced"])
+def test_a_lost_append_that_was_read_is_told_once(values: list[int]) -> None:
+    plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), read(1, 2, 3, 4), unknown(3, 1)], values=values)
+    assert plan.wrong == (LostValue(1, 2, True),)
+
+
+def test_a_read_that_differs_from_the_final_logs_diverges() -> None:
+    plan = planned([append(1, 0, 1, 2), read(0, 4, 3, 4), append(2, 1, 1, 2)], values=[1, 2])
+    assert plan.wrong == (Diverged(0, 1, 4),)
+
+
+def test_a_read_that_differs_from_an_acknowledged_append_diverges() -> None:
+    assert planned([append(1, 0, 1, 2)], [read(0, 4, 3, 4)]).wrong == (Diverged(0, 1, 4),)
+
+
+def test_two_acknowledged_appends_of_different_values_at_one_place_diverge() -> None:
+    plan = planned([append(1, 0, 1, 2)], [append(2, 0, 1, 2), append(3, 1, 1, 2)])
+    (diverged,) = plan.wrong
+    assert isinstance(diverged, Diverged)
+    assert (diverged.offset, {diverged.value, diverged.other}) == (0, {1, 2})
+    assert diverged.value == plan.content[0]
+    assert plan.holes.tolist() == []
+
+
+def test_places_acknowledged_twice_are_told_once_each() -> None:
+    values = list(range(100, 112))
+    first = [append(108, 8, 1, 2), append(109, 9, 1, 2), append(109, 9, 3, 4)]
+    second = [append(109, 9, 1, 2), append(110, 10, 1, 2)]
+    assert planned(first, values=values).wrong == (AckedTwice(9, 109),)
+    assert planned(first[:2], second, values=values).wrong == (AckedTwice(9, 109),)
+    assert planned(first, second, values=values).wrong == (AckedTwice(9, 109),)
+
+
+def test_places_that_only_acknowledgements_tell_of_can_be_acknowledged_twice() -> None:
+    ops = [append(1, 0, 1, 2), append(2, 1, 1, 2), append(2, 1, 3, 4), append(3, 2, 3, 4)]
+    assert planned(ops).wrong == (AckedTwice(1, 2),)
+    assert planned(ops[:2], ops[2:]).wrong == (AckedTwice(1, 2),)
+
+
+def test_pieces_that_follow_each_other_fill_the_log() -> None:
+    plan = planned(
+        [append(100 + place, place, 1, 2) for place in range(5)],
+        [append(100 + place, place, 1, 2) for place in range(5, 11)],
+        values=list(range(100, 111)),
+    )
+    assert plan.wrong == ()
+    assert plan.holes.tolist() == []
+    assert (plan.lost_acked, plan.too_long, plan.object) == (0, None, LOG)
+
+
+def test_places_that_no_acknowledged_append_fills_are_holes() -> None:
+    ops = [append(1, 0, 1, 2), append(3, 2, 1, 2), unknown(7, 1)]
+    assert planned(ops, values=[1, 7, 3, 8]).holes.tolist() == [1, 3]
+    plan = planned(ops)
+    assert plan.holes.tolist() == [1]
+    assert plan.content.tolist() == [1, NONE, 3]
+    assert planned([*ops, read(1, 7, 3, 4)]).content.tolist() == [1, 7, 3]
+
+
+def test_what_the_final_logs_do_not_hold_is_lost() -> None:
+    logs = final([NONE, 2])
+    ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
+    plan = plan_of([facts(ops, [NONE, 2])], logs)
+    assert plan.wrong == (LostValue(0, 1, True),)
+    assert (plan.content.tolist(), plan.holes.tolist(), plan.lost_acked) == ([NONE, 2], [], 1)
+
+
+def test_what_was_read_and_the_final_logs_do_not_hold_is_lost() -> None:
+    plan = plan_of([facts([unknown(1, 1), read(0, 1, 1, 2), append(2, 1, 1, 2)], [NONE, 2])], final([NONE, 2]))
+    assert plan.wrong == (LostValue(0, 1, False),)
+
+
+def test_what_left_by_a_rule_is_not_lost_but_held_against_itself() -> None:
+    logs = attrs.evolve(final([NONE, 2]), node_of={1: (1, 2)}, expires=True)
+    ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
+    plan = plan_of([facts(ops, [NONE, 2])], logs)
+    assert (plan.wrong, plan.content.tolist(), plan.expired, plan.lost_acked) == ((), [1, 2], 1, 0)
+    assert logs.content.tolist() == [NONE, 2]
+
+
+def test_without_final_logs_a_log_is_as_long_as_known_if_there_were_appends_enough() -> None:
+    known = [append(1, 0, 1, 2), tail(3, 3, 4)]
+    plan = planned([*known, unknown(7, 1)], [unknown(8, 1), unknown(9, 1)])
+    assert plan.content.tolist() == [1, NONE, NONE]
+    assert plan.too_long is None
+    assert planned([*known, unknown(7, 1)], [unknown(8, 1)]).too_long is None
+    plan = planned(known, [unknown(7, 1)])
+    assert plan.content.tolist() == [1, NONE]
+    assert plan.too_long == in_log(known[1])
+
+
+def test_without_final_logs_an_append_far_behind_is_too_long_and_not_lost() -> None:
+    plan = planned([append(1, 0, 1, 2)], [append(2, 900, 1, 2), read(800, 5, 3, 4)])
+    assert plan.too_long == in_log(append(2, 900, 1, 2))
+    assert (plan.wrong, plan.lost_acked) == ((), 0)
+    assert len(plan.content) == 2
+
+
+def test_a_length_that_the_final_logs_reach_is_not_too_long() -> None:
+    assert planned([tail(2, 3, 4)], values=[1, 2]).too_long is None
+    assert planned([tail(2, 3, 4)], [tail(3, 5, 6)], values=[1, 2]).too_long == in_log(tail(3, 5, 6))
+
+
+# The pieces before one, and its neighbours.
+
+
+def sorted_out(own: Sequence[Op], *others: Sequence[Op]) -> EarlierPieces:
+    """What the piece `own` (number 0) has to know of the others (numbers 1, 2, ...)."""
+    every = [facts(ops, number=number) for number, ops in enumerate([own, *others])]
+    return before(every, every[0])
+
+
+def test_what_was_known_before_anything_was_denied_is_the_floor() -> None:
+    found = sorted_out([denied(4, 11), denied(4, 30)], [knew(5, 10)])
+    assert (found.floor, found.floor_op, found.neighbours) == (5, in_log(knew(5, 10)), ())
+
+
+def test_the_floor_is_the_greatest_of_all_earlier_lengths() -> None:
+    found = sorted_out([denied(4, 21)], [knew(5, 10)], [knew(9, 20)], [knew(2, 15)], [unknown(7, 1)])
+    assert (found.floor, found.floor_op, found.neighbours) == (9, in_log(knew(9, 20)), ())
+
+
+def test_what_ended_as_a_denial_began_is_beside_it() -> None:
+    found = sorted_out([denied(4, 10), denied(4, 12)], [knew(5, 10)])
+    assert (found.floor, found.floor_op, found.neighbours) == (0, None, (1,))
+
+
+def test_what_ended_among_the_beginnings_is_beside_them() -> None:
+    found = sorted_out([denied(4, 10), denied(4, 15)], [knew(5, 3), knew(6, 20)], [knew(5, 14)], [knew(5, 9)])
+    assert (found.floor, found.neighbours) == (5, (1, 2))
+
+
+def test_what_ended_no_earlier_than_the_last_denial_began_cannot_contradict_it() -> None:
+    found = sorted_out([denied(4, 10), denied(4, 15)], [knew(5, 15)], [knew(5, 16)])
+    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
+
+
+def test_what_knows_no_length_is_neither_before_nor_beside() -> None:
+    found = sorted_out([denied(4, 10), denied(4, 15)], [unknown(7, 1), denied(0, 12)])
+    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
+
+
+def test_a_piece_is_not_before_itself_nor_beside_itself() -> None:
+    found = sorted_out([knew(5, 3), denied(4, 10), denied(4, 15), knew(6, 12)])
+    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
+    found = sorted_out([knew(5, 3), denied(4, 10)])
+    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
+
+
+# Pass two.
+
+
+def timed(
+    ops: Sequence[Op],
+    *beside: Sequence[Op],
+    floor: int = 0,
+    floor_op: Op | None = None,
+    holes: Sequence[int] = (),
+) -> Times:
+    earlier = EarlierPieces(floor, floor_op, tuple(range(1, len(beside) + 1)))
+    return times_of(piece(ops), [piece(each) for each in beside], earlier, np.array(holes, np.int64))
+
+
+def contradictions(times: Times) -> list[tuple[Op, Op]]:
+    """The examples, of which there are as many as contradictions."""
+    assert times.contradictions == len(times.examples)
+    return list(times.examples)
+
+
+def pair(knower: Op, denier: Op) -> tuple[Op, Op]:
+    return in_log(knower), in_log(denier)
+
+
+def test_a_length_known_before_it_was_denied_is_a_contradiction() -> None:
+    assert contradictions(timed([knew(5, 10), denied(4, 11)])) == [pair(knew(5, 10), denied(4, 11))]
+
+
+def test_a_length_denied_before_it_was_known_is_none() -> None:
+    assert contradictions(timed([denied(4, 10), knew(5, 10), denied(4, 9), denied(0, 0)])) == []
+
+
+def test_a_length_that_was_not_denied_is_none() -> None:
+    assert contradictions(timed([knew(5, 10), denied(5, 11), tail(5, 11, 12), append(6, 5, 11, 12)])) == []
+
+
+def test_where_no_length_was_known_nothing_is_contradicted() -> None:
+    assert contradictions(timed([denied(0, 3), tail(0, 4, 5), unknown(7, 1)])) == []
+
+
+def test_where_nothing_was_denied_nothing_is_contradicted() -> None:
+    assert contradictions(timed([knew(5, 3), knew(4, 9)], [knew(9, 2)], floor=9, floor_op=knew(9, 1))) == []
+
+
+def test_the_length_of_one_contradicts_an_empty_log() -> None:
+    assert contradictions(timed([knew(1, 3), denied(0, 4)])) == [pair(knew(1, 3), denied(0, 4))]
+
+
+def test_what_ended_in_a_piece_beside_counts_and_is_named() -> None:
+    times = timed([knew(2, 1), denied(4, 11), denied(2, 9)], [knew(3, 10)], [knew(5, 10)], [knew(9, 12)])
+    assert contradictions(times) == [pair(knew(5, 10), denied(4, 11))]
+
+
+def test_what_was_known_before_the_piece_counts_and_is_named() -> None:
+    floor_op = in_log(knew(5, 1))
+    times = timed([knew(2, 3), denied(4, 11), denied(5, 4)], floor=5, floor_op=floor_op)
+    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+
+
+def test_of_two_lengths_the_greater_is_named() -> None:
+    floor_op = in_log(knew(5, 1))
+    times = timed([knew(6, 3), denied(4, 11)], floor=5, floor_op=floor_op)
+    assert contradictions(times) == [pair(knew(6, 3), denied(4, 11))]
+    times = timed([knew(6, 3), denied(4, 11)], floor=7, floor_op=floor_op)
+    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+
+
+def test_a_length_that_was_known_before_the_piece_and_became_known_again_contradicts_once() -> None:
+    floor_op = in_log(knew(5, 1))
+    times = timed([denied(4, 11), knew(5, 12), denied(4, 14)], floor=5, floor_op=floor_op)
+    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+
+
+def test_who_knew_the_length_first_is_named() -> None:
+    ops = [knew(1, 10), knew(5, 10), knew(5, 12, process=21), knew(3, 13), denied(4, 14), knew(9, 15)]
+    assert contradictions(timed(ops)) == [pair(knew(5, 10), denied(4, 14))]
+
+
+def test_all_that_one_operation_contradicts_is_one_contradiction() -> None:
+    times = timed([knew(50, 10), *[denied(length, 20 + length) for length in range(40)]])
+    assert contradictions(times) == [pair(knew(50, 10), denied(0, 20))]
+
+
+def test_each_operation_that_knew_a_denied_length_is_one_contradiction() -> None:
+    ops = [knew(5, 10), denied(4, 11), knew(6, 20), denied(4, 21), denied(5, 22)]
+    assert contradictions(timed(ops)) == [pair(knew(5, 10), denied(4, 11)), pair(knew(6, 20), denied(4, 21))]
+
+
+def test_an_append_that_was_put_in_the_wrong_place_is_the_better_example() -> None:
+    wrong = append(9, 3, 30, 31)
+    assert contradictions(timed([knew(5, 10), denied(4, 11), wrong])) == [pair(knew(5, 10), wrong)]
+
+
+def test_contradictions_are_counted_and_five_are_told() -> None:
+    ops = [op for step in range(1, 8) for op in (knew(10 * step, 10 * step), denied(0, 10 * step + 5))]
+    times = timed(ops)
+    assert times.contradictions == 7
+    assert times.examples == tuple(pair(*ops[at : at + 2]) for at in range(0, 10, 2))
+
+
+def test_a_place_was_known_to_be_filled_when_the_first_greater_length_was() -> None:
+    ops = [tail(3, 0, 20), knew(1, 10), tail(7, 0, 15), unknown(9, 1), denied(9, 4)]
+    times = timed(ops, [knew(9, 1)], floor=9, floor_op=knew(9, 1), holes=[0, 1, 2, 6, 7])
+    assert times.deadlines.tolist() == [10, 15, 15, 15, NEVER]
+
+
+def test_without_holes_there_are_no_deadlines() -> None:
+    assert timed([knew(5, 10)]).deadlines.tolist() == []
+
+
+# The holes.
+
+SEEN = 7
+"""The value that the final logs hold in every hole."""
+
+
+def holes_of_seen(deadlines: Sequence[int], starts: Sequence[int]) -> list[Wrong]:
+    """What stays empty if `SEEN` stands at every place, was known by then and was appended at these times."""
+    ops = [unknown(SEEN, start) for start in starts]
+    plan = planned(ops[::2], ops[1::2], values=[SEEN] * len(deadlines))
+    return holes_filled(plan, np.array(deadlines, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "starts"),
+    [
+        pytest.param([5], [5], id="begun at the deadline"),
+        pytest.param([NEVER], [5], id="never known before the end"),
+        pytest.param([5], [20, 2, 30], id="late ones are passed over"),
+        pytest.param([5, 9], [8, 1], id="each takes the latest it can"),
+        pytest.param([5, 9], [1, 8], id="in whatever order they were recorded"),
+        pytest.param([3, 6, 9], [1, 2, 40, 3, 30], id="late for one is late for all before it"),
+    ],
+)
+def test_holes_are_filled_by_appends_begun_in_time(deadlines: list[int], starts: list[int]) -> None:
+    assert holes_of_seen(deadlines, starts) == []
+
+
+def test_a_value_that_nobody_appended_is_unwritten() -> None:
+    assert holes_of_seen([5], []) == [Unwritten(0, SEEN)]
+
+
+def test_a_value_that_stands_more_often_than_it_was_appended_is_unwritten_at_the_first_place() -> None:
+    assert holes_of_seen([5, 9], [1]) == [Unwritten(0, SEEN)]
+
+
+def test_a_value_appended_after_it_was_known_was_seen_early() -> None:
+    assert holes_of_seen([4], [5]) == [SeenEarly(0, SEEN, deadline=4, reach=0)]
+    assert holes_of_seen([5, 9], [6, 8]) == [SeenEarly(0, SEEN, deadline=5, reach=0)]
+
+
+def test_the_place_seen_early_is_the_one_in_the_log() -> None:
+    plan = planned([append(1, 0, 1, 2), unknown(SEEN, 9)], values=[1, SEEN])
+    assert holes_filled(plan, np.array([4])) == [SeenEarly(1, SEEN, deadline=4, reach=1)]
+    plan = planned([append(1, 0, 1, 2)], values=[1, SEEN])
+    assert holes_filled(plan, np.array([4])) == [Unwritten(1, SEEN)]
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "starts", "wrong"),
+    [
+        pytest.param([3, 9], [3, 10], [SeenEarly(0, SEEN, 9, 1)], id="begun at the deadline"),
+        pytest.param([3, 6, 9], [5, 3, 10], [SeenEarly(0, SEEN, 9, 2)], id="one needs another's"),
+        pytest.param([3, 6, 9], [7, 3, 10], [SeenEarly(0, SEEN, 6, 1)], id="none beyond those that compete"),
+        pytest.param(
+            [2, 3, 4], [10, 11, 1], [SeenEarly(1, SEEN, 4, 2), SeenEarly(0, SEEN, 4, 2)], id="two places for one append"
+        ),
+    ],
+)
+def test_a_place_seen_early_names_how_far_its_rivals_reach(
+    deadlines: list[int], starts: list[int], wrong: list[Wrong]
+) -> None:
+    assert holes_of_seen(deadlines, starts) == wrong
+
+
+def holes_of_unseen(deadlines: Sequence[int], starts: Sequence[int]) -> list[Wrong]:
+    """What stays empty if no operation saw the holes, known to be filled by then, and other values were appended."""
+    count = len(deadlines)
+    ops = [unknown(20 + at, start) for at, start in enumerate(starts)]
+    plan = planned([*ops, append(1, count, 1, 2)], values=[*[NONE] * count, 1])
+    return holes_filled(plan, np.array(deadlines, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "starts"),
+    [
+        pytest.param([4], [4], id="begun at the deadline"),
+        pytest.param([5, 9], [8, 1], id="each takes the latest it can"),
+        pytest.param([5, 9], [20, 30, 1, 8], id="late ones are passed over"),
+        pytest.param([4, NEVER], [1, 20], id="never known before the end"),
+    ],
+)
+def test_an_unseen_place_is_filled_by_any_append_begun_in_time(deadlines: list[int], starts: list[int]) -> None:
+    assert holes_of_unseen(deadlines, starts) == []
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "starts", "wrong"),
+    [
+        pytest.param([3], [4], [Gap(0, 3)], id="begun too late"),
+        pytest.param([NEVER], [], [Gap(0, NEVER)], id="never begun"),
+        pytest.param([5, 9], [1], [Gap(0, 5)], id="one append for two places"),
+        pytest.param([5, 9], [1, 20], [Gap(0, 5)], id="one of two in time"),
+        pytest.param([5, 9], [8, 7], [Gap(0, 5)], id="both in time for one place only"),
+    ],
+)
+def test_an_unseen_place_without_an_append_is_a_gap(
+    deadlines: list[int], starts: list[int], wrong: list[Wrong]
+) -> None:
+    assert holes_of_unseen(deadlines, starts) == wrong
+
+
+def test_a_gap_is_named_by_its_place_in_the_log() -> None:
+    plan = planned([append(1, 0, 1, 2), append(3, 2, 1, 2), unknown(7, 20)])
+    assert holes_filled(plan, np.array([3])) == [Gap(1, 3)]
+
+
+def test_a_seen_place_takes_the_latest_append_and_leaves_the_earlier_for_the_unseen() -> None:
+    plan = planned([read(1, SEEN, 8, 9), unknown(SEEN, 8), unknown(SEEN, 1)])
+    assert plan.content.tolist() == [NONE, SEEN]
+    assert holes_filled(plan, np.array([2, 9])) == []
+
+
+def test_an_append_that_a_seen_place_needs_fills_no_unseen_one() -> None:
+    plan = planned([append(1, 0, 1, 2), read(1, SEEN, 3, 9), tail(3, 3, 9), unknown(SEEN, 1), unknown(8, 10)])
+    assert plan.content.tolist() == [1, SEEN, NONE]
+    assert holes_filled(plan, np.array([9, 9])) == [Gap(2, 9)]
+
+
+def test_a_seen_place_is_judged_though_a_later_one_was_not_seen() -> None:
+    plan = planned([read(0, SEEN, 1, 9), tail(2, 1, 9), unknown(8, 1), unknown(9, 1)])
+    assert plan.content.tolist() == [SEEN, NONE]
+    assert holes_filled(plan, np.array([9, 9])) == [Unwritten(0, SEEN)]
+
+
+def test_values_do_not_take_each_others_appends() -> None:
+    plan = planned([unknown(7, 1), unknown(8, 10), unknown(8, 20)], values=[7, 8])
+    assert holes_filled(plan, np.array([5, 9])) == [SeenEarly(1, 8, deadline=9, reach=1)]
+    plan = planned([unknown(7, 20), unknown(8, 1)], values=[8, 7])
+    assert holes_filled(plan, np.array([5, 9])) == [SeenEarly(1, 7, deadline=9, reach=1)]
