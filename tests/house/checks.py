@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.house import tidy, words
+from tests.house import tidy, voice, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +48,7 @@ CHECKS: Mapping[str, Callable[[], list[str]]] = {
     "format": lambda: tool("ruff", "format", "--check", "--quiet", "."),
     "tidy": lambda: tidy.complaints(ROOT, pure_modules()),
     "words": lambda: words.complaints(ROOT),
+    "voice": lambda: voice.complaints(ROOT),
     "imports": lambda: tool("lint-imports"),
     "types": lambda: tool("mypy") + tool("mypy", "examples") + scripts_of_benchmarks(),
 }
