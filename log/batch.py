@@ -1,4 +1,4 @@
-"""What a log of a store is made of: a batch of records, opaque but for the offsets it takes, its epoch and its newest time."""
+"""A batch of records, the unit of a log of a store: opaque but for its offsets, its epoch and its newest time."""
 
 from typing import Self
 
@@ -10,8 +10,8 @@ from log.values import frozen
 class StoredBatch:
     """Takes the offsets from `base_offset` up to `end_offset`, exclusive. Times in ms since 1970; none = 0.
 
-    `payload_crc` is the CRC-32C of `payload`, computed once where the bytes arrived. A payload that was read is a view of a
-    larger buffer, which it keeps alive. `tag` is one byte of the owner's.
+    `payload_crc` is the CRC-32C of `payload`, computed once where the bytes arrived. A payload that was read is a view
+    of a larger buffer, which it keeps alive. `tag` is one byte of the owner's.
     """
 
     base_offset: int
@@ -48,14 +48,20 @@ class StoredBatch:
         return self.base_offset + self.span
 
     def objection(self, end_offset: int, epoch: int) -> str | None:
-        """Returns why this batch cannot follow a log that ends with `end_offset` and `epoch`, or None if it can. Gaps are allowed."""
+        """Returns why this batch cannot follow a log that ends with `end_offset` and `epoch`, or None if it can.
+
+        Gaps are allowed.
+        """
         if self.base_offset >= end_offset and self.epoch >= epoch and self.span >= 1:
             return None
         named = f"offset {self.base_offset}, span {self.span}, epoch {self.epoch}"
         return f"the batch ({named}) does not follow offset {end_offset}, epoch {epoch}"
 
     def header(self, *, log_id: int, address: int, durable_end: int) -> bytes:
-        """Returns the frame header that precedes the payload. Its index is the base offset, because a store's log has no other index."""
+        """Returns the frame header that precedes the payload.
+
+        Its index is the base offset, because a store's log has no other index.
+        """
         return encode_header(
             FrameKind.RECORDS,
             self.tag,

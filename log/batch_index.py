@@ -1,9 +1,9 @@
 """Finding batches in one segment of a store's log, by offset and by time.
 
-About one batch in `interval_bytes` has an entry: its first offset, its position, and the newest timestamp of the batches
-before it in the segment. The last is what makes a search by time possible although timestamps need not ascend: they do as
-running maxima. A sealed segment carries its index behind its last frame, as a *footer* with a checksum; one that is missing
-or damaged is replaced by reading the frame headers.
+About one batch in `interval_bytes` has an entry: its first offset, its position, and the newest timestamp of the
+batches before it in the segment. The last is what makes a search by time possible although timestamps need not ascend:
+they do as running maxima. A sealed segment carries its index behind its last frame, as a *footer* with a checksum; one
+that is missing or damaged is replaced by reading the frame headers.
 """
 
 import struct
@@ -52,7 +52,9 @@ class BatchIndex:
         return self._positions[slot] if slot > 0 else 0
 
     def encode(self, segment_bytes: int) -> bytes:
-        """Returns the footer of a segment whose frames end at `segment_bytes`; little-endian, as everything on the disk."""
+        """Returns the footer of a segment whose frames end at `segment_bytes`; little-endian, as everything on the
+        disk.
+        """
         columns = b"".join(
             struct.pack(f"<{len(each)}Q", *each) for each in (self._offsets, self._positions, self._before)
         )

@@ -1,7 +1,9 @@
-"""Reading ranges of bytes from a log whose offsets are bytes: each of its batches takes one offset for each byte of its payload.
+"""Reading ranges of bytes from a log whose offsets are bytes: each of its batches takes one offset for each byte of its
+payload.
 
-A range costs what is read of it: the batch that holds it is found in the index, and ranges that lie close behind each other are taken
-from one read. A batch of which all is wanted, and any of up to `CHECKED_BYTES`, is read whole and checked against its CRC.
+A range costs what is read of it: the batch that holds it is found in the index, and ranges that lie close behind each
+other are taken from one read. A batch of which all is wanted, and any of up to `CHECKED_BYTES`, is read whole and
+checked against its CRC.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +16,19 @@ from log.store_recovery import StoreSegment
 
 CHECKED_BYTES: Final = 1 << 16
 AHEAD_BYTES: Final = 1 << 15
-"""How much is read at once, and how far behind the last range another one is looked for without the index."""
+"""The bytes that one read fetches, and the distance behind the last range within which the next is found without the
+index.
+"""
 
 Place = tuple[StoreSegment, Window, int, Header]
 """A batch: its segment, a view of that, the position of its frame, and its header."""
 
 
 class ByteReader:
-    """Reads ranges of one log, best in ascending order; made by `StoreLog.byte_reader`. Not to be used once the log has changed."""
+    """Reads ranges of one log, best in ascending order; made by `StoreLog.byte_reader`.
+
+    Not to be used once the log has changed.
+    """
 
     __slots__ = ("_damage", "_payload", "_place", "_places", "_walk")
 
@@ -40,7 +47,8 @@ class ByteReader:
     def read(self, offset: int, size: int) -> memoryview | None:
         """Returns `size` bytes from `offset` on; None if the log does not hold all of them.
 
-        The view keeps what was read alive; it is a copy only if the range lies in more than one batch. Raises `CorruptLog` for damage.
+        The view keeps what was read alive; it is a copy only if the range lies in more than one batch. Raises
+        `CorruptLog` for damage.
         """
         first = self._part(offset, size)
         if first is None or len(first) == size:

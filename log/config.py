@@ -16,13 +16,14 @@ class LogConfig:
     index_interval_bytes: int = attrs.field(default=4 * KIB, validator=gt(0))
     """About one frame in so many bytes is held in memory (24 bytes each); a lookup reads no further than this."""
     reserve_chunk_bytes: int = attrs.field(default=MIB, validator=gt(0))
-    """How far ahead `reserve` allocates when there is room, so that most calls need no disk."""
+    """`reserve` allocates this far ahead when there is room, so that most calls need no disk."""
     zero_ahead_bytes: int = attrs.field(default=512 * KIB, validator=ge(0))
     """Zeros kept behind the end, so that the sync of a small append need not grow the file; 0 = none."""
     spare_files_max: int = attrs.field(default=2, validator=ge(0))
-    """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
+    """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation.
+    """
     cached_segments_max: int = attrs.field(default=2, validator=ge(0))
-    """How many of the newest sealed segments may stay in the page cache; older ones are dropped from it."""
+    """The page cache keeps this many of the newest sealed segments; older ones are dropped from it."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
 
@@ -41,7 +42,7 @@ class StoreConfig:
     More logs than this may be written to between two flushes, but then files are synced one by one to close them.
     """
     threads: int = attrs.field(default=16, validator=gt(0))
-    """How many files are flushed, or logs opened, side by side; 1 = one after the other, in the caller's thread."""
+    """This many files are flushed, or logs opened, side by side; 1 = one after the other, in the caller's thread."""
 
     @open_files_max.validator
     def _is_enough(self, attribute: "attrs.Attribute[int]", value: int) -> None:

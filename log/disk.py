@@ -1,10 +1,11 @@
 """The port to the disk, and the real disk behind it.
 
-The port is as narrow as a log needs: positioned reads and writes, an explicit sync for bytes (`File.sync`) and another for
-names (`Disk.sync_directory`), because a file that was synced under a name that was not can be gone after a power cut.
+The port is as narrow as a log needs: positioned reads and writes, an explicit sync for bytes (`File.sync`) and another
+for names (`Disk.sync_directory`), because a file that was synced under a name that was not can be gone after a power
+cut.
 
-Errors are three: `NoSpace` (the owner may go on), `DirectoryLocked`, and `StorageFailed` for everything else. No call is
-retried after an error; only short transfers are continued, since they are not errors.
+Errors are three: `NoSpace` (the owner may go on), `DirectoryLocked`, and `StorageFailed` for everything else. No call
+is retried after an error; only short transfers are continued, since they are not errors.
 """
 
 import contextlib
@@ -36,13 +37,19 @@ __all__ = [
 
 
 class File(Protocol):
-    """An open file. Positions and sizes in bytes. Reads and writes may run concurrently with a `sync` in another thread."""
+    """An open file.
+
+    Positions and sizes in bytes. Reads and writes may run concurrently with a `sync` in another thread.
+    """
 
     def read_at(self, position: int, size: int) -> bytes:
         """Returns `size` bytes, or fewer at the end of the file."""
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers one after the other. Raises `NoSpace` on a full disk; any prefix may have been written then."""
+        """Write all buffers one after the other.
+
+        Raises `NoSpace` on a full disk; any prefix may have been written then.
+        """
 
     def size(self) -> int:
         """Returns the size of the file in bytes."""
@@ -54,7 +61,9 @@ class File(Protocol):
         """Make bytes and size durable, but not the file's name (see `Disk.sync_directory`)."""
 
     def sync_descriptor(self) -> int | None:
-        """Returns a descriptor of which an fdatasync is as good as `sync`, until the next `cut` or `close`; None if only `sync` is."""
+        """Returns a descriptor of which an fdatasync is as good as `sync`, until the next `cut` or `close`; None if
+        only `sync` is.
+        """
 
     def reserve(self, size: int) -> None:
         """Allocate the first `size` bytes without changing the file's size. Raises `NoSpace` if there is no room."""
@@ -74,7 +83,10 @@ class Disk(Protocol):
     """Names and files. Paths are strings with `/`."""
 
     def open(self, path: str, *, create: bool) -> File:
-        """Returns a file opened for reading and writing. `create` makes a missing one; an existing one keeps its content."""
+        """Returns a file opened for reading and writing.
+
+        `create` makes a missing one; an existing one keeps its content.
+        """
 
     def exists(self, path: str) -> bool:
         """Returns whether the name exists."""
@@ -105,7 +117,10 @@ class Disk(Protocol):
 
 
 def write_file(disk: Disk, path: str, content: Sequence[Buffer]) -> None:
-    """Write a whole file, from its beginning, and sync it, but not its name. On a full disk the file is removed again."""
+    """Write a whole file, from its beginning, and sync it, but not its name.
+
+    On a full disk the file is removed again.
+    """
     with contextlib.closing(disk.open(path, create=True)) as file:
         try:
             file.cut(0)
@@ -330,7 +345,8 @@ class RealDisk:
         try:
             self.sync_directory(parent)
         except StorageFailed as error:
-            # The directory was made by another user, in a parent that this process may not open: its name is for that user to sync.
+            # The directory was made by another user, in a parent that this process may not open: its name is for that
+            # user to sync.
             if not (is_there and isinstance(error.__cause__, PermissionError)):
                 raise
 

@@ -1,7 +1,7 @@
 """Which epoch wrote which part of a log: one entry for each epoch that appended something.
 
-Epochs never fall along a log, so one entry where an epoch begins is enough. The cache is derived from frames alone: the log adds
-every frame that begins an epoch, and removes what is cut.
+Epochs never fall along a log, so one entry where an epoch begins is enough. The cache is derived from frames alone: the
+log adds every frame that begins an epoch, and removes what is cut.
 """
 
 from bisect import bisect_left, bisect_right
@@ -71,10 +71,11 @@ class EpochCache:
         return self._starts[slot].epoch if slot >= 0 else 0
 
     def end_of(self, epoch: int, end_index: int) -> tuple[int, int] | None:
-        """Returns the newest epoch not above `epoch`, and the index after its last: where the next one begins, or the log ends.
+        """Returns the newest epoch not above `epoch`, and the index after its last: where the next one begins, or the
+        log ends.
 
-        Returns None if the log holds no such epoch. Replicas ask this to find where their log diverges from the leader's (KIP-101,
-        KIP-279).
+        Returns None if the log holds no such epoch. Replicas ask this to find where their log diverges from the
+        leader's (KIP-101, KIP-279).
         """
         slot = bisect_right(self._starts, epoch, key=lambda start: start.epoch) - 1
         if slot < 0:

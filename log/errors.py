@@ -8,7 +8,9 @@ import attrs
 
 
 class LogError(Exception):
-    """Root of everything this package raises on purpose; wrong use is a `ValueError`, a broken invariant an `AssertionError`."""
+    """Root of everything this package raises on purpose; wrong use is a `ValueError`, a broken invariant an
+    `AssertionError`.
+    """
 
 
 class StorageError(LogError):
@@ -72,7 +74,9 @@ class CorruptLog(LogError):
 
 @attrs.define
 class ForeignLog(CorruptLog):
-    """What is stored is whole, but of another log or another version: no damage, and nothing that may be set aside."""
+    """The stored bytes are whole, but of another log or another version: this is no damage, and recovery sets nothing
+    aside.
+    """
 
 
 @attrs.define

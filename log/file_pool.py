@@ -1,7 +1,7 @@
 """One budget of descriptors for many files: each is opened when it is needed, and past the bound the idlest is closed.
 
-A file that was written to and not synced is closed last, and synced before: the system reports the error of a delayed write
-to the descriptors that are open then, and a later one may not see it. If that sync fails, the file fails at its
+A file that was written to and not synced is closed last, and synced before: the system reports the error of a delayed
+write to the descriptors that are open then, and a later one may not see it. If that sync fails, the file fails at its
 next use.
 """
 
@@ -14,7 +14,10 @@ from log.errors import StorageError, StorageFailed
 
 
 class PooledFile:
-    """A file of the pool; holds no descriptor while it is idle. See `File` for its calls; they may come from any thread."""
+    """A file of the pool; holds no descriptor while it is idle.
+
+    See `File` for its calls; they may come from any thread.
+    """
 
     __slots__ = ("_lossy", "_pool", "failed", "file", "is_dirty", "path", "pins", "used")
 
@@ -102,7 +105,7 @@ class FilePool:
 
     @property
     def open_files(self) -> int:
-        """How many files are open now."""
+        """The number of files that are open now."""
         return len(self._clean) + len(self._dirty) + self._pinned
 
     def file(self, path: str, *, create: bool = False, lossy: bool = False) -> PooledFile:
@@ -114,7 +117,10 @@ class FilePool:
         return file
 
     def acquire(self, wanted: PooledFile, *, create: bool = False) -> File:
-        """Returns the open file, which stays open until `release`. Raises `StorageFailed` if an earlier sync of it has failed."""
+        """Returns the open file, which stays open until `release`.
+
+        Raises `StorageFailed` if an earlier sync of it has failed.
+        """
         with self._lock:
             if wanted.failed is not None:
                 raise wanted.failed

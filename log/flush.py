@@ -1,4 +1,6 @@
-"""One flush of a log: made in the thread that owns the log, carried out by the thread, or the kernel, that waits for the disk."""
+"""One flush of a log: made in the thread that owns the log, carried out by the thread, or the kernel, that waits for
+the disk.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,12 +13,12 @@ from log.segment import Segment
 class Flush:
     """Makes everything durable that was appended before it began: `steps`, in order.
 
-    Made by `begin_flush`, carried out by `run` (in any thread, once), completed by `end_flush`. A flush of only one file needs no
-    thread that waits: `start`, then an fdatasync of the descriptor that it returns, carried out anywhere, then `finish`; `start` and
-    `finish` run in the thread that owns the log.
+    Made by `begin_flush`, carried out by `run` (in any thread, once), completed by `end_flush`. A flush of only one
+    file needs no thread that waits: `start`, then an fdatasync of the descriptor that it returns, carried out anywhere,
+    then `finish`; `start` and `finish` run in the thread that owns the log.
 
-    `StorageFailed` ends the log: it refuses every later call, and so must its owner. So does any other exception that a step raises,
-    even `KeyboardInterrupt`, because it is unknown then what the disk holds.
+    `StorageFailed` ends the log: it refuses every later call, and so must its owner. So does any other exception that a
+    step raises, even `KeyboardInterrupt`, because it is unknown then what the disk holds.
     """
 
     __slots__ = ("_fail", "done", "lone", "retiring", "sealed", "steps", "target")
@@ -31,16 +33,22 @@ class Flush:
         self.retiring: tuple[Segment, ...] = ()
         """Segments that have left the log; after the flush those whose files are still to be removed."""
         self.done = False
-        """Whether all steps have succeeded."""
+        """True once all steps have succeeded."""
         self._fail = fail
 
     def run(self) -> None:
-        """Carry out all steps, in this thread; after a `start`, those that are left. Raises `StorageFailed` if the disk fails."""
+        """Carry out all steps, in this thread; after a `start`, those that are left.
+
+        Raises `StorageFailed` if the disk fails.
+        """
         self._carry_out(self.steps)
         self.done = True
 
     def start(self) -> int | None:
-        """Carry out the steps before the sync. Returns the descriptor to sync; None, with nothing done, if the flush must `run`."""
+        """Carry out the steps before the sync.
+
+        Returns the descriptor to sync; None, with nothing done, if the flush must `run`.
+        """
         file = None if self.lone is None else self.lone.file
         descriptor = None if file is None else file.sync_descriptor()
         if descriptor is not None:
@@ -48,7 +56,10 @@ class Flush:
         return descriptor
 
     def finish(self, code: int) -> None:
-        """Carry out the steps after the fdatasync, which has ended with the errno `code`. Raises `StorageFailed` unless that is 0."""
+        """Carry out the steps after the fdatasync, which has ended with the errno `code`.
+
+        Raises `StorageFailed` unless that is 0.
+        """
         assert self.lone is not None, "only a flush of one file is synced elsewhere"
         if code:
             error = storage_error(OSError(code, os.strerror(code)), "sync", self.lone.path)

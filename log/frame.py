@@ -19,10 +19,11 @@
         76      4  header_crc: CRC-32C of bytes 0 to 75
         80      -  payload
 
-All integers are little-endian. The header has a checksum of its own, so with a damaged payload it is still known which frame it was
-and where the next one begins. The address in the header distinguishes a frame that belongs here from a copy of it that a payload
-may carry, or that a disk put in the wrong place. Every format version keeps the magic, the version byte, the header's
-size and the place of `header_crc`, so that an unknown version can be distinguished from damage.
+All integers are little-endian. The header has a checksum of its own, so with a damaged payload it is still known which
+frame it was and where the next one begins. The address in the header distinguishes a frame that belongs here from a
+copy of it that a payload may carry, or that a disk put in the wrong place. Every format version keeps the magic, the
+version byte, the header's size and the place of `header_crc`, so that an unknown version can be distinguished from
+damage.
 
 Every frame names the end of the log after it: RECORDS and CONTROL by their own index and offsets; STATE and TRUNCATE by
 the last index, its epoch and the end offset that hold after them. So one frame is enough to know where a log ends.
@@ -42,7 +43,7 @@ Address = NewType("Address", int)
 """A byte position in the whole stream of a log, across its segment files."""
 
 Buffer = bytes | bytearray | memoryview
-"""What can be written: anything flat; a memoryview has format `B`."""
+"""Bytes that can be written: anything flat; a memoryview has format `B`."""
 
 checksum: Callable[[Buffer], int] = crc32c
 """CRC-32C (Castagnoli)."""
@@ -84,7 +85,7 @@ def buffers_of(payload: Payload) -> Sequence[bytes | memoryview]:
 
 
 class FrameKind(enum.IntEnum):
-    """What a frame means to the log itself."""
+    """The meaning of a frame to the log itself."""
 
     RECORDS = 1
     """Indexed; takes `span` offsets."""
@@ -103,8 +104,8 @@ _KINDS = {int(kind): kind for kind in FrameKind}
 class Frame:
     """One position of a log, as the owner appends and reads it.
 
-    `payload_crc` is the CRC-32C of `payload`, computed once where the bytes arrived. A payload that was read is a view of
-    a larger buffer, which it keeps alive.
+    `payload_crc` is the CRC-32C of `payload`, computed once where the bytes arrived. A payload that was read is a view
+    of a larger buffer, which it keeps alive.
     """
 
     kind: FrameKind
@@ -174,7 +175,7 @@ class Header(NamedTuple):
 
     @property
     def indexed(self) -> bool:
-        """Whether this frame is a position of the log."""
+        """True if this frame is a position of the log."""
         return self.kind <= FrameKind.CONTROL
 
     def frame(self, payload: memoryview) -> Frame:
@@ -250,7 +251,8 @@ def written_for(view: memoryview, position: int) -> int:
 def decode_header(view: memoryview, position: int, *, log_id: int, address: int) -> Header:
     """Returns the header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
 
-    Raises `DamagedFrame` unless it is whole and belongs at this address, `ForeignFrame` if it is whole but of another log or version.
+    Raises `DamagedFrame` unless it is whole and belongs at this address, `ForeignFrame` if it is whole but of another
+    log or version.
     """
     if len(view) - position < HEADER_BYTES:
         raise DamagedFrame("the file ends inside a frame header")

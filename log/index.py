@@ -1,16 +1,17 @@
 """Finding frames in one segment, and what a segment contributes to the whole log; both are kept in a sidecar file.
 
-`SegmentIndex` is the physical view: the segment's frames and cuts, in their order. It is a function of the segment's frames alone,
-so that a rebuilt sidecar equals the lost one byte for byte.
+`SegmentIndex` is the physical view: the segment's frames and cuts, in their order. It is a function of the segment's
+frames alone, so that a rebuilt sidecar equals the lost one byte for byte.
 
-`Summary` is what the log must know of a segment that is not read: the sidecar's head, with a checksum of its own. The summaries of
-a log, one after the other, determine which segment holds which indexes, and every epoch.
+`Summary` is what the log must know of a segment that is not read: the sidecar's head, with a checksum of its own. The
+summaries of a log, one after the other, determine which segment holds which indexes, and every epoch.
 
-`SparseIndex` is the logical view of one segment: strictly ascending indexes, each with its base offset and the address of
-its frame. It holds few frames, but always the right ones. Rules that everything else leans on:
+`SparseIndex` is the logical view of one segment: strictly ascending indexes, each with its base offset and the address
+of its frame. It holds few frames, but always the right ones. Rules that everything else leans on:
 
 - the first living frame of a segment is in it, and so is the first frame after every cut;
-- a cut drops every entry from the cut on; a cut in a later segment is not noted here: it follows from that segment's first index;
+- a cut drops every entry from the cut on; a cut in a later segment is not noted here: it follows from that segment's
+  first index;
 - hence, between two neighbouring entries, the frames that live are the ones that follow the first entry on disk, and a
   reader that counts its way up to the index of the next entry goes on at that entry's address.
 """
@@ -84,7 +85,7 @@ class _Mark(enum.IntEnum):
 
 @attrs.frozen
 class LogTail:
-    """Where a log ends after some frame: the last index (0 = none), its epoch, and the next offset."""
+    """The end of a log after some frame: the last index (0 = none), its epoch, and the next offset."""
 
     last_index: int = 0
     last_epoch: int = 0
@@ -119,7 +120,7 @@ _LAYOUT_1 = struct.Struct("<4sBxxxQQQQQQQII")
 _LAYOUT = struct.Struct("<4sBxxxQQQQQQQQQQIII")
 _EPOCH = struct.Struct("<QQQ")
 SUMMARY_BYTES_READ = 4096
-"""How much of a sidecar is read first: its whole head, unless it lists very many epochs."""
+"""The first read of a sidecar: its whole head, unless it lists very many epochs."""
 
 
 class DamagedIndex(Exception):
@@ -128,10 +129,11 @@ class DamagedIndex(Exception):
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """What the log must know of one segment. Sizes and positions in bytes.
+    """The facts about one segment that the log must know. Sizes and positions in bytes.
 
-    `lowest` is the lowest index that the segment writes or cuts from, with its offset: whatever older segments hold from
-    there on is gone. `epochs` are those of its living frames. `newest_ms` is the greatest timestamp of its frames.
+    `lowest` is the lowest index that the segment writes or cuts from, with its offset: older segments lose whatever
+    they hold from there on. `epochs` are the epochs of its living frames. `newest_ms` is the greatest timestamp of its
+    frames.
     """
 
     segment_bytes: int
@@ -184,7 +186,7 @@ class SegmentIndex:
 
     @property
     def tail(self) -> LogTail:
-        """Where the log ends after the newest frame of this segment."""
+        """The end of the log after the newest frame of this segment."""
         return LogTail(self.last_index, self.last_epoch, self.end_offset)
 
     def note_indexed(
@@ -372,7 +374,10 @@ def summary_bytes(content: bytes) -> int:
 
 
 def decode_summary(content: bytes, *, log_id: int, base: int) -> Summary:
-    """Returns the summary at the beginning of a sidecar. Raises `DamagedIndex` unless it is whole and belongs to this segment and log."""
+    """Returns the summary at the beginning of a sidecar.
+
+    Raises `DamagedIndex` unless it is whole and belongs to this segment and log.
+    """
     if content[4:5] == b"\1":
         index, segment_bytes = SegmentIndex.decode(content, log_id=log_id, base=base, interval_bytes=1)
         return index.summary(segment_bytes)

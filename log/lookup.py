@@ -1,10 +1,11 @@
 """Finding frames in a log of many segments, with little memory.
 
-Each segment knows the first index that lives in it and that index's offset; a segment that holds nothing any more has those
-of the next one. Living frames ascend in address as they do in index, because a frame that is replaced takes everything after it
-along. So a binary search over the segments finds the one that holds an index or an offset, and the segment's own sparse
-index goes on from there. Those of the newest segments are kept; older ones are read from their sidecars when needed, and the least
-recently used are dropped. A sidecar that is missing or damaged by then is replaced by reading the segment.
+Each segment knows the first index that lives in it and that index's offset; a segment that holds nothing any more has
+those of the next one. Living frames ascend in address as they do in index, because a frame that is replaced takes
+everything after it along. So a binary search over the segments finds the one that holds an index or an offset, and the
+segment's own sparse index goes on from there. Those of the newest segments are kept; older ones are read from their
+sidecars when needed, and the least recently used are dropped. A sidecar that is missing or damaged by then is replaced
+by reading the segment.
 """
 
 import contextlib
@@ -105,10 +106,11 @@ class Lookup:
     def headers(
         self, first_index: int, last_index: int, chunk_bytes: int
     ) -> Iterator[tuple[Header, Window, Segment, int]]:
-        """Yields the living frames from `first_index` to the log's `last_index`: header, window on the file, segment and position in it.
+        """Yields the living frames from `first_index` to the log's `last_index`: header, window on the file, segment
+        and position in it.
 
-        Walks from the nearest entry of a sparse index and follows its rules: where the next entry is reached, its address
-        is where the log goes on. Raises `CorruptLog` for damage.
+        Walks from the nearest entry of a sparse index and follows its rules: where the next entry is reached, its
+        address is where the log goes on. Raises `CorruptLog` for damage.
         """
         for at in range(self.holding(first_index), len(self.segments)):
             segment = self.segments[at]
@@ -117,7 +119,10 @@ class Lookup:
                 yield from self._headers_in(segment, max(first_index, segment.first_index), index_end, chunk_bytes)
 
     def damage(self, segment: Segment, position: int, reason: str, header: Header | None = None) -> CorruptLog:
-        """Returns the error to raise. Removes the segment's sidecar, so that the next recovery reads the segment and finds the damage."""
+        """Returns the error to raise.
+
+        Removes the segment's sidecar, so that the next recovery reads the segment and finds the damage.
+        """
         with contextlib.suppress(StorageError):
             self._disk.remove(f"{self._directory}/{index_name(segment.base)}")
         named = (header.log_index, header.epoch, header.base_offset) if header is not None else (None, None, None)

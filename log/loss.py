@@ -1,8 +1,9 @@
-"""Whether files of a log are missing whose loss recovery could not notice, so that it would open a new or a shorter log.
+"""Finds missing files of a log whose loss recovery could not notice, so that it would open a new or a shorter log.
 
-Recovery notices a missing segment by its neighbours, by its sidecar or by the durable-end checkpoint. It notices nothing if all of
-these are missing, or if the checkpoint is missing and the log ends early. But a log that was opened once has a checkpoint and a
-segment, both durable with the flush that follows. So an owner that knows that there was a log calls `missing_files` first.
+Recovery notices a missing segment by its neighbours, by its sidecar or by the durable-end checkpoint. It notices
+nothing if all of these are missing, or if the checkpoint is missing and the log ends early. But a log that was opened
+once has a checkpoint and a segment, both durable with the flush that follows. So an owner that knows that there was a
+log calls `missing_files` first.
 """
 
 import contextlib
@@ -15,7 +16,8 @@ from log.segment import RESET_SUFFIX, SEGMENT_SUFFIX
 
 
 def missing_files(disk: Disk, directory: str, *, log_id: int) -> str | None:
-    """Returns what is missing of a log that was opened and flushed in `directory` before; None if recovery would notice all losses.
+    """Returns what is missing of a log that was opened and flushed in `directory` before; None if recovery would notice
+    all losses.
 
     Reads names and the durable-end checkpoint, changes nothing. Raises what the disk raises.
     """
@@ -38,16 +40,19 @@ def missing_files(disk: Disk, directory: str, *, log_id: int) -> str | None:
 
 
 LOST_NAME = "lost"
-"""A file of this name: what its directory had held was set aside, and the owner has not yet learned again what it must not go back behind."""
+"""A file of this name: what its directory had held was set aside, and the owner has not yet learned again what it must
+not go back behind.
+"""
 ASIDE_SUFFIX = ".lost"
 
 
 def set_aside(disk: Disk, directory: str, *, keep: Collection[str]) -> None:
-    """Give every file of the log another name, `*.lost`, so that the next opening makes a new one; those named in `keep` stay.
+    """Give every file of the log another name, `*.lost`, so that the next opening makes a new one; those named in
+    `keep` stay.
 
-    `LOST_NAME` is durable before the first name changes, and the durable-end checkpoint goes next: a crash at any moment leaves what
-    this call was made for, or a directory that `missing_files` finds incomplete. What was set aside before is replaced. The caller
-    holds the lock.
+    `LOST_NAME` is durable before the first name changes, and the durable-end checkpoint goes next: a crash at any
+    moment leaves what this call was made for, or a directory that `missing_files` finds incomplete. What was set aside
+    before is replaced. The caller holds the lock.
     """
     replace_file(disk, directory, LOST_NAME, b"\n")
     names = disk.list_directory(directory)

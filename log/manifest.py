@@ -1,11 +1,12 @@
-"""What a log of a store consists of, in one small file that is replaced as a whole.
+"""The parts that a log of a store consists of, in one small file that is replaced as a whole.
 
-Everything that changes a log but for appending is one replacement of its manifest: a segment is sealed, the log is cut, its
-start moves, segments are exchanged for rewritten ones. So a crash leaves the log as it was before or after, and files that no
-manifest names are leftovers. Sealed segments end at the byte that is written here, whatever follows it in their files.
+Every change to a log except an append is one replacement of its manifest: a segment is sealed, the log is cut, its
+start moves, segments are exchanged for rewritten ones. So a crash leaves the log as it was before or after, and files
+that no manifest names are leftovers. Sealed segments end at the byte that is written here, whatever follows it in
+their files.
 
-What is appended goes to the *open* segments: the one at `open_base`, and those that follow it without a gap of addresses
-until a later manifest seals them. An address is never used for two different writes.
+Appends go to the *open* segments: the one at `open_base`, and those that follow it without a gap of addresses until a
+later manifest seals them. An address is never used for two different writes.
 """
 
 import contextlib
@@ -116,7 +117,10 @@ class Manifest:
         )
 
     def write(self, disk: Disk, directory: str) -> None:
-        """Replace the manifest of the log in `directory` by this one, durably. Raises `NoSpace` on a full disk, and keeps the old one."""
+        """Replace the manifest of the log in `directory` by this one, durably.
+
+        Raises `NoSpace` on a full disk, and keeps the old one.
+        """
         replace_file(disk, directory, NAME, self.encode())
 
 

@@ -1,13 +1,13 @@
 """The durable-end checkpoint (`Mark`, file `durable`): how far the log is durable, recorded after each flush.
 
-Each frame records how much was durable before it, so the frames alone cannot distinguish the last flushed ones from the torn tail of
-a write that was never acknowledged. The checkpoint can: it holds the durable end, where the log ended there, and the newest state of
-the owner below it, so that both survive damage to the log.
+Each frame records how much was durable before it, so the frames alone cannot distinguish the last flushed ones from the
+torn tail of a write that was never acknowledged. The checkpoint can: it holds the durable end, where the log ended
+there, and the newest state of the owner below it, so that both survive damage to the log.
 
-It is not synced with the flush that it records, and costs one small write. After a kill it is exact, because the page cache
-survives. After a power cut it may be older, which is still true: it is written only after the sync that it records, and the durable
-end never falls. Two slots are written in turn, so if one is torn or damaged the other holds the checkpoint before it. It is synced
-when a log is opened, repaired and closed.
+It is not synced with the flush that it records, and costs one small write. After a kill it is exact, because the page
+cache survives. After a power cut it may be older, which is still true: it is written only after the sync that it
+records, and the durable end never falls. Two slots are written in turn, so if one is torn or damaged the other holds
+the checkpoint before it. It is synced when a log is opened, repaired and closed.
 
     offset  bytes  field, little-endian
          0      4  magic `QLDM`
@@ -43,7 +43,9 @@ _LONG_STATE: Final = 2**32 - 2
 
 @frozen
 class Mark:
-    """A durable-end checkpoint. Of the log below `durable_end`: its last index (0 = none) and epoch, and the newest state.
+    """A durable-end checkpoint.
+
+    Of the log below `durable_end`: its last index (0 = none) and epoch, and the newest state.
 
     `state` is None if there is none; `state_kept` is false if there is one that is too long for the checkpoint.
     """
@@ -93,7 +95,7 @@ class MarkFile:
         self._log_id = log_id
         self.newest: Mark | None = None
         self.damaged = False
-        """Whether a slot was found that is neither whole nor blank."""
+        """True if a slot was found that is neither whole nor blank."""
         self._sequence = 0
         for slot in range(2):
             content = file.read_at(slot * SLOT_BYTES, SLOT_BYTES)
@@ -104,7 +106,9 @@ class MarkFile:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, *, log_id: int) -> Self:
-        """Returns the checkpoint's file in a log's directory, made if it is missing; the caller must make its name durable."""
+        """Returns the checkpoint's file in a log's directory, made if it is missing; the caller must make its name
+        durable.
+        """
         file = disk.open(f"{directory}/{NAME}", create=True)
         try:
             if file.size() < 2 * SLOT_BYTES:

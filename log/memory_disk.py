@@ -3,13 +3,14 @@
 What a program sees (the page cache) and what would survive a power cut (the platter) are kept apart:
 
 - a write, a cut or a change of names is *pending* until a sync covers it;
-- a power cut keeps what was synced, plus any prefix or subset of what was pending, file by file; a write may be torn at any
-  byte, keep any subset of its 512-byte sectors, or only make the file longer; a name that was not synced is there or not;
+- a power cut keeps what was synced, plus any prefix or subset of what was pending, file by file; a write may be torn at
+  any byte, keep any subset of its 512-byte sectors, or only make the file longer; a name that was not synced is there
+  or not;
 - a failed sync leaves pending writes visible but forgotten, as Linux does: a second sync succeeds and saves nothing;
 - a process that is merely killed loses nothing but its locks and handles.
 
-The same calls and the same stream of random numbers give the same disk. Nothing is copied per call but the bytes written.
-One thread may sync while another writes, as on a real disk: the sync covers what was written before it began.
+The same calls and the same stream of random numbers give the same disk. Nothing is copied per call but the bytes
+written. One thread may sync while another writes, as on a real disk: the sync covers what was written before it began.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ _ALWAYS: Mapping[str, int] = {}
 
 
 class PowerLoss(enum.Enum):
-    """What a power cut does to the pending writes of one file."""
+    """The fate of one file's pending writes in a power cut."""
 
     LOSE_ALL = "lose-all"
     KEEP_PREFIX = "keep-prefix"
@@ -135,7 +136,10 @@ def _meanings(change: _NameChange) -> Sequence[tuple[str, _Inode | None]]:
 
 
 def _apply_name(change: _NameChange, names: dict[str, _Inode], since: Mapping[str, int] = _ALWAYS) -> None:
-    """Apply a change of names. `since` holds the sequence of the last change applied to each name; an older one is not applied again."""
+    """Apply a change of names.
+
+    `since` holds the sequence of the last change applied to each name; an older one is not applied again.
+    """
     for path, inode in _meanings(change):
         if since.get(path, 0) > change.sequence:
             continue
@@ -399,7 +403,9 @@ class MemoryDisk:
             self._fail_at = self.calls + n
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Invert one bit of a file, counted from its beginning; what is not on the platter yet changes only in the cache."""
+        """Invert one bit of a file, counted from its beginning; what is not on the platter yet changes only in the
+        cache.
+        """
         at, mask = bit // 8, 1 << bit % 8
         with self.changing:
             inode = self._names[path]
@@ -422,7 +428,9 @@ class MemoryDisk:
             self._covers_before, self._covers_since = outer
 
     def covers(self, sequence: int, began: int) -> bool:
-        """Returns whether a sync that began at the mark `began` covers the change with this place in the order of all changes."""
+        """Returns whether a sync that began at the mark `began` covers the change with this place in the order of all
+        changes.
+        """
         return sequence < began and (sequence < self._covers_before or sequence >= self._covers_since)
 
     def after_crash(self, rng: random.Random, *, loss: PowerLoss | None = None) -> "MemoryDisk":
@@ -576,7 +584,7 @@ def _perhaps_torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _C
 
 
 def _torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
-    """What is left of a change that the power cut met half way."""
+    """Returns the parts of a change that survive a power cut in the middle of it."""
     match change:
         case _Cut():
             return [change]

@@ -1,10 +1,10 @@
-"""When appended frames may be acknowledged."""
+"""The rule by which appended frames may be acknowledged."""
 
 import enum
 
 
 class FlushPolicy(enum.Enum):
-    """What an acknowledgement waits for."""
+    """The event that an acknowledgement waits for."""
 
     BEFORE_ACK = "before-ack"
     """Once the frames are durable."""

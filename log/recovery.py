@@ -1,26 +1,29 @@
 """Recovery of a directory after a crash: which bytes are the log, what is cut, and what must never be cut.
 
-Whether an invalid byte may be cut depends on whether it was ever durable. The *known durable end* decides that: the greatest of
+Whether an invalid byte may be cut depends on whether it was ever durable. The *known durable end* decides that: the
+greatest of
 
 - the durable end recorded by any whole frame header, also behind the damage (headers are trusted alone),
 - the end of every segment that has a whole sidecar, or had one (it is written only after the segment and its name were
   synced),
 - the durable-end checkpoint that each flush writes (`mark.py`).
 
-Invalid bytes at or beyond it are the torn tail of writes that were never acknowledged: they are cut, and reported. Invalid bytes
-below it are damage: recovery raises `CorruptLog` and changes nothing (`salvage.py` is the repair). A missing segment or a short
-file is treated the same way.
+Invalid bytes at or beyond it are the torn tail of writes that were never acknowledged: they are cut, and reported.
+Invalid bytes below it are damage: recovery raises `CorruptLog` and changes nothing (`salvage.py` is the repair). A
+missing segment or a short file is treated the same way.
 
-A file may be longer than its frames: zeros were written ahead, and a recycled file keeps the bytes of its former use. Zeros
-where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever lies between
-the last frame of a segment and the address at which the next one begins. It is cut, too, so that it is never read again. Frames
-of a former use name other addresses, so they count neither as frames nor for the known durable end.
+A file may be longer than its frames: zeros were written ahead, and a recycled file keeps the bytes of its former use.
+Zeros where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever
+lies between the last frame of a segment and the address at which the next one begins. It is cut, too, so that it is
+never read again. Frames of a former use name other addresses, so they count neither as frames nor for the known durable
+end.
 
-What survives was read from the page cache, which proves nothing about the disk: after a failed sync the cache shows bytes that the
-disk never got. So everything beyond the known durable end is written again and synced before it is trusted.
+What survives was read from the page cache, which proves nothing about the disk: after a failed sync the cache shows
+bytes that the disk never got. So everything beyond the known durable end is written again and synced before it is
+trusted.
 
-At the address in the log-start checkpoint (`start.py`) there must be a segment. If it is missing that is damage, unless a crash
-interrupted a reset of the log before the segment got its name; then recovery renames it first.
+At the address in the log-start checkpoint (`start.py`) there must be a segment. If it is missing that is damage, unless
+a crash interrupted a reset of the log before the segment got its name; then recovery renames it first.
 
 Every step can be repeated: a crash during recovery leaves a directory that the next recovery treats the same way.
 """
@@ -57,7 +60,7 @@ from log.start import Start
 
 @attrs.frozen(kw_only=True)
 class RecoveryReport:
-    """What opening a log found and did."""
+    """The findings and repairs of one opening of a log."""
 
     torn_bytes_cut: int = 0
     """Bytes beyond the known durable end that were not a whole frame, or came after such bytes.
@@ -75,16 +78,19 @@ class RecoveryReport:
     bytes_rewritten: int = 0
     """Bytes of unproven durability that were written again before the sync."""
     mark_damaged: bool = False
-    """Whether the durable-end checkpoint is damaged, or of a log of a store missing."""
+    """True if the durable-end checkpoint is damaged, or missing for a log of a store."""
     segment_missing: bool = False
-    """Whether a log of a store lacks its newest segment, of which nothing shows that it held anything."""
+    """True if a log of a store lacks its newest segment, and nothing shows that the segment held anything."""
     repaired: Repaired | None = None
-    """What was cut off because of damage below the known durable end."""
+    """The frames that were cut off because of damage below the known durable end."""
 
 
 @attrs.frozen(kw_only=True)
 class Recovered:
-    """The state of a log as recovered from its files. `segments` is in order and may be empty; only the last has an index and is open."""
+    """The state of a log as recovered from its files.
+
+    `segments` is in order and may be empty; only the last has an index and is open.
+    """
 
     start: Start
     segments: list[Segment]
@@ -127,7 +133,7 @@ class _Found:
 
 @attrs.frozen
 class _Hole:
-    """Where the log stops being whole: `keep` segments are whole before it, or whole up to it."""
+    """The place where the log stops being whole: `keep` segments are whole before it, or whole up to it."""
 
     address: Address
     keep: int
@@ -163,8 +169,8 @@ class Recovery:
     def run(self) -> Recovered:
         """Recover the log. Returns its state.
 
-        Raises `CorruptLog` for damage below the known durable end, before anything is changed. Only an interrupted reset is
-        completed before that.
+        Raises `CorruptLog` for damage below the known durable end, before anything is changed. Only an interrupted
+        reset is completed before that.
         """
         self._start = start.read(self._disk, self._directory, log_id=self._log_id)
         names = self._disk.list_directory(self._directory)
@@ -202,7 +208,8 @@ class Recovery:
     def _finish_reset(self) -> None:
         """Complete a reset that a crash interrupted: rename the new first segment.
 
-        All of it was durable before the log-start checkpoint was. The durable-end checkpoint may be older, so it is written first.
+        All of it was durable before the log-start checkpoint was. The durable-end checkpoint may be older, so it is
+        written first.
         """
         base, before = self._start.base, self._start.before
         segment = self._sized(base, reset_name(base))
@@ -246,8 +253,8 @@ class Recovery:
     def _without_unused(found: Sequence[_Found]) -> tuple[list[_Found], list[_Found]]:
         """The segments, and apart from them files without a frame within the segment before them.
 
-        That one went on past their beginning, so they were never used: a full disk took back the beginning of a segment,
-        and the power cut took back the removal of its name.
+        That one went on past their beginning, so they were never used: a full disk took back the beginning of a
+        segment, and the power cut took back the removal of its name.
         """
         used: list[_Found] = []
         unused: list[_Found] = []
@@ -287,7 +294,8 @@ class Recovery:
     def _hole(self, found: Sequence[_Found], durable_end: int) -> _Hole | None:
         """The first place where the segments, one after the other, are not one whole log."""
         end = self._start.base
-        # The entries before the first segment of a trimmed log are gone, so its first frame is accepted wherever it continues from.
+        # The entries before the first segment of a trimmed log are gone, so its first frame is accepted wherever it
+        # continues from.
         tail = LogTail() if end == 0 else None
         for keep, each in enumerate(found):
             segment = each.segment
@@ -307,7 +315,9 @@ class Recovery:
         return None
 
     def _require_beginning(self, kept: Sequence[_Found]) -> None:
-        """Raises `CorruptLog` if the first entry of a trimmed log is missing, because it was durable before the log-start checkpoint."""
+        """Raises `CorruptLog` if the first entry of a trimmed log is missing, because it was durable before the
+        log-start checkpoint.
+        """
         before = self._start.before
         lowest = min((each.summary.lowest[0] for each in kept if each.summary.lowest is not None), default=None)
         tail = next((each.summary.tail for each in reversed(kept) if each.valid_bytes), before)
@@ -319,7 +329,10 @@ class Recovery:
             raise CorruptLog(last.segment.path, last.valid_bytes, reason)
 
     def _scan_newest(self, kept: list[_Found], files: contextlib.ExitStack) -> None:
-        """Read the newest segment if it was not read yet because it has a sidecar. Raises `CorruptLog` if its frames are damaged."""
+        """Read the newest segment if it was not read yet because it has a sidecar.
+
+        Raises `CorruptLog` if its frames are damaged.
+        """
         if not kept or kept[-1].scan is not None:
             return
         segment = kept[-1].segment
@@ -333,7 +346,9 @@ class Recovery:
 
     @staticmethod
     def _ends_here(each: _Found, behind: Sequence[_Found], durable_end: int) -> bool:
-        """Whether the log left this segment where its whole frames end, so that what follows them there is a rest."""
+        """Returns True if the log left this segment where its whole frames end, so that bytes behind them there are a
+        rest.
+        """
         end = each.segment.base + each.valid_bytes
         if behind and behind[0].segment.base == end:
             return each.rest or behind[0].valid_bytes > 0
@@ -370,7 +385,8 @@ class Recovery:
             orphan = base_of(name, INDEX_SUFFIX)
             retired = base_of(name, SEGMENT_SUFFIX)
             if (
-                # A spare may hold frames of a segment whose retirement a power cut has undone, so it must never be read again.
+                # A spare may hold frames of a segment whose retirement a power cut has undone, so it must never be read
+                # again.
                 name.endswith((".tmp", SPARE_SUFFIX, RESET_SUFFIX))
                 or (orphan is not None and orphan not in kept)
                 or (retired is not None and retired < self._start.base)
@@ -378,8 +394,8 @@ class Recovery:
                 self._disk.remove(f"{self._directory}/{name}")
 
     def _prove(self, found: _Found, durable_end: int) -> None:
-        # Cut twice: if the sync of an earlier cut failed, the size is right in the cache but not on the disk, and cutting to the same
-        # size again would change nothing.
+        # Cut twice: if the sync of an earlier cut failed, the size is right in the cache but not on the disk, and
+        # cutting to the same size again would change nothing.
         found.file.cut(found.valid_bytes + 1)
         found.file.cut(found.valid_bytes)
         found.segment.size = found.valid_bytes
@@ -453,7 +469,10 @@ class Recovery:
 
 
 def write_sidecar(disk: Disk, directory: str, segment: Segment, index: SegmentIndex, log_id: int) -> bool:
-    """Write the sidecar of a sealed, synced segment. Returns False on a full disk, which is no error because it can be rebuilt."""
+    """Write the sidecar of a sealed, synced segment.
+
+    Returns False on a full disk, which is no error because it can be rebuilt.
+    """
     content = index.encode(log_id=log_id, segment_bytes=segment.size)
     try:
         replace_file(disk, directory, index_name(segment.base), content)

@@ -1,8 +1,8 @@
 """Rewriting a run of sealed segments: what compaction writes, and nothing reads before it has taken effect.
 
 The batches go to new files of a generation of their own, which no manifest names. `finish` makes them durable; then
-`StoreLog.end_replacement` puts a manifest in force that names them instead of the old ones. A crash before that leaves the old
-segments and some leftover files, which the next opening of the log removes; a crash after it, the new ones.
+`StoreLog.end_replacement` puts a manifest in force that names them instead of the old ones. A crash before that leaves
+the old segments and some leftover files, which the next opening of the log removes; a crash after it, the new ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ class Replacement:
         self.replaced = tuple(replaced)
         """The segments that are to be replaced."""
         self.segments: list[StoreSegment] = []
-        """What takes their place."""
+        """The segments that take their place."""
         self.finished = False
         self._disk = disk
         self._pool = pool
@@ -53,8 +53,8 @@ class Replacement:
     def write(self, batches: Iterable[StoredBatch]) -> None:
         """Write batches behind those written before. Not durable yet.
 
-        Raises `ValueError` unless their offsets ascend within those of the replaced segments, and their epochs do not fall. Raises
-        `NoSpace` on a full disk; then the replacement must be abandoned.
+        Raises `ValueError` unless their offsets ascend within those of the replaced segments, and their epochs do not
+        fall. Raises `NoSpace` on a full disk; then the replacement must be abandoned.
         """
         assert not self.finished, "a finished replacement takes no more"
         buffers: list[Buffer] = []
@@ -78,7 +78,7 @@ class Replacement:
         self._put(segment, buffers, waiting)
 
     def finish(self) -> None:
-        """Make all files and their names durable, because a manifest must not name a file that a power cut may remove."""
+        """Make all files and their names durable, because a manifest names only files that survive a power cut."""
         for segment in self.segments:
             segment.seal()
             segment.file.sync()

@@ -1,7 +1,8 @@
-"""How much of a log is kept: the retention rule as data, and which segments of a log it keeps. Pure.
+"""The retention rule as data, and the segments of a log that it keeps. Pure.
 
-Whole segments leave, oldest first, so a log keeps up to one segment more than it must. What may leave at all (what every
-replica has, what is applied) is for the owner to decide: it passes the lower of the two indexes to `SegmentedLog.trim`.
+Whole segments are trimmed, oldest first, so a log keeps up to one segment more than it must. The owner decides what may
+be trimmed at all (what every replica has, what is applied): it passes the lower of the two indexes to
+`SegmentedLog.trim`.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,8 @@ class Retention:
     age_ms_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """A segment leaves when its newest frame is older.
 
-    A timestamp that is missing, or in the future because a clock was fast, is ignored: that of the next segment counts instead,
-    because it is not older.
+    A timestamp that is missing, or in the future because a clock was fast, is ignored: that of the next segment counts
+    instead, because it is not older.
     """
 
     def first_index(self, segments: Sequence[SegmentFacts], now_ms: int) -> int:
@@ -48,7 +49,9 @@ class Retention:
 
 
 def _stamps(segments: Sequence[SegmentFacts], now_ms: int) -> list[int | None]:
-    """Returns the latest time at which each segment was written to; None if neither it nor a later one has a valid timestamp."""
+    """Returns the latest time at which each segment was written to; None if neither it nor a later one has a valid
+    timestamp.
+    """
     stamps: list[int | None] = []
     following: int | None = None
     for each in reversed(segments):

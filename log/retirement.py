@@ -1,6 +1,7 @@
-"""How segments that have left the log are removed from the disk: the log-start checkpoint, then names; and spare files and room.
+"""Removes segments that have left the log from the disk: the log-start checkpoint first, then names; keeps spare files
+and room.
 
-The flush's thread carries out what the owner's has decided. Spare files are given and taken by both, each in one step.
+The flush's thread carries out what the owner's has decided. Both threads give and take spare files, each in one step.
 """
 
 import contextlib
@@ -17,7 +18,9 @@ from log.start import Start, commit, prepare
 from log.start import keep_room as keep_room_for_start
 
 RETIRED_PER_FLUSH_MAX = 8
-"""The most files that one flush removes, because removing a large one takes milliseconds, and appends may wait for that flush."""
+"""The most files that one flush removes, because removing a large one takes milliseconds, and appends may wait for that
+flush.
+"""
 
 
 @attrs.frozen
@@ -53,10 +56,13 @@ class Retirement:
         self._log_id = log_id
         self._spares: list[Spare] = []
         self._staged: Start | None = None
-        """What the file for the next checkpoint holds already, durably; None if that is not known."""
+        """The durable contents of the file for the next checkpoint; None if they are not known."""
 
     def stage(self, start: Start) -> None:
-        """Write `start` under its temporary name, ahead of its time and in any thread. On a full disk nothing is staged."""
+        """Write `start` under its temporary name, ahead of its time and in any thread.
+
+        On a full disk nothing is staged.
+        """
         self._staged = None
         with contextlib.suppress(NoSpace):
             prepare(self._disk, self._directory, start, log_id=self._log_id)
@@ -76,8 +82,8 @@ class Retirement:
     def carry_out(self, flush: Flush, start: Start) -> None:
         """Write the log-start checkpoint, then remove the files of segments before it.
 
-        On a full disk this waits, except for files that a checkpoint already covers. What a power cut leaves of these files, recovery
-        removes.
+        On a full disk this waits, except for files that a checkpoint already covers. What a power cut leaves of these
+        files, recovery removes.
         """
         is_new = start.base > self.begins_at and self._has_prepared(start)
         if is_new:
@@ -97,7 +103,10 @@ class Retirement:
             self.keep_room(len(start.payload))
 
     def _has_prepared(self, start: Start) -> bool:
-        """Write the new checkpoint under its temporary name. Returns whether there was room; spare files are removed to make some."""
+        """Write the new checkpoint under its temporary name.
+
+        Returns whether there was room; spare files are removed to make some.
+        """
         while True:
             try:
                 self.prepare(start)
@@ -108,7 +117,9 @@ class Retirement:
                 return True
 
     def keep_room(self, payload_bytes: int) -> None:
-        """Reserve room for the checkpoint of the next trim, for a last payload of this size; spare files are removed if needed."""
+        """Reserve room for the checkpoint of the next trim, for a last payload of this size; spare files are removed if
+        needed.
+        """
         self._staged = None
         for wanted in (max(self.room_bytes, payload_bytes * 3 // 2), payload_bytes):
             while True:

@@ -1,21 +1,23 @@
 """Repair of a log that is damaged below its durable end: it is truncated, and the floor records how far it had reached.
 
-The log is cut before the first damaged frame, and its owner's state is written behind the cut together with the *floor*:
-the greatest (epoch, index) that the log is known to have held. The owner can then refuse whatever is older than the floor until it
-has fetched again what was lost. A trimmed log whose first entry is among what is lost is cut where it begins, because all frames
-left in front of the damage had been replaced. This is done only if the rest is certain:
+The log is cut before the first damaged frame, and its owner's state is written behind the cut together with the
+*floor*: the greatest (epoch, index) that the log is known to have held. The owner can then refuse whatever is older
+than the floor until it has fetched again what was lost. A trimmed log whose first entry is among what is lost is cut
+where it begins, because all frames left in front of the damage had been replaced. This is done only if the rest is
+certain:
 
-- the newest state. It is in a frame, and the durable-end checkpoint holds the newest one below it. If a stretch without readable
-  headers may hide a newer one than either, the repair is refused. It is also refused if a state newer than the checkpoint's is itself
-  damaged, even behind the known durable end, because after a power cut the checkpoint may be older than what was acknowledged;
+- the newest state. It is in a frame, and the durable-end checkpoint holds the newest one below it. If a stretch without
+  readable headers may hide a newer one than either, the repair is refused. It is also refused if a state newer than the
+  checkpoint's is itself damaged, even behind the known durable end, because after a power cut the checkpoint may be
+  older than what was acknowledged;
 - where the durable log ended. The last header below the durable end, or the checkpoint, records it.
 
-A header is trusted alone: it has a checksum and its own address, so reading can continue behind a damaged stretch. All segments are
-read, even those with sidecars, because a disk with one damaged place may have others.
+A header is trusted alone: it has a checksum and its own address, so reading can continue behind a damaged stretch. All
+segments are read, even those with sidecars, because a disk with one damaged place may have others.
 
 What is cut off is kept in files next to the log (`*.damaged`) until the next repair. A *plan* is made durable first and
-carried out then; every step can be repeated, so a crash anywhere leads to the same log: before the plan to the damaged one,
-after it to the repaired one.
+carried out then; every step can be repeated, so a crash anywhere leads to the same log: before the plan to the damaged
+one, after it to the repaired one.
 """
 
 import contextlib
@@ -61,12 +63,15 @@ class Floor:
 
 
 Amend = Callable[[bytes | None, Floor], bytes]
-"""`amend(state, floor)` returns the owner's state with the floor in it. Raises `CorruptLog` if the state cannot be the newest."""
+"""`amend(state, floor)` returns the owner's state with the floor in it.
+
+Raises `CorruptLog` if the state cannot be the newest.
+"""
 
 
 @attrs.frozen
 class Repaired:
-    """What a repair did: the log, which was durable up to `cut_to`, was cut at `cut_from`; it had reached `floor`."""
+    """The report of a repair: the log, which was durable up to `cut_to`, was cut at `cut_from`; it had reached `floor`."""
 
     cut_from: Address
     cut_to: Address
@@ -75,7 +80,7 @@ class Repaired:
 
 @attrs.frozen
 class Repair:
-    """What a repair does: cut, and put `state` behind the cut."""
+    """The plan of a repair: cut the log, and put `state` behind the cut."""
 
     outcome: Repaired
     state: bytes
@@ -104,12 +109,12 @@ class Repair:
 
 @attrs.define
 class _Survey:
-    """What the readable headers of a damaged log contain. Addresses in the whole stream, ends exclusive."""
+    """The contents of the readable headers of a damaged log. Addresses in the whole stream, ends exclusive."""
 
     gaps: list[tuple[int, int]] = attrs.field(factory=list)
     """Stretches without a readable header."""
     damage: int | None = None
-    """Where the first damaged frame begins."""
+    """The address at which the first damaged frame begins."""
     end: int = 0
     durable_end: int = 0
     floor: Floor = attrs.field(factory=Floor)
@@ -145,7 +150,7 @@ class _Survey:
             self.lowest = written if self.lowest is None else min(self.lowest, written)
 
     def hidden(self, start: int, end: int) -> bool:
-        """Whether a frame could hide in this stretch."""
+        """Returns True if this stretch could hide a frame."""
         return start < end and any(first < end and stop > start for first, stop in self.gaps)
 
 
@@ -161,8 +166,11 @@ class _Surveyor:
         self._tail: LogTail | None = None if base else LogTail()
 
     def survey(self, bases: Sequence[Address]) -> _Survey:
-        """Returns what can still be read. Raises `CorruptLog` for what no damage explains: another log's frames, or whole frames that
-        contradict each other."""
+        """Returns what can still be read.
+
+        Raises `CorruptLog` for what no damage explains: another log's frames, or whole frames that contradict each
+        other.
+        """
         with contextlib.ExitStack() as files:
             segments = [self._open(base, files) for base in bases]
             first = [self._resync(segment, 0) for segment in segments]
@@ -222,7 +230,7 @@ class _Surveyor:
         raise CorruptLog(segment.path, position, reason)
 
     def _resync(self, segment: Segment, position: int, size: int | None = None) -> int:
-        """Where the next whole header of this place begins; `size` if there is none."""
+        """Returns the position of the next whole header from `position` on; `size` if there is none."""
         file = segment.file
         assert file is not None, "the segment was opened"
         size = segment.size if size is None else size
@@ -251,7 +259,10 @@ class Salvage:
         self._mark = mark
 
     def pending(self) -> Repair | None:
-        """Returns the plan of a repair that a crash interrupted, None if there is none. Raises `CorruptLog` if it cannot be read."""
+        """Returns the plan of a repair that a crash interrupted, None if there is none.
+
+        Raises `CorruptLog` if it cannot be read.
+        """
         path = f"{self._directory}/{PLAN_NAME}"
         if not self._disk.exists(path):
             return None
@@ -264,7 +275,8 @@ class Salvage:
     def plan(self, found: CorruptLog, durable_end: int, amend: Amend) -> Repair:
         """Determine what can be kept, and write the plan, durably. The log itself is not changed. Returns the plan.
 
-        Raises `found`, the damage itself, again, with what is missing, if the owner's newest state may have been lost with it.
+        Raises `found`, the damage itself, again, with what is missing, if the owner's newest state may have been lost
+        with it.
         """
         mark = self._mark.newest
         start = self._start()
@@ -334,14 +346,19 @@ class Salvage:
         self._disk.sync_directory(self._directory)
 
     def _set_aside(self, path: str, evidence: str) -> None:
-        """A whole segment; one that is there for the second time holds only the state of the repair that was interrupted."""
+        """A whole segment; one that is there for the second time holds only the state of the repair that was
+        interrupted.
+        """
         if self._disk.exists(evidence):
             self._disk.remove(path)
         else:
             self._disk.rename(path, evidence)
 
     def _keep_evidence(self, file: File, position: int, address: Address) -> None:
-        """Copy what is going to be cut, unless that was done before. On a full disk the copy is given up, because nothing depends on it."""
+        """Copy what is going to be cut, unless that was done before.
+
+        On a full disk the copy is given up, because nothing depends on it.
+        """
         name = f"{address:020d}{EVIDENCE_SUFFIX}"
         if self._disk.exists(f"{self._directory}/{name}"):
             return

@@ -26,8 +26,8 @@ CHUNK_BYTES = 1 << 18
 class Scan:
     """The result of reading one segment.
 
-    `durable_end` is the greatest that any whole header records, also behind the damage. `rest` is whether what follows the frames
-    was never written for this place, or only with zeros.
+    `durable_end` is the greatest that any whole header records, also behind the damage. `rest` is whether what follows
+    the frames was never written for this place, or only with zeros.
     """
 
     index: SegmentIndex
@@ -83,7 +83,9 @@ def _never_written(view: memoryview, position: int, log_id: int) -> bool:
 
 
 def durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
-    """Returns the greatest durable end in any whole header from `position` on, at any byte; None if there is no such header."""
+    """Returns the greatest durable end in any whole header from `position` on, at any byte; None if there is no such
+    header.
+    """
     durable_end: int | None = None
     for start in range(position, segment.size, CHUNK_BYTES):
         # A header that begins in this chunk may end in the next.

@@ -1,8 +1,8 @@
 """Segment files: their names, their place in the stream, and the few of them that are kept open.
 
 A segment is named by the address of its first byte, so the names alone tell whether one is missing. Only the newest is
-written to. A segment is *sealed* when the next one begins; once its bytes are durable its index goes into a sidecar file,
-and from then on the sidecar vouches for the segment at the next start.
+written to. A segment is *sealed* when the next one begins; once its bytes are durable its index goes into a sidecar
+file, and from then on the sidecar vouches for the segment at the next start.
 """
 
 import contextlib
@@ -40,7 +40,9 @@ def index_name(base: int) -> str:
 
 
 def spare_name(base: int) -> str:
-    """Returns the file name of a retired segment that is kept to be written to again; the address is that of its former use."""
+    """Returns the file name of a retired segment that is kept to be written to again; the address is that of its former
+    use.
+    """
     return f"{base:020d}{SPARE_SUFFIX}"
 
 
@@ -59,15 +61,15 @@ def base_of(name: str, suffix: str) -> Address | None:
 class Segment:
     """One file of the log. Sizes and positions in bytes from its beginning.
 
-    `size` is where its frames end. The file may be longer: zeros follow up to `zeroed`, and in a recycled file the bytes of its
-    former use up to `filled`. The bytes of a header behind `size` are always zeros or beyond the end of the file, so that after a
-    kill the end of the log differs from a torn write.
+    `size` is where its frames end. The file may be longer: zeros follow up to `zeroed`, and in a recycled file the
+    bytes of its former use up to `filled`. The bytes of a header behind `size` are always zeros or beyond the end of
+    the file, so that after a kill the end of the log differs from a torn write.
 
-    `first_index` is the first index that lives here, with its offset; those of the next segment if none does. `newest_ms` is the
-    greatest timestamp of a sealed segment's frames, None if that is not known.
+    `first_index` is the first index that lives here, with its offset; those of the next segment if none does.
+    `newest_ms` is the greatest timestamp of a sealed segment's frames, None if that is not known.
 
-    `index` and `live`, its logical view, are kept until the sidecar is written; `reserved` is how much of the file the disk
-    has promised room for.
+    `index` and `live`, its logical view, are kept until the sidecar is written; `reserved` is how much of the file the
+    disk has promised room for.
     """
 
     base: Address

@@ -4,19 +4,18 @@ Rules that everything here keeps:
 
 1. Bytes that were written are never changed. A frame at or below the last index replaces everything from that index on;
    `truncate` writes down what it cuts. Both are data, so a crash leaves the log as it was before or after, and a STATE
-   frame behind a cut is as good as any other. Files are cut only when recovery finds a torn tail, or to take back a write
-   that met a full disk.
-2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the durable-end
-   checkpoint (`mark.py`), which is written after the syncs and before the new durable end is returned to the owner.
+   frame behind a cut is as good as any other. Files are cut only when recovery finds a torn tail, or to take back a
+   write that met a full disk.
+2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the
+   durable-end checkpoint (`mark.py`), which is written before the new durable end is returned to the owner.
 3. The newest state is written again first in every new segment, so the newest segment always contains the newest state.
 4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
    `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
-5. One thread owns the object. Only `Flush.run`, or the sync between `Flush.start` and `Flush.finish`, may run elsewhere,
-   concurrently with appends and reads; one flush at a time.
+5. One thread owns the object. Only `Flush.run`, or the sync between `Flush.start` and `Flush.finish`, may run
+   elsewhere, concurrently with appends and reads; one flush at a time.
 
-Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
-A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave, or `reset` all of them. Only
-across a reset may epochs fall.
+Frames are counted by index, from 1, without gaps; offsets by the owner's spans, without gaps. Epochs never fall, except
+across a `reset`. A log begins at index 1, in the segment at address 0, until `trim` or `reset` removes segments.
 """
 
 import contextlib
@@ -135,11 +134,11 @@ class SegmentedLog:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, amend: Amend | None = None) -> Self:
-        """Returns the log in `directory`, opened or made; what recovery did is in `recovery`. All that it holds is durable.
+        """Returns the log in `directory`, opened or made, with all of it durable; `recovery` reports what recovery did.
 
-        With `amend` a log that is damaged below its durable end is repaired: cut, and its state replaced by what `amend`
-        returns (see `salvage.py`). Raises `CorruptLog` for such damage without `amend`, or if the newest state may be among what is
-        lost; `DirectoryLocked` if the log is open elsewhere; `NoSpace` or `StorageFailed` if the disk refuses.
+        With `amend` a log that is damaged below its durable end is repaired: cut, and its state replaced by what
+        `amend` returns (see `salvage.py`). Raises `CorruptLog` for such damage without `amend`, or if the newest state
+        may be lost; `DirectoryLocked` if the log is open elsewhere; `NoSpace` or `StorageFailed` if the disk refuses.
         """
         disk.make_directory(directory)
         with contextlib.ExitStack() as undo:
@@ -188,7 +187,7 @@ class SegmentedLog:
 
     @property
     def start(self) -> Start:
-        """Where the log begins. After a `trim` the next flush makes it durable; its payload is held until then, no longer."""
+        """The start of the log. After a `trim` the next flush makes it durable; its payload is held until then."""
         return self._start
 
     def start_payload(self) -> bytes:
@@ -241,12 +240,12 @@ class SegmentedLog:
 
     @property
     def sealed_pending(self) -> bool:
-        """Whether a sealed segment waits for the flush that lets its index be written, or a retired one for its end."""
+        """True if a sealed segment waits for the flush that proves its index, or a retired one for its removal."""
         return bool(self._unproven or (self._retiring and not self._waits_for_room))
 
     @property
     def retiring(self) -> bool:
-        """Whether segments that left the log wait to leave the disk: for the next flush, or on a full disk for `retry_retiring`."""
+        """True if trimmed segments wait for the next flush, or on a full disk for `retry_retiring`, to be removed."""
         return bool(self._retiring)
 
     @property
@@ -265,9 +264,9 @@ class SegmentedLog:
     def append(self, frames: Sequence[Frame]) -> Address:
         """Write RECORDS and CONTROL frames of consecutive indexes in one write. Returns the new end. Not durable yet.
 
-        The first may be at or below `last_index`: then it replaces everything from there on. Raises `ValueError` for frames that
-        do not follow each other or the log (index, offset, epoch), and `NoSpace` on a full disk; the log is unchanged then. Call
-        `reserve` first, because it finds a full disk before anything is written.
+        The first may be at or below `last_index`: then it replaces everything from there on. Raises `ValueError` for
+        frames that do not follow each other or the log (index, offset, epoch), and `NoSpace` on a full disk; the log is
+        unchanged then. Call `reserve` first, because it finds a full disk before anything is written.
         """
         if self._failed is not None or self._closed:
             self._refuse_use()
@@ -338,8 +337,8 @@ class SegmentedLog:
     def truncate(self, last_index: int) -> Address:
         """Cut everything above `last_index`. Returns the new end of the log. Not durable yet.
 
-        The cut is a frame of its own, so the end moves up. Raises `IndexOutOfRange` unless 0 <= `last_index` <= the log's last;
-        where the log was trimmed, unless `last_index` is the one before its first at least.
+        The cut is a frame of its own, so the end moves up. Raises `IndexOutOfRange` unless 0 <= `last_index` <= the
+        log's last; in a trimmed log it may be the index before the first at least.
         """
         self._require_usable()
         if not self._start.before.last_index <= last_index <= self._last_index:
@@ -364,12 +363,12 @@ class SegmentedLog:
         return Start(first.base, LogTail(last_index, self.epoch_at(last_index), first.first_offset), payload)
 
     def stage_trim(self, first_index: int, payload: Payload) -> Callable[[], None] | None:
-        """Returns the greater part of such a `trim`, for any thread: until it ends there may be neither trim nor reset. None: there is none."""
+        """Returns the slow part of such a `trim`, for any thread; None if there is none."""
         count = self._lookup.leaving(first_index, self._durable_end)
         return self._staging(self._start_before(self._segments[count], payload)) if count else None
 
     def stage_reset(self, before: LogTail, payload: Payload) -> Callable[[], None] | None:
-        """Returns the greater part of a `reset` with these arguments, as `stage_trim` does; of use unless something is appended."""
+        """Returns the slow part of a `reset` with these arguments, as `stage_trim` does; an append makes it useless."""
         return self._staging(Start(Address(self._end + 1), before, payload))
 
     def _staging(self, start: Start) -> Callable[[], None] | None:
@@ -380,12 +379,12 @@ class SegmentedLog:
             self._retirement.stage(start)
 
     def trim(self, first_index: int, payload: Payload = b"") -> int:
-        """Trim the segments that lie wholly below `first_index`. Returns the new first index, which is at most `first_index`.
+        """Trim the segments that lie wholly below `first_index`. Returns the new first index, at most `first_index`.
 
-        Reads below it are refused from now on. The next flush makes the trim durable and removes the files, eight at most; the
-        rest is removed by the flushes after it, and a few files are kept to be written to again. On a full disk all that waits for
-        `retry_retiring`, or the next trim. A segment that is not durable yet stays. If any leave, `payload`, which the owner keeps in
-        place of what they held, replaces the one before. Raises `IndexOutOfRange` for an index that the log does not hold.
+        Reads below it are refused from now on. The next flush makes the trim durable and removes the files, eight at
+        most; later flushes remove the rest, and a few files are kept to be written to again. On a full disk all that
+        waits for `retry_retiring`, or the next trim. A segment that is not durable yet stays. If any segment is
+        trimmed, `payload`, which the owner keeps in its place, replaces the one before. Raises `IndexOutOfRange`.
         """
         self._require_usable()
         if not (self.first_index and 1 <= first_index <= self._last_index):
@@ -403,8 +402,8 @@ class SegmentedLog:
         self._waits_for_room = False
 
     def keep_room(self, payload_bytes: int) -> None:
-        """Keep room for a `trim` with a payload of this size, so that a full disk can be trimmed; there may not be as much. From the
-        first trim on, room for half as much again as the last one is kept unasked. Not while a flush is under way."""
+        """Keep room for a `trim` with a payload of this size on a disk that fills up later, as far as the disk has it.
+        From the first trim on, room for 1.5 times the last one is kept unasked. Not while a flush is under way."""
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
         self._retirement.room_bytes = payload_bytes
@@ -414,9 +413,9 @@ class SegmentedLog:
     def reset(self, before: LogTail, payload: Payload) -> None:
         """Reset to an empty log that continues after `before`; durable when it returns.
 
-        The newest state stays, and `payload` stands for what the log does not hold, as in `trim`. Epochs may fall. A crash leaves
-        the log as it was before or after. Raises `NoSpace` on a full disk; the log is unchanged then. Must not be called while a
-        flush is under way.
+        The newest state stays, and `payload` stands for what the log does not hold, as in `trim`. Epochs may fall. A
+        crash leaves the log as it was before or after. Raises `NoSpace` on a full disk; the log is unchanged then. Must
+        not be called while a flush is under way.
         """
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
@@ -450,7 +449,7 @@ class SegmentedLog:
         return self._lookup.facts()
 
     def reserve(self, size: int) -> None:
-        """Make sure that frames of `size` bytes in all (headers included) can be written. Raises `NoSpace` if they cannot.
+        """Make sure that frames of `size` bytes in all (headers included) can be written; else raises `NoSpace`.
 
         Nothing is written, whatever the outcome. Room for 64 KiB beyond is kept too. Most calls need no disk.
         """
@@ -524,7 +523,7 @@ class SegmentedLog:
         return self._durable_end
 
     def flush(self) -> Address:
-        """Make everything durable, in this thread. Returns the durable end. Raises `StorageFailed` if the disk fails."""
+        """Make everything durable, in this thread. Returns the durable end. Raises `StorageFailed`."""
         flush = self.begin_flush()
         flush.run()
         return self.end_flush(flush)
@@ -555,10 +554,10 @@ class SegmentedLog:
     # Reading
 
     def read(self, first_index: int, bytes_max: int, last_index: int | None = None) -> list[Frame]:
-        """Returns frames from `first_index` on, up to `last_index` (inclusive): at most `bytes_max` bytes, but at least one frame.
+        """Returns frames from `first_index` on, to `last_index` inclusive: one at least, `bytes_max` bytes at most.
 
-        None if `first_index` is beyond the last. Payloads are views of the bytes read, checked against their CRC. Raises
-        `IndexOutOfRange` before the first index, `CorruptLog` for damage.
+        None if `first_index` is beyond the last. Payloads are views of the bytes read, checked against their CRC.
+        Raises `IndexOutOfRange` before the first index, `CorruptLog` for damage.
         """
         self._require_usable()
         last = self._last_index if last_index is None else min(last_index, self._last_index)
@@ -626,7 +625,7 @@ class SegmentedLog:
         self._end = segment.end
 
     def _take_back(self, segment: Segment, file: File) -> None:
-        """Undo a write that met a full disk, durably: a part of it must not turn up behind later frames after a crash."""
+        """Undo a write that met a full disk, durably: no part of it may turn up behind later frames after a crash."""
         with self._final(), self._frontier:
             segment.cut()
             file.sync()
@@ -663,7 +662,7 @@ class SegmentedLog:
         return header.end_offset, header.epoch
 
     def _first_address(self, segment: Segment, buffers: list[Buffer]) -> int:
-        """Where the next frame goes; in a new segment that is behind the newest state, which is put into `buffers`."""
+        """Returns the next frame's address; in a new segment behind the newest state, which is put into `buffers`."""
         if segment.size or self._state is None:
             return segment.base + segment.size
         buffers.append(self._own_header(FrameKind.STATE, segment.base, self._tail(), self._state))
@@ -760,7 +759,7 @@ class SegmentedLog:
     # How it is done: resetting
 
     def _prepare_reset(self, start: Start, buffers: Sequence[Buffer]) -> None:
-        """Do all that needs room: write the new first segment, durably, under another name, and the next log-start checkpoint."""
+        """Do what needs room: write the new first segment, durably, under another name, and the next checkpoint."""
         active, reserved = self._active, self._active.reserved
         scratch = f"{self.directory}/{reset_name(start.base)}"
         try:
@@ -782,7 +781,7 @@ class SegmentedLog:
             raise
 
     def _carry_out_reset(self, start: Start, segment: Segment) -> None:
-        """Put the prepared reset into effect. From the first step on the log is the new one; recovery completes the others."""
+        """Put the prepared reset into effect. The first step makes the log the new one; recovery completes the rest."""
         before = start.before
         commit_start(self._disk, self.directory)
         # Before the rename, because the other name is what marks all of the segment as durable.
@@ -809,7 +808,7 @@ class SegmentedLog:
         return Mark.of(self._end, self._last_index, self._last_epoch, self._state)
 
     def _seal(self, segment: Segment) -> None:
-        """Sync a sealed segment and write its sidecar. Runs in the flush's thread; the segment is not written to any more."""
+        """Sync a sealed segment, to which no one writes any more, and write its sidecar. Runs in the flush's thread."""
         file, index = segment.file, segment.index
         assert file is not None, "an unproven segment is open"
         assert index is not None, "an unproven segment has an index"
@@ -818,9 +817,9 @@ class SegmentedLog:
         write_sidecar(self._disk, self.directory, segment, index, self.log_id)
 
     def _zero_ahead(self, segment: Segment, dirty_bytes: int) -> None:
-        """Write zeros behind the end of the segment that is about to be synced. Runs in a flush, maybe concurrently with appends.
+        """Write zeros behind the end of the segment that is about to be synced. Runs in a flush, maybe with appends.
 
-        So only one sync in many has to grow the file. Not done for large appends, which would soon overwrite the zeros.
+        So only one sync in many has to grow the file. Large appends get none: they would soon overwrite them.
         """
         ahead = self._zero_ahead_bytes
         if dirty_bytes <= ahead // 4 and segment.zeroed - segment.size < ahead // 2:
@@ -832,10 +831,10 @@ class SegmentedLog:
             self._retirement.carry_out(flush, start)
 
     def _take_cold(self) -> list[str]:
-        """The sealed segments that are too old to be kept in the page cache.
+        """Returns the sealed segments that are too old to be kept in the page cache.
 
-        A log is read at its end. Memory that follows the whole log costs more than the reads it saves: a page that was used
-        before is far cheaper to write to than one that the system has to find first.
+        A log is read at its end. Memory that follows the whole log costs more than the reads it saves: a page that was
+        used before is far cheaper to write to than one that the system has to find first.
         """
         return [self._warm.popleft() for _ in range(len(self._warm) - self.config.cached_segments_max)]
 
@@ -866,7 +865,7 @@ class SegmentedLog:
 
     @contextlib.contextmanager
     def _final(self) -> Iterator[None]:
-        """A context in which any exception ends the log, `NoSpace` too, because what it does must not stay half done."""
+        """A context in which any exception ends the log, `NoSpace` too, because its work must be done as a whole."""
         try:
             yield
         except BaseException as error:

@@ -1,8 +1,9 @@
-"""The log-start checkpoint (`Start`, file `start`): where a log begins once segments have left it, so that they do not count as lost.
+"""The log-start checkpoint (`Start`, file `start`): where a log begins once segments have left it, so that they do not
+count as lost.
 
-It is written, durably, before the first of their files is removed, and only after everything was synced that the log held when it
-was trimmed. So a crash leaves the log as it was before or after: segments before the start are leftovers, whichever of them are
-still there; a first segment that is missing without a checkpoint is damage.
+It is written, durably, before the first of their files is removed, and only after everything was synced that the log
+held when it was trimmed. So a crash leaves the log as it was before or after: segments before the start are leftovers,
+whichever of them are still there; a first segment that is missing without a checkpoint is damage.
 
     offset  bytes  field, little-endian
          0      4  magic `QLST`
@@ -18,8 +19,8 @@ still there; a first segment that is missing without a checkpoint is damage.
         60      4  CRC-32C of all before it
         64      -  payload: what the owner keeps in place of what left the log
 
-`SegmentedLog.reset` writes one, too: then the first segment is a new one, which gets its name only after the checkpoint is durable.
-Until then it has another name (`segment.RESET_SUFFIX`).
+`SegmentedLog.reset` writes one, too: then the first segment is a new one, which gets its name only after the checkpoint
+is durable. Until then it has another name (`segment.RESET_SUFFIX`).
 """
 
 import contextlib
@@ -40,7 +41,10 @@ _VERSION = 2
 _LAYOUT = struct.Struct("<4sB3xQQQQQQI")
 _HEAD_BYTES = _LAYOUT.size + 4
 _SCRATCH_NAME = f"{NAME}.next"
-"""Room for the next checkpoint, which is written here first. Recovery keeps the file, because on a full disk its room would be lost."""
+"""Room for the next checkpoint, which is written here first.
+
+Recovery keeps the file, because on a full disk its room would be lost.
+"""
 
 _UNTOUCHED = "only `start` is damaged, not the segments"
 
@@ -52,18 +56,22 @@ _NOTHING = LogTail()
 
 @attrs.frozen
 class Start:
-    """A log-start checkpoint. The first segment begins at `base`; `before` is the end of what left the log, and `payload` what the owner
-    keeps in its place."""
+    """A log-start checkpoint.
+
+    The first segment begins at `base`; `before` is the end of what left the log, and `payload` what the owner keeps in
+    its place.
+    """
 
     base: Address = _ORIGIN
     before: LogTail = _NOTHING
     payload: Payload = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
     def is_met(self, lowest: int | None, last_index: int) -> bool:
-        """Returns whether frames from index `lowest` (the lowest that they write or cut from) to `last_index` continue from the log start.
+        """Returns whether frames from index `lowest` (the lowest that they write or cut from) to `last_index` continue
+        from the log start.
 
-        Frames that do not had followed entries of older segments, and were replaced before those left. What replaced them was
-        durable by then, so it can be missing only because of damage.
+        Frames that do not had followed entries of older segments, and were replaced before those left. What replaced
+        them was durable by then, so it can be missing only because of damage.
         """
         first_index = self.before.last_index + 1
         return lowest == first_index or last_index < first_index
@@ -95,7 +103,10 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
 
 
 def keep_room(disk: Disk, directory: str, payload_bytes: int) -> None:
-    """Reserve room for the next checkpoint, with a payload of this size. Raises `NoSpace` and keeps the old room if there is no more."""
+    """Reserve room for the next checkpoint, with a payload of this size.
+
+    Raises `NoSpace` and keeps the old room if there is no more.
+    """
     path, size = f"{directory}/{_SCRATCH_NAME}", _HEAD_BYTES + payload_bytes
     with contextlib.closing(disk.open(path, create=True)) as file:
         kept = file.size()
@@ -106,8 +117,10 @@ def keep_room(disk: Disk, directory: str, payload_bytes: int) -> None:
 
 
 def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
-    """Write the next checkpoint under its temporary name; the one before is still in force. Raises `NoSpace` and keeps the room that was
-    reserved if it is not enough."""
+    """Write the next checkpoint under its temporary name; the one before is still in force.
+
+    Raises `NoSpace` and keeps the room that was reserved if it is not enough.
+    """
     before, payload = start.before, start.payload
     fields = _LAYOUT.pack(
         _MAGIC,

@@ -1,14 +1,14 @@
 """Many logs in one process, as a broker with a log for each partition needs them.
 
-All logs of a store share one directory and its lock, one budget of descriptors (`file_pool.py`), and one flush at a time, a
-*round*, which syncs the files of all logs that were written to side by side. A log lies in a directory of its own; one that is
-small takes a few blocks of the disk. It is opened when it is first asked for.
+All logs of a store share one directory and its lock, one budget of descriptors (`file_pool.py`), and one flush at a
+time, a *round*, which syncs the files of all logs that were written to side by side. A log lies in a directory of its
+own; one that is small takes a few blocks of the disk. It is opened when it is first asked for.
 
     <directory>/lock, room
     <directory>/logs/<name>/manifest, durable, <address>.log
 
-One thread owns the store and its logs; only `FlushRound.run` may be called in another one, while the owner appends and reads.
-(With `StoreConfig.threads` above 1 it, `open_all` and `create_all` spread their work over threads of the store.)
+One thread owns the store and its logs; only `FlushRound.run` may be called in another one, while the owner appends and
+reads. (With `StoreConfig.threads` above 1 it, `open_all` and `create_all` spread their work over threads of the store.)
 """
 
 import contextlib
@@ -60,7 +60,8 @@ class LogStore:
             if DELETED_NAME in found:
                 self._clear(name)
             elif {MANIFEST_NAME, PLAN_NAME} & {*found} or any(each.endswith(SEGMENT_SUFFIX) for each in found):
-                # A log that has lost its manifest is damaged: opening it raises, and only `repair` and `delete` change it.
+                # A log that has lost its manifest is damaged: opening it raises, and only `repair` and `delete` change
+                # it.
                 self._names.add(name)
 
     @classmethod
@@ -86,7 +87,7 @@ class LogStore:
 
     @property
     def open_files(self) -> int:
-        """How many descriptors the files of all logs hold now."""
+        """The number of descriptors that the files of all logs hold now."""
         return self._shared.pool.open_files
 
     def close_idle(self) -> None:
@@ -97,7 +98,10 @@ class LogStore:
         self._shared.pool.close_idle()
 
     def create(self, name: str) -> StoreLog:
-        """Returns a new, empty log, made durably. Raises `LogExists` if there is one of this name, `ValueError` for an invalid name."""
+        """Returns a new, empty log, made durably.
+
+        Raises `LogExists` if there is one of this name, `ValueError` for an invalid name.
+        """
         self.create_all([name])
         return self.log(name)
 
@@ -125,8 +129,8 @@ class LogStore:
     def log(self, name: str) -> StoreLog:
         """Returns the log of this name, opened if it was not yet.
 
-        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end (see `repair`); other logs are not
-        affected.
+        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end (see `repair`); other
+        logs are not affected.
         """
         self._require_open()
         log = self._logs.get(name)
@@ -137,7 +141,10 @@ class LogStore:
         return log
 
     def open_all(self, names: Iterable[str] | None = None) -> Mapping[str, LogError]:
-        """Open these logs, or all, in parallel. Returns the errors of those that cannot be opened, by name. See `log`."""
+        """Open these logs, or all, in parallel.
+
+        Returns the errors of those that cannot be opened, by name. See `log`.
+        """
         self._require_open()
         wanted = [name for name in (self.names() if names is None else names) if name not in self._logs]
         errors: dict[str, LogError] = {}
@@ -174,16 +181,21 @@ class LogStore:
         self._clear(name)
 
     def repair(self, name: str) -> StoreRepaired:
-        """Cut a log before its damage, or reset it, durably (see `store_salvage.py`). Returns what was done; then it can be opened.
+        """Cut a log before its damage, or reset it, durably (see `store_salvage.py`).
 
-        For a log that `log` refused with `CorruptLog`, or in which damage was read, and of which there are other copies: the owner must
-        not take it for a whole one. A log that is open is closed. Raises `UnknownLog` if there is none, and what the disk raises; then
-        it may be called again.
+        Returns what was done; then it can be opened.
+
+        For a log that `log` refused with `CorruptLog`, or in which damage was read, and of which there are other
+        copies: the owner must not take it for a whole one. A log that is open is closed. Raises `UnknownLog` if there
+        is none, and what the disk raises; then it may be called again.
         """
         return self._salvage(name).repair()
 
     def set_aside(self, name: str) -> StoreRepaired:
-        """Reset a log to offset 0, durably, and keep the files of what it held as `repair` does. Raises as `repair` does."""
+        """Reset a log to offset 0, durably, and keep the files of what it held as `repair` does.
+
+        Raises as `repair` does.
+        """
         return self._salvage(name).repair(reset="it was set aside")
 
     def _salvage(self, name: str) -> StoreSalvage:
@@ -203,11 +215,14 @@ class LogStore:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there is anything to flush."""
+        """True if there is anything to flush."""
         return bool(self._shared.dirty)
 
     def begin_round(self) -> FlushRound:
-        """Returns a round of flushes for everything that was done so far, in all logs; cheap. There must be no other under way."""
+        """Returns a round of flushes for everything that was done so far, in all logs; cheap.
+
+        There must be no other under way.
+        """
         self._require_open()
         assert self._round is None, "a round is under way: call end_round first"
         dirty = list(self._shared.dirty.values())
@@ -226,7 +241,10 @@ class LogStore:
                 log.end_flush(flush)
 
     def flush(self) -> None:
-        """Make everything in all logs durable, in this thread. Raises `StorageFailed` if a log failed, after all others are done."""
+        """Make everything in all logs durable, in this thread.
+
+        Raises `StorageFailed` if a log failed, after all others are done.
+        """
         done = self.begin_round()
         try:
             done.run()
@@ -295,6 +313,8 @@ class LogStore:
 
 
 def require_name(name: str) -> None:
-    """Raises `ValueError` unless a log may have this name: letters, digits and `._%|-`, at most 255, and neither `.` nor `..`."""
+    """Raises `ValueError` unless a log may have this name: letters, digits and `._%|-`, at most 255, and neither `.`
+    nor `..`.
+    """
     if not _NAME.fullmatch(name) or len(name) > NAME_BYTES_MAX or name in (".", ".."):
         raise ValueError(f"{name[:300]!r} is no name of a log: use 1 to {NAME_BYTES_MAX} of A-Z, a-z, 0-9 and ._%|-")

@@ -72,9 +72,9 @@ class LogFlush:
         self.retired = retired
         """Segments that left the log; their files go once the manifest is durable."""
         self.done = False
-        """Whether everything is durable."""
+        """True once everything is durable."""
         self.committed = False
-        """Whether the manifest is in force; on a full disk it may not be, and waits for the next flush."""
+        """True once the manifest is in force; on a full disk it may wait for the next flush."""
         self._disk = disk
         self._room = room
         self._directory = directory
@@ -91,7 +91,10 @@ class LogFlush:
             self._stopped = True
 
     def run(self) -> None:
-        """Sync data, then names, then the manifest, then write the durable-end checkpoint. Raises `StorageFailed`, which ends the log."""
+        """Sync data, then names, then the manifest, then write the durable-end checkpoint.
+
+        Raises `StorageFailed`, which ends the log.
+        """
         with self._lock:
             if self._stopped:
                 return
@@ -126,7 +129,10 @@ class LogFlush:
             self._room.keep()
 
     def _has_written(self, manifest: Manifest) -> bool:
-        """Put a manifest in force. Returns False on a full disk; then the data is durable all the same, and no file is removed."""
+        """Put a manifest in force.
+
+        Returns False on a full disk; then the data is durable all the same, and no file is removed.
+        """
         try:
             manifest.write(self._disk, self._directory)
         except NoSpace:

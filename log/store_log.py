@@ -2,13 +2,16 @@
 
 Rules that everything here keeps:
 
-1. Offsets never go backwards and epochs never fall; gaps between batches are allowed, so batches may leave (compaction).
-2. What is appended is durable once a flush ends. `truncate`, `reset` and `end_replacement` are durable when they return. `trim`
-   holds at once and is durable with the next flush; files go only then.
-3. Everything but appending is one replacement of the manifest (see `manifest.py`): a crash leaves the log as before or after.
-4. A failed write or sync is final: every later call raises `StorageFailed`. `NoSpace` is not: the log holds what it held before.
-5. One thread owns the object. Only `LogFlush.run`, and the writing of a `Replacement`, may run in another one, while the owner
-   appends and reads.
+1. Offsets never go backwards and epochs never fall; gaps between batches are allowed, so batches may leave
+   (compaction).
+2. What is appended is durable once a flush ends. `truncate`, `reset` and `end_replacement` are durable when they
+   return. `trim` holds at once and is durable with the next flush; files go only then.
+3. Everything but appending is one replacement of the manifest (see `manifest.py`): a crash leaves the log as before or
+   after.
+4. A failed write or sync is final: every later call raises `StorageFailed`. `NoSpace` is not: the log holds what it
+   held before.
+5. One thread owns the object. Only `LogFlush.run`, and the writing of a `Replacement`, may run in another one, while
+   the owner appends and reads.
 """
 
 import contextlib
@@ -43,7 +46,10 @@ _WALK_BYTES = 8 * 1024
 
 @attrs.frozen
 class SharedResources:
-    """What the logs of a store have in common. `dirty` holds the logs that a flush has something to do for, by name."""
+    """The resources that the logs of a store share.
+
+    `dirty` holds the logs that the next flush has work for, by name.
+    """
 
     disk: Disk
     pool: FilePool
@@ -56,8 +62,8 @@ class SharedResources:
 class StoreLog:
     """A log of a store; made by `LogStore.create` or `LogStore.log`.
 
-    Every call raises `StorageFailed` after a write or sync has failed, and `ValueError` after the store was closed or the log
-    deleted.
+    Every call raises `StorageFailed` after a write or sync has failed, and `ValueError` after the store was closed or
+    the log deleted.
     """
 
     def __init__(self, shared: SharedResources, name: str, directory: str) -> None:
@@ -72,7 +78,7 @@ class StoreLog:
             shared.disk, shared.pool, directory, log_id=self.log_id, interval_bytes=interval
         ).run()
         self.recovery: RecoveryReport = recovered.report
-        """What recovery found and did."""
+        """The findings and repairs of the recovery."""
         self.epochs: EpochCache = recovered.epochs
         """Which epoch begins where; an index there is an offset here."""
         self._manifest = recovered.manifest
@@ -122,7 +128,9 @@ class StoreLog:
 
     @property
     def sealed(self) -> Sequence[SealedSegment]:
-        """The segments that may be replaced, oldest first: those that a flush has proved after the log went on behind them."""
+        """The segments that may be replaced, oldest first: those that a flush has proved after the log went on behind
+        them.
+        """
         return [each.sealed for each in self._segments[: len(self._segments) - 1 - len(self._rolled)]]
 
     @property
@@ -136,7 +144,9 @@ class StoreLog:
         return [SegmentFacts(each.first_offset, each.size_bytes, each.newest_ms or None) for each in sealed]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Returns the newest epoch not above `epoch`, and the offset after its last; None if the log holds no such epoch."""
+        """Returns the newest epoch not above `epoch`, and the offset after its last; None if the log holds no such
+        epoch.
+        """
         return self.epochs.end_of(epoch, self._end_offset)
 
     def __repr__(self) -> str:
@@ -147,8 +157,8 @@ class StoreLog:
     def append(self, batches: Sequence[StoredBatch]) -> int:
         """Write batches in one write. Returns the new end offset. Not durable yet.
 
-        Raises `ValueError` for batches that do not follow each other or the log (offset, epoch), and `NoSpace` on a full disk; the
-        log is unchanged then.
+        Raises `ValueError` for batches that do not follow each other or the log (offset, epoch), and `NoSpace` on a
+        full disk; the log is unchanged then.
         """
         self._require_usable()
         if not batches:
@@ -179,7 +189,10 @@ class StoreLog:
         return end_offset
 
     def roll(self) -> None:
-        """Let the next batch begin a segment; nothing to do if the newest one is empty. The next flush seals the one before."""
+        """Let the next batch begin a segment; nothing to do if the newest one is empty.
+
+        The next flush seals the one before.
+        """
         self._require_usable()
         if self._active.size:
             rolled = self._active
@@ -191,7 +204,9 @@ class StoreLog:
             self._note_dirty()
 
     def truncate(self, offset: int) -> int:
-        """Cut every batch that ends after `offset`. Returns the new end offset, which may be lower. Durable when it returns.
+        """Cut every batch that ends after `offset`.
+
+        Returns the new end offset, which may be lower. Durable when it returns.
 
         Raises `OffsetOutOfRange` for an offset before the log's start; one after the end changes nothing.
         """
@@ -259,8 +274,9 @@ class StoreLog:
     def replace(self, segments: Sequence[SealedSegment], batches: Iterable[StoredBatch]) -> None:
         """Replace a run of `sealed` segments by `batches`, all at once; durable when it returns.
 
-        A crash leaves either. Raises as `begin_replacement`, `Replacement.write` and `end_replacement` do, which are the same in three
-        steps, of which only the first and the last need the log's own thread; the log is unchanged after any error.
+        A crash leaves either. Raises as `begin_replacement`, `Replacement.write` and `end_replacement` do, which are
+        the same in three steps, of which only the first and the last need the log's own thread; the log is unchanged
+        after any error.
         """
         replacement = self.begin_replacement(segments)
         try:
@@ -274,8 +290,8 @@ class StoreLog:
     def begin_replacement(self, segments: Sequence[SealedSegment]) -> Replacement:
         """Returns a replacement for a run of `sealed` segments, which takes effect only with `end_replacement`.
 
-        Call that, or `Replacement.abandon`, before the log is deleted or closed. Raises `ValueError` unless the log holds these
-        segments, one after the other.
+        Call that, or `Replacement.abandon`, before the log is deleted or closed. Raises `ValueError` unless the log
+        holds these segments, one after the other.
         """
         self._require_usable()
         at = self._place_of(segments)
@@ -294,8 +310,8 @@ class StoreLog:
     def end_replacement(self, replacement: Replacement) -> None:
         """Put the replacement in force, all at once; durable when it returns.
 
-        Raises `ValueError` if the log does not hold the segments any more (they were trimmed, or cut), and `NoSpace` if there is no
-        room for the manifest: the log is unchanged then, and what was written is removed.
+        Raises `ValueError` if the log does not hold the segments any more (they were trimmed, or cut), and `NoSpace` if
+        there is no room for the manifest: the log is unchanged then, and what was written is removed.
         """
         self._require_usable()
         assert replacement.finished, "a replacement is finished before it takes effect"
@@ -374,7 +390,10 @@ class StoreLog:
         return self._durable_offset
 
     def flush(self) -> int:
-        """Make everything durable, in this thread. Returns the durable offset. Raises `StorageFailed` if the disk fails."""
+        """Make everything durable, in this thread.
+
+        Returns the durable offset. Raises `StorageFailed` if the disk fails.
+        """
         self._settle()
         flush = self.begin_flush()
         flush.run()
@@ -401,10 +420,11 @@ class StoreLog:
     # Reading
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[StoredBatch]:
-        """Returns batches from the one that holds or follows `offset` on: at most `bytes_max` bytes, but at least one batch.
+        """Returns batches from the one that holds or follows `offset` on: at most `bytes_max` bytes, but at least one
+        batch.
 
-        Batches that begin at or after `end_offset` are left out. Payloads are views of the bytes read, checked against their CRC.
-        Raises `OffsetOutOfRange` before the start or after the end, `CorruptLog` for damage.
+        Batches that begin at or after `end_offset` are left out. Payloads are views of the bytes read, checked against
+        their CRC. Raises `OffsetOutOfRange` before the start or after the end, `CorruptLog` for damage.
         """
         self._require_usable()
         if not self._start_offset <= offset <= self._end_offset:
@@ -426,7 +446,8 @@ class StoreLog:
         return batches
 
     def byte_reader(self) -> ByteReader:
-        """Returns a reader of ranges of bytes, for a log whose batches take one offset for each byte; until the log changes.
+        """Returns a reader of ranges of bytes, for a log whose batches take one offset for each byte; until the log
+        changes.
 
         What is gone or not yet written reads as nothing: the caller knows `start_offset` and `end_offset`.
         """
@@ -434,7 +455,8 @@ class StoreLog:
         return ByteReader(self._walk, self._damage)
 
     def find_time(self, timestamp_ms: int) -> int | None:
-        """Returns the first offset of the first batch whose newest timestamp is `timestamp_ms` or later; None if there is none.
+        """Returns the first offset of the first batch whose newest timestamp is `timestamp_ms` or later; None if there
+        is none.
 
         Which record of the batch that is, only the owner knows.
         """
@@ -525,7 +547,7 @@ class StoreLog:
         return StoreSegment(base, file, first_offset, index=BatchIndex(self._shared.config.index_interval_bytes))
 
     def _cut(self, segment: StoreSegment, position: int) -> tuple[StoreSegment, BatchIndex]:
-        """What a segment is without the frames from `position` on, and the index of that."""
+        """Returns a segment without the frames from `position` on, and the index of what is left."""
         index = BatchIndex(self._shared.config.index_interval_bytes)
         for at, header in self._headers_in(segment, Window(segment.file, segment.size, 1 << 18), 0):
             if at >= position:
@@ -645,5 +667,7 @@ class StoreLog:
 
 
 def log_id_of(name: str) -> int:
-    """Returns the number in every frame of a log, so that a file in the wrong directory is not taken for a part of the log."""
+    """Returns the number in every frame of a log, so that a file in the wrong directory is not taken for a part of the
+    log.
+    """
     return checksum(name.encode())

@@ -1,16 +1,18 @@
 """Opening one log of a store: which bytes behind its manifest are the log, and what must never be cut.
 
-The manifest names the sealed segments. Behind them lie the open ones: whole frames, one after the other, each segment at the
-address where the one before it ends. Where that stops, everything further was never acknowledged, or is damage. The *known durable
-end* decides which: the greatest of the durable-end checkpoint, the beginning of the open segments, and the durable end in any whole
-frame header, also behind the damage. A manifest that is older than the one in the checkpoint is damage, too.
+The manifest names the sealed segments. Behind them lie the open ones: whole frames, one after the other, each segment
+at the address where the one before it ends. Where that stops, everything further was never acknowledged, or is damage.
+The *known durable end* decides which: the greatest of the durable-end checkpoint, the beginning of the open segments,
+and the durable end in any whole frame header, also behind the damage. A manifest that is older than the one in the
+checkpoint is damage, too.
 
-A torn tail is not cut off: the log continues in a new segment, at an address that was never used, so nothing that a power cut may
-bring back is ever taken for a part of it. The new manifest records where the torn segment ends. What survives beyond the known
-durable end was read from the page cache, which proves nothing about the disk: it is written again and synced first.
+A torn tail is not cut off: the log continues in a new segment, at an address that was never used, so nothing that a
+power cut may bring back is ever taken for a part of it. The new manifest records where the torn segment ends. What
+survives beyond the known durable end was read from the page cache, which proves nothing about the disk: it is written
+again and synced first.
 
-Every step can be repeated: a crash in between leaves a log that the next opening treats the same way. A log that was closed, or
-killed after a flush, costs no sync.
+Every step can be repeated: a crash in between leaves a log that the next opening treats the same way. A log that was
+closed, or killed after a flush, costs no sync.
 """
 
 import contextlib
@@ -64,7 +66,10 @@ class StoreSegment:
         return SealedSegment(self.base, self.generation, self.size, self.first_offset, newest_ms)
 
     def seal(self) -> None:
-        """Write the index behind the last frame, where it is no part of the log. Left out on a full disk, because it can be rebuilt."""
+        """Write the index behind the last frame, where it is no part of the log.
+
+        Left out on a full disk, because it can be rebuilt.
+        """
         assert self.index is not None, "a segment is sealed once"
         with contextlib.suppress(NoSpace):
             self.file.cut(self.size)
@@ -82,7 +87,7 @@ class RecoveredLog:
     epochs: EpochCache
     end_offset: int
     names_changed: bool
-    """Whether there is a file whose name is not durable yet."""
+    """True if there is a file whose name is not durable yet."""
     report: RecoveryReport
 
 
@@ -111,9 +116,10 @@ class StoreRecovery:
         self._interval_bytes = interval_bytes
 
     def run(self) -> RecoveredLog:
-        """Recover the log. Returns its state. Raises `CorruptLog` for damage below the known durable end, before anything is changed.
+        """Recover the log. Returns its state.
 
-        So it does for a log that waits for its repair (see `store_salvage.py`).
+        Raises `CorruptLog` for damage below the known durable end, before anything is changed, and for a log that waits
+        for its repair (see `store_salvage.py`).
         """
         names = self._disk.list_directory(self._directory)
         for name, cause in ((PLAN_NAME, "its repair was interrupted"), (SUSPECT_NAME, "damage was read in it")):

@@ -1,14 +1,14 @@
 """Repair of one log of a store that is damaged: it is cut before the damage, or reset, and what is cut off is kept.
 
-The owner asks for it (`LogStore.repair`) when other copies of the log exist, and afterwards treats this copy as one that may lack
-something. All frames are read, sealed segments too, because a disk with one damaged place may have others. What precedes the first
-damage stays. A log whose manifest is missing, damaged or older than the one in force is reset to offset 0: the manifest alone records
-which frames had been cut, and where the log starts.
+The owner asks for it (`LogStore.repair`) when other copies of the log exist, and afterwards treats this copy as one
+that may lack something. All frames are read, sealed segments too, because a disk with one damaged place may have
+others. What precedes the first damage stays. A log whose manifest is missing, damaged or older than the one in force is
+reset to offset 0: the manifest alone records which frames had been cut, and where the log starts.
 
-The *plan* is the manifest that the repair puts in force, in a file of its own, durable before anything is changed. Carrying it out
-can be repeated, so a crash leaves the damaged log before the plan, and the repaired one after it. Segments that the plan does not
-name are renamed to `*.damaged` and stay until the next repair. The damaged part of a segment that is kept in front of it stays in its
-file, behind the end that the manifest names.
+The *plan* is the manifest that the repair puts in force, in a file of its own, durable before anything is changed.
+Carrying it out can be repeated, so a crash leaves the damaged log before the plan, and the repaired one after it.
+Segments that the plan does not name are renamed to `*.damaged` and stay until the next repair. The damaged part of a
+segment that is kept in front of it stays in its file, behind the end that the manifest names.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class StoreRepaired:
 
     reason: str | None
     end_offset: int = 0
-    """Where the log ends now."""
+    """The offset at which the log ends now."""
     was_reset: bool = False
     """Nothing of the log was kept."""
     set_aside: tuple[str, ...] = ()
@@ -50,10 +50,15 @@ class _Kept:
 
 
 class StoreSalvage(StoreRecovery):
-    """One repair of one log. The caller holds the lock of the store, and opens the log in the ordinary way afterwards."""
+    """One repair of one log.
+
+    The caller holds the lock of the store, and opens the log in the ordinary way afterwards.
+    """
 
     def repair(self, *, reset: str | None = None) -> StoreRepaired:
-        """Repair the log; with a reason to `reset` it nothing is kept. Returns what was done; may be repeated after any error.
+        """Repair the log; with a reason to `reset` it nothing is kept.
+
+        Returns what was done; may be repeated after any error.
 
         Raises `NoSpace` or `StorageFailed` of the disk.
         """
@@ -83,7 +88,9 @@ class StoreSalvage(StoreRecovery):
     # The plan
 
     def _pending(self) -> Manifest | None:
-        """Returns the plan that a crash interrupted; a damaged one is taken for none, and made again from what there is."""
+        """Returns the plan that a crash interrupted; a damaged one is taken for none, and made again from what there
+        is.
+        """
         path = f"{self._directory}/{PLAN_NAME}"
         if not self._disk.exists(path):
             return None
@@ -184,7 +191,10 @@ class StoreSalvage(StoreRecovery):
         return kept
 
     def _open(self, manifest: Manifest, kept: _Kept, durable_end: int) -> int:
-        """Add the open segments to `kept`, if one of them is damaged: all that precedes it was durable. Returns the known durable end."""
+        """Add the open segments to `kept`, if one of them is damaged: all that precedes it was durable.
+
+        Returns the known durable end.
+        """
         names = self._disk.list_directory(self._directory)
         found = self._without_unused(self._scan(self._open_bases(names, manifest), manifest))
         try:
@@ -216,7 +226,10 @@ class StoreSalvage(StoreRecovery):
     # Carrying it out
 
     def _carry_out(self, plan: Manifest) -> tuple[str, ...]:
-        """Set aside what the plan does not name, and put it in force; may be repeated. Returns the names of the files set aside."""
+        """Set aside what the plan does not name, and put it in force; may be repeated.
+
+        Returns the names of the files set aside.
+        """
         kept = {each.name for each in plan.sealed}
         for name in self._disk.list_directory(self._directory):
             if name.endswith(SEGMENT_SUFFIX) and name not in kept:

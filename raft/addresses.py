@@ -1,4 +1,4 @@
-"""Where a node is: a host and a port, as a pair or as people write it, HOST:PORT."""
+"""The address of a node: a host and a port, as a pair or as people write it, HOST:PORT."""
 
 from typing import TypeGuard
 
@@ -12,7 +12,10 @@ def is_address(value: object) -> TypeGuard[str]:
 
 
 def address_of(value: object) -> tuple[str, int]:
-    """Returns the host and the port of `value`, which is such a pair or HOST:PORT. Raises `ValueError` for anything else."""
+    """Returns the host and the port of `value`, which is such a pair or HOST:PORT.
+
+    Raises `ValueError` for anything else.
+    """
     match value:
         case (str(host), int(port)) if host and 0 <= port <= PORT_MAX:
             return host, port

@@ -3,10 +3,10 @@
     async with Client(["127.0.0.1:4001", "127.0.0.1:4002"], "demo") as client:
         appended = await client.append([b"one", b"two"])
 
-Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread that
-the `async with` block starts and ends; a busy event loop holds no heartbeat up. A call that is cancelled, by
-`asyncio.timeout` for example, is cancelled there, too: like one that ends with `OutcomeUnknown`, it may have taken effect.
-Callbacks (`on_attempt`, `notify`, subscribers, the state machine) run in that thread and must not block.
+Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread
+that the `async with` block starts and ends; a busy event loop holds no heartbeat up. A call that is cancelled, by
+`asyncio.timeout` for example, is cancelled there, too: like one that ends with `OutcomeUnknown`, it may have taken
+effect. Callbacks (`on_attempt`, `notify`, subscribers, the state machine) run in that thread and must not block.
 
 A node that ends by itself, because its disk failed, cancels the task that opened it, and its error is raised out of the
 `async with` block.
@@ -32,7 +32,9 @@ T = TypeVar("T")
 
 
 class Face(Generic[R_co]):
-    """An `async with` block around an object that lives in a Trio loop; calls after its end raise what `refusal` returns."""
+    """An `async with` block around an object that lives in a Trio loop; calls after its end raise what `refusal`
+    returns.
+    """
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
         self._loop = LoopThread(opener, refusal, block="an `async with`")
@@ -125,12 +127,12 @@ class RaftGroup(Face[group.RaftGroup]):
 
     @property
     def address(self) -> Address:
-        """Where this node listens."""
+        """The address on which this node listens."""
         return self._loop.living.address
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What recovery found and did when the log was opened."""
+        """The findings and repairs of the recovery when the log was opened."""
         return self._loop.living.recovery
 
     append = awaiting(group.RaftGroup.append)

@@ -3,13 +3,13 @@
     async with Connection.open("127.0.0.1", 4001, "demo") as connection:
         appended = await connection.append([b"one", b"two"])
 
-Every call is one attempt, and what it returns or raises is its outcome: a value (committed), a *definite* error (certainly
-not done), or `OutcomeUnknown` (it may be done, now or later). A connection that breaks, or an invalid answer,
-leaves what was under way unknown; reads, which change nothing, may simply be repeated.
+Every call is one attempt, and what it returns or raises is its outcome: a value (committed), a *definite* error
+(certainly not done), or `OutcomeUnknown` (it may be done, now or later). A connection that breaks, or an invalid
+answer, leaves what was under way unknown; reads, which change nothing, may simply be repeated.
 
-`Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error; that a read was not
-answered is one, since it changes nothing. It never repeats an append whose outcome is unknown, because only the caller knows whether
-a duplicate matters.
+`Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error; that a read
+was not answered is one, since it changes nothing. It never repeats an append whose outcome is unknown, because only the
+caller knows whether a duplicate matters.
 
 No background task: of the calls that wait on one connection, one reads the socket for all.
 """
@@ -50,7 +50,9 @@ from raft.net.framing import Frame, FrameDecoder
 FRAME_OVERHEAD_BYTES = 1024
 RECEIVE_BYTES = 64 * 1024
 REPLY_BYTES_MAX = 512 * 1024 * 1024
-"""The largest frame body that a server may answer with, because a server announces only what it accepts, not what it sends."""
+"""The largest frame body that a server may answer with, because a server announces only what it accepts, not what it
+sends.
+"""
 DEFAULT_READ_BYTES = 1024 * 1024
 
 T = TypeVar("T")
@@ -140,12 +142,13 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection can still be used."""
+        """True while the connection can still be used."""
         return self._broken is None
 
     def is_alive(self) -> bool:
-        """Returns whether the connection is open, after a look at the socket: if the node has closed its side, the next request should use
-        another connection."""
+        """Returns whether the connection is open, after a look at the socket: if the node has closed its side, the next
+        request should use another connection.
+        """
         if self._decoder.failure is not None:
             self._break(str(self._decoder.failure))
         if self._broken is None and not self._has_reader:
@@ -175,8 +178,8 @@ class Connection:
     async def append(self, records: Sequence[bytes]) -> Appended:
         """Append records, which get consecutive offsets. Returns once they are committed.
 
-        Raises `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest`, `ShuttingDown` or `Unreachable` if nothing was appended, and
-        `OutcomeUnknown` if the records may have been appended.
+        Raises `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest`, `ShuttingDown` or `Unreachable` if nothing was
+        appended, and `OutcomeUnknown` if the records may have been appended.
         """
         return await self.append_batch(pack_batch(records))
 
@@ -186,9 +189,11 @@ class Connection:
         return await self._ask(lambda request_id: client_codec.encode_append(request_id, batch), Appended)
 
     async def read(self, offset: int, bytes_max: int = DEFAULT_READ_BYTES) -> Records:
-        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed end.
+        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed
+        end.
 
-        Raises `RecordsTrimmed`, which contains the start of the log, if the records have left the log of this node by its retention.
+        Raises `RecordsTrimmed`, which contains the start of the log, if the records have left the log of this node by
+        its retention.
         """
         check_read(offset, bytes_max)
         return await self._ask(lambda request_id: client_codec.encode_read(request_id, offset, bytes_max), Records)
@@ -198,7 +203,10 @@ class Connection:
         return await self._ask(lambda request_id: client_codec.encode_bare(client_codec.TAIL, request_id), Tail)
 
     async def apply(self, command: bytes, *, read_only: bool = False) -> Applied:
-        """Returns the result of a command of the state machine, or of a query if `read_only`. Raises as `append` does."""
+        """Returns the result of a command of the state machine, or of a query if `read_only`.
+
+        Raises as `append` does.
+        """
         check_command(command)
         self._require_fit("a command", command)
         return await self._ask(
@@ -376,10 +384,11 @@ def ignore_attempt(attempt: Attempt) -> None:
 class Client:
     """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
 
-    A call is repeated only after a definite error that need not recur at another node or a little later (`NotLeader`, `Busy`,
-    `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
-    been asked to append or apply and does not answer; a read that is not answered raises `Unreachable`. Use as `async with`; any
-    number of tasks may call at once. Raises `ValueError` or `TypeError` if `addresses` are not addresses.
+    A call is repeated only after a definite error that need not recur at another node or a little later (`NotLeader`,
+    `Busy`, `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a
+    node has been asked to append or apply and does not answer; a read that is not answered raises `Unreachable`. Use as
+    `async with`; any number of tasks may call at once. Raises `ValueError` or `TypeError` if `addresses` are not
+    addresses.
     """
 
     def __init__(
@@ -428,10 +437,12 @@ class Client:
     async def read(
         self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = ignore_attempt
     ) -> Records:
-        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed end.
+        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed
+        end.
 
-        Raises `RecordsTrimmed`, which contains the start of the log of the node that was asked, if the records have left that log by
-        its retention. The read is not repeated at another node, because its log will soon be trimmed as well.
+        Raises `RecordsTrimmed`, which contains the start of the log of the node that was asked, if the records have
+        left that log by its retention. The read is not repeated at another node, because its log will soon be trimmed
+        as well.
         """
         check_read(offset, bytes_max)
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)
@@ -471,7 +482,8 @@ class Client:
                 if isinstance(error, InvalidRequest | ProtocolError | RecordsTrimmed) or self._closed:
                     raise
                 pause_s = 0.0 if self._follow(address, error) else self._retry_pause_s
-                # No attempt is made without time for its answer, because it would turn a definite error into an unknown outcome.
+                # No attempt is made without time for its answer, because it would turn a definite error into an unknown
+                # outcome.
                 if not error.definite or trio.current_time() + pause_s >= give_up_at:
                     raise
                 await trio.sleep(pause_s)

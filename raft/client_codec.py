@@ -1,12 +1,13 @@
-"""The native client protocol as bytes: requests, replies and the handshake, checked like peer messages are (see `codec`).
+"""The native client protocol as bytes: requests, replies and the handshake, checked like peer messages are (see
+`codec`).
 
-A request carries an id that its reply repeats; a client may have many under way. Records travel as one *batch*: binary that
-holds a msgpack array of binaries. The server checks that it is one and counts it, but never takes it apart: the same bytes
-rest in the log and come back to readers, several batches of one entry end to end.
+A request carries an id that its reply repeats; a client may have many under way. Records travel as one *batch*: binary
+that holds a msgpack array of binaries. The server checks that it is one and counts it, but never takes it apart: the
+same bytes rest in the log and come back to readers, several batches of one entry end to end.
 
-Errors map to the exceptions of `raft.errors` by a code; `definite` is written out, so that a client which does not know a
-newer code still knows whether the operation can have happened. The detail of `records_trimmed` is the decimal offset where the
-records begin that are left; a STATUS reply contains it as `start_offset`.
+Errors map to the exceptions of `raft.errors` by a code; `definite` is written out, so that a client which does not know
+a newer code still knows whether the operation can have happened. The detail of `records_trimmed` is the decimal offset
+where the records begin that are left; a STATUS reply contains it as `start_offset`.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,9 +54,9 @@ RECORDS_MAX = 65536
 FEW_RECORDS = 64
 """So many are unpacked with the array around them, which is quickest.
 
-For an array msgpack makes room for as many elements as it claims to have, and so at each of the 1,024 levels of arrays in arrays that
-it goes down: with this bound half a megabyte, with `RECORDS_MAX` half a gigabyte. What holds more records is unpacked element by
-element, with no room for arrays in it.
+For an array msgpack makes room for as many elements as it claims to have, and so at each of the 1,024 levels of arrays
+in arrays that it goes down: with this bound half a megabyte, with `RECORDS_MAX` half a gigabyte. What holds more
+records is unpacked element by element, with no room for arrays in it.
 """
 BATCHES_MAX = 2**20
 """Entries in one RECORDS reply."""
@@ -66,20 +67,23 @@ CLIENT = "client"
 PEER = "peer"
 
 _ONE_SHORT_RECORD = b"\x91\xc4"
-"""How msgpack begins an array of one binary of less than 256 bytes; its length is the next byte."""
+"""An array of one binary of less than 256 bytes begins with these bytes in msgpack; its length is the next byte."""
 _ONE_LONG_RECORD = b"\x91\xc6"
 """Of one of 64 KiB and more; its length is the next four bytes."""
 _MANY = {0xDC: 3, 0xDD: 5}
-"""How msgpack begins an array of more than 15 elements, and where these begin."""
+"""The first byte of a msgpack array of more than 15 elements, and the position at which its elements begin."""
 _pack_short = msgpack.Packer().pack
-"""For what is short and frequent: making a packer takes longer than using it. It keeps the room that its largest value took."""
+"""For what is short and frequent: making a packer takes longer than using it.
+
+It keeps the room that its largest value took.
+"""
 
 
 # -------------------------------------------------------------------- values
 
 
 class Hello(NamedTuple):
-    """What a dialling client (`node_id` 0) or peer sends first."""
+    """The first message of a dialling client (`node_id` 0) or peer."""
 
     cluster_id: str
     role: str
@@ -94,7 +98,10 @@ class HelloReply(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Append these records; `span`, how many they are, was counted at decoding. `crc` is None unless it is known already."""
+    """Append these records; `span`, how many they are, was counted at decoding.
+
+    `crc` is None unless it is known already.
+    """
 
     request_id: int
     records: Buffer
@@ -137,13 +144,16 @@ class RecordBatch:
     data: bytes
 
     def records(self) -> list[bytes]:
-        """Returns the records, in order of their offsets. Raises `ProtocolError` if `data` does not hold `span` of them."""
+        """Returns the records, in order of their offsets.
+
+        Raises `ProtocolError` if `data` does not hold `span` of them.
+        """
         return unpack_batches(self.data, self.span)
 
 
 @attrs.frozen
 class Records:
-    """What a read found, and where the committed log ends."""
+    """The result of a read, and the end of the committed log."""
 
     committed_end: int
     batches: tuple[RecordBatch, ...]
@@ -151,7 +161,7 @@ class Records:
 
 @attrs.frozen
 class Tail:
-    """Where the committed log ends, in which term."""
+    """The end of the committed log, and its term."""
 
     committed_end: int
     epoch: int
@@ -172,7 +182,10 @@ Reply = Appended | Records | Tail | Applied | dict[str, object] | RaftError
 
 
 def pack_batch(records: Sequence[bytes]) -> bytes:
-    """Returns the records as one batch. Raises `InvalidRequest` unless they are a sequence of one to `RECORDS_MAX` bytes objects."""
+    """Returns the records as one batch.
+
+    Raises `InvalidRequest` unless they are a sequence of one to `RECORDS_MAX` bytes objects.
+    """
     if not _is_sequence(records):
         raise errors.InvalidRequest(f"records must be a list of bytes, not {type(records).__name__}")
     if not 1 <= len(records) <= RECORDS_MAX:
@@ -262,7 +275,10 @@ def encode_hello_reply(reply: HelloReply) -> bytes:
 
 
 def decode_hello_reply(message_type: int, body: Buffer) -> HelloReply:
-    """Returns the answer to the handshake. Raises the error that an ERROR frame carries, `ProtocolError` for anything else."""
+    """Returns the answer to the handshake.
+
+    Raises the error that an ERROR frame carries, `ProtocolError` for anything else.
+    """
     if message_type == ERROR:
         raise decode_error(body)[1]
     if message_type != HELLO_REPLY:
@@ -282,7 +298,9 @@ def encode_append(request_id: int, records: bytes) -> bytes:
 
 
 def decode_append(body: Buffer, body_crc: int | None = None) -> Append:
-    """Returns an APPEND with its records checked and counted. With `body_crc` large records are not read again for their CRC.
+    """Returns an APPEND with its records checked and counted.
+
+    With `body_crc` large records are not read again for their CRC.
 
     Raises `ProtocolError` if it is invalid, as all decoding functions here do.
     """
@@ -442,7 +460,8 @@ SHUTTING_DOWN = "shutting_down"
 RECORDS_TRIMMED = "records_trimmed"
 INVALID_RESULT = "invalid_result"
 DIGITS_MAX = 19
-"""What the detail of `RECORDS_TRIMMED` has at most: it is the offset where the records begin that are left."""
+"""The detail of `RECORDS_TRIMMED` has at most this many digits: it is the offset at which the remaining records begin.
+"""
 
 _CODES: dict[type[RaftError], str] = {
     errors.NotLeader: NOT_LEADER,
@@ -470,7 +489,10 @@ def encode_error(request_id: int, error: RaftError) -> bytes:
 
 
 def decode_error(body: Buffer) -> tuple[int, RaftError]:
-    """Returns the id and the error of an ERROR frame. An unknown code keeps its `definite`. Raises `ProtocolError` if it is invalid."""
+    """Returns the id and the error of an ERROR frame.
+
+    An unknown code keeps its `definite`. Raises `ProtocolError` if it is invalid.
+    """
     request_id, code, definite, leader, address, detail = unpack_array(body, length=6, array_max=6)
     return number(request_id, "request_id"), _to_error(
         text(code, "code", 64),

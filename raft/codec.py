@@ -1,11 +1,13 @@
 """Peer messages as bytes: hand-written msgpack arrays, and the checks without which nothing from a peer is believed.
 
 The body of a message is one array of integers, booleans and, for AppendEntries, entries. Nothing else is ever produced:
-no maps, no extension types, no floats, so that a newer msgpack cannot change what is on the wire (a golden test pins it).
+no maps, no extension types, no floats, so that a newer msgpack cannot change what is on the wire (a golden test pins
+it).
 
-Decoding is total: any bytes give a message that the core may see, or a `ProtocolError`. Counts are bounded before anything
-is allocated for them, integers lie in range, the indexes and offsets of entries are dense, and the CRC of every batch holds.
-What decoding cannot know is whether a message is *true*: peers are trusted not to lie, only not to be garbled.
+Decoding is total: any bytes give a message that the core may see, or a `ProtocolError`. Counts are bounded before
+anything is allocated for them, integers lie in range, the indexes and offsets of entries are dense, and the CRC of
+every batch holds. What decoding cannot know is whether a message is *true*: peers are trusted not to lie, only not to
+be garbled.
 """
 
 import struct
@@ -50,7 +52,9 @@ REQUEST_STANDING = 73
 STANDING_REPLY = 74
 
 NUMBER_MAX = 2**62
-"""Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's range."""
+"""Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's
+range.
+"""
 SPAN_MAX = 2**32 - 1
 CRC_MAX = 2**32 - 1
 ENTRIES_MAX = 2**20
@@ -59,7 +63,9 @@ ENTRIES_MAX = 2**20
 _ENTRY_FIELDS = 6
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
-"""How msgpack begins binary data whose length needs more than 16 bits, as is all from `LARGE_BYTES` on."""
+"""The tag that msgpack puts before binary data whose length needs more than 16 bits, as every length from `LARGE_BYTES`
+on.
+"""
 _EMPTY_BINARY = b"\xc4\x00"
 _FACTS_BYTES_MAX = 128
 """More than comes before the data in a message that carries one piece of it."""
@@ -87,11 +93,13 @@ def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
 
 
 def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list[Any]:
-    """Like `unpack_array`, but long data at the end of the array is returned as a view of `body`, which spares a copy of nearly all of
-    it."""
+    """Like `unpack_array`, but long data at the end of the array is returned as a view of `body`, which spares a copy
+    of nearly all of it.
+    """
     begin = _begin_of_data(body) if len(body) >= LARGE_BYTES else 0
     if begin:
-        # To find whether an element begins there, let msgpack decode an empty binary in its place: the array must end with that.
+        # To find whether an element begins there, let msgpack decode an empty binary in its place: the array must end
+        # with that.
         head = bytes(body[: begin - _LONG_BINARY.size]) + _EMPTY_BINARY
         with suppress(ProtocolError):
             values = last = unpack_array(head, length=length, array_max=array_max)
@@ -104,15 +112,16 @@ def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list
 
 
 def crc_of_data(data: Buffer, body: Buffer, body_crc: int | None) -> int | None:
-    """Returns the CRC of large data that is a view of the end of `body`, computed from that of the body; None if the data has to be read
-    for it."""
+    """Returns the CRC of large data that is a view of the end of `body`, computed from that of the body; None if the
+    data has to be read for it.
+    """
     if body_crc is None or type(data) is not memoryview or len(data) < JOINING_BYTES:
         return None
     return joined(crc32c.crc32c(body[: -len(data)]), body_crc, len(data))
 
 
 def _begin_of_data(body: Buffer) -> int:
-    """Where the content of what looks like a long binary that fills the rest begins; 0 if nothing does."""
+    """Returns the position after a tag of long binary data that fills the rest of the body; 0 if there is none."""
     head = bytes(body[:_FACTS_BYTES_MAX])
     at = head.find(_LONG_BINARY_TAG)
     while at >= 0:
@@ -124,14 +133,20 @@ def _begin_of_data(body: Buffer) -> int:
 
 
 def integer(value: object, name: str, low: int, high: int) -> int:
-    """Returns `value` as an integer within bounds, both inclusive. Raises `ProtocolError` for anything else, booleans included."""
+    """Returns `value` as an integer within bounds, both inclusive.
+
+    Raises `ProtocolError` for anything else, booleans included.
+    """
     if type(value) is not int or not low <= value <= high:
         raise ProtocolError(f"{name} must be an integer from {low} to {high}, not {_kind_of(value)}")
     return value
 
 
 def number(value: object, name: str) -> int:
-    """Returns `value` as a term, an index, an offset or an id. Raises `ProtocolError` unless it is an integer from 0 to `NUMBER_MAX`."""
+    """Returns `value` as a term, an index, an offset or an id.
+
+    Raises `ProtocolError` unless it is an integer from 0 to `NUMBER_MAX`.
+    """
     if type(value) is not int or not 0 <= value <= NUMBER_MAX:
         raise ProtocolError(f"{name} must be an integer from 0 to 2^62, not {_kind_of(value)}")
     return value
@@ -152,7 +167,10 @@ def binary(value: object, name: str) -> bytes:
 
 
 def binary_or_view(value: object, name: str) -> Buffer:
-    """Returns `value` as bytes, or as the view of them that `unpack_array_with_data` returns. Raises `ProtocolError` for anything else."""
+    """Returns `value` as bytes, or as the view of them that `unpack_array_with_data` returns.
+
+    Raises `ProtocolError` for anything else.
+    """
     if type(value) is not bytes and type(value) is not memoryview:
         raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
     return value
@@ -166,7 +184,7 @@ def text(value: object, name: str, length_max: int) -> str:
 
 
 def _kind_of(value: object) -> str:
-    """What a wrong value is, in few characters whatever its size: these lines end up in logs."""
+    """Returns a description of a wrong value, short whatever its size, because it ends up in logs."""
     match value:
         case bool() | None:
             return repr(value)
@@ -275,8 +293,11 @@ def _facts(entry: Entry) -> tuple[int, int, int, int, int]:
 
 
 def decode_message(message_type: int, body: Buffer, body_crc: int | None = None) -> Message:
-    """Returns the message in a frame of this type. Raises `ProtocolError` if it holds none. With `body_crc`, the CRC-32C of the body,
-    large data is not read again for its own."""
+    """Returns the message in a frame of this type.
+
+    Raises `ProtocolError` if it holds none. With `body_crc`, the CRC-32C of the body, large data is not read again for
+    its own.
+    """
     if message_type == APPEND_ENTRIES:
         return _decode_append_entries(body, body_crc)
     decode = _DECODERS.get(message_type)

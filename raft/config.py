@@ -11,7 +11,8 @@ MIB = 1024 * 1024
 
 
 def of_declared_types(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
-    """Returns the fields, as a transformer of attrs: each takes values of its own type only, and raises `TypeError` for others.
+    """Returns the fields, as a transformer of attrs: each takes values of its own type only, and raises `TypeError` for
+    others.
 
     A number of seconds may be whole, but must be finite.
     """
@@ -38,22 +39,31 @@ class RaftConfig:
     """
 
     heartbeat_s: float = attrs.field(default=0.1, validator=gt(0))
-    """How often an idle leader sends heartbeats. A smaller value finds lost messages sooner and costs idle CPU."""
+    """An idle leader sends heartbeats this often. A smaller value finds lost messages sooner and costs idle CPU."""
     election_timeout_s_min: float = attrs.field(default=1.0, validator=gt(0))
-    """How long a silent leader is trusted. Smaller recovers sooner from a paused or cut-off leader (a killed one closes its connections),
-    but a slow disk or a busy machine then looks dead: the default holds where ten processes want each two cores."""
+    """A silent leader is trusted this long.
+
+    Smaller recovers sooner from a paused or cut-off leader (a killed one closes its connections), but a slow disk or a
+    busy machine then looks dead: the default holds where ten processes want each two cores.
+    """
     election_timeout_s_max: float = attrs.field(default=2.0, validator=gt(0))
     """Each wait is drawn between min and max, so that two candidates seldom collide (paper section 9.3)."""
     append_bytes_max: int = attrs.field(default=MIB, validator=gt(0))
     """The most that one AppendEntries carries, unless a single entry is larger."""
     inflight_messages_max: int = attrs.field(default=8, validator=ge(1))
-    """Unacknowledged AppendEntries to one peer. Few are better on a fast network: they leave time for batches to grow."""
+    """Unacknowledged AppendEntries to one peer.
+
+    Few are better on a fast network: they leave time for batches to grow.
+    """
     inflight_bytes_max: int = attrs.field(default=8 * MIB, validator=gt(0))
     """Unacknowledged bytes to one peer."""
     uncommitted_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
     """Bytes a leader holds without commit before it refuses more: the bound in a minority partition."""
     snapshot_part_bytes_max: int = attrs.field(default=MIB // 8, validator=gt(0))
-    """A snapshot goes to a peer in parts of this size, one at a time. Larger ones are faster, and hold up heartbeats on slow links."""
+    """A snapshot goes to a peer in parts of this size, one at a time.
+
+    Larger ones are faster, and hold up heartbeats on slow links.
+    """
     cache_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
     """Newest durable entries kept in memory for followers that keep up; older ones are loaded from the log."""
 

@@ -2,28 +2,26 @@
 
 The one decider of this package. `step(now, event)` takes a fact and returns orders (effects); it owns no socket, file,
 clock or random source, so a test, a simulator and the Trio driver run the very same code. Everything that changes the
-node's term, vote, role, log or commit index lives here; the rules alone are in quorum, log_view, progress and read_index.
+node's term, vote, role, log or commit index lives here; the rules are in quorum, log_view, progress, read_index.
 
-What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numbers of the persistence rules in brackets):
+What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; persistence rules in brackets):
 
-- A vote leaves, and a candidate's own vote counts, only when the vote is durable [P1]; the term goes to disk before any
-  entry of it [P2].
+- A vote leaves, and a candidate's own vote counts, once the vote is durable [P1]; a term before its entries [P2].
 - A follower acknowledges what is durable, and never more than this leader's messages have proved [P3].
-- The leader writes to its disk in parallel with replication (dissertation 10.2.1): it sends before it writes, and counts its own copy
-  only once that is flushed [P4].
+- The leader writes to its disk in parallel with replication (dissertation 10.2.1): it sends before it writes, and
+  counts its own copy only once that is flushed [P4].
 - Entries are replaced only where a term proves a conflict, never at or below the commit index [P5].
 - A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
-- Pre-vote, check-quorum and stickiness together keep a node that receives from no other node, or only from some, from unseating
-  a leader.
+- Pre-vote, check-quorum and stickiness together keep a node that receives from few other nodes from unseating a leader.
 - A read needs a commit in this leader's term and a majority that still recognizes this leader [P12].
-- Only committed entries leave a log. A follower that lacks entries which the leader no longer has is reset to the leader's snapshot
-  and log start.
-- A node that remembers nothing takes part once every other member has answered what it must not go back behind (`raft.recall`).
-- A node whose log was truncated because of damage neither campaigns nor votes for a log shorter than its own was, until it holds
-  as much again.
+- Only committed entries leave a log. A follower that lacks entries which the leader no longer has is reset to the
+  leader's snapshot and log start.
+- A node that remembers nothing takes part once every other member has answered what bounds it (`raft.recall`).
+- A node whose log was truncated because of damage neither campaigns nor votes for a log shorter than its own was, until
+  it holds as much again.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
-- A message that no correct peer can have sent changes nothing (`objection`): a term near the end of all terms, a snapshot where none
-  can be. No message moves the term further than `TERM_STEP_MAX`.
+- A message that no correct peer can have sent changes nothing (`objection`): a term near the end of all terms, a
+  snapshot where none can be. No message moves the term further than `TERM_STEP_MAX`.
 
 Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended) and client
 sessions (a rule of the state machine).
@@ -110,25 +108,25 @@ from raft.staging import StagedSnapshot
 TERM_STEP_MAX = 2**20
 """The furthest that one message moves the term: six days of elections without a pause, at one every half a second.
 
-Terms end at 2^62 on the wire, so were any term taken over, one message could leave the group none to elect a leader in. A node
-that is further behind than one step, after years or because such a message reached the others, takes one with each message of
-theirs. To refuse those would keep it out of its group: terms that were once taken over can never be taken back.
+Terms end at 2^62 on the wire. If any term were taken over, one message could leave the group no term to elect in. A
+node that is further behind than one step, after years or because the others got such a message, takes one step with
+each message. Refusing them would keep it out of its group: a term that was taken over can never be taken back.
 """
 TERM_MAX = 2**61
 """No correct node gets here: at one election every ten milliseconds it takes 700 million years.
 
-The other half of the terms that the wire carries is never used. To move a group up to here takes 2^41 messages of one step each,
-and each waits for the disk.
+The other half of the terms that the wire carries is never used. To move a group up to here takes 2^41 messages of one
+step each, and each waits for the disk.
 """
 
 
 class RaftCore:
     """One node of a group. Construct it with what the disk held; then feed it events in the order they happen.
 
-    Unless it `takes_snapshots`, one is refused as long as the node's own log is whole: where nothing leaves a log, no leader has
-    one to send. A node in term 0 has lost what it promised unless the group is `founded`, that is, known to have no other past; it
-    then begins blank (`raft.recall`), and may know that it `was_member`. `rng` draws election timeouts, and the number of a blank node's question. `now` is seconds of any clock that does not run backwards; it is used
-    for liveness only: no safety property depends on it.
+    Unless it `takes_snapshots`, it refuses them while its own log is whole: where every log is whole, no leader has one
+    to send. A node in term 0 has lost what it promised unless the group is `founded`, that is, known to have no other
+    past; it then begins blank (`raft.recall`), and may know that it `was_member`. `rng` draws election timeouts, and
+    the number of a blank node's question. `now` is seconds of any clock that does not run backwards; safety needs none.
     """
 
     def __init__(
@@ -171,7 +169,7 @@ class RaftCore:
         assert hard_state.term >= log.last_term, "the term must be durable before its entries (P2)"
         self._leave_floor()
         self.recall: Recall | None = None
-        """What this node has learned while it is blank; None once it takes part."""
+        """The answers that this node has collected while it is blank; None once it takes part."""
         if self._peers and hard_state.term == NO_TERM and not founded:
             self.recall = Recall.of(rng, self._peers, was_member=was_member)
             self.role = Follower(now)
@@ -180,7 +178,7 @@ class RaftCore:
 
     @property
     def deadline(self) -> float:
-        """When the next `Tick` is due."""
+        """The time at which the next `Tick` is due."""
         return self.role.deadline
 
     @property
@@ -299,7 +297,7 @@ class RaftCore:
                 assert_never(message)
 
     def _learns_term_from(self, message: Message) -> bool:
-        """Whether this node takes over the term of `message`, if that is newer."""
+        """Returns True if this node takes over the term of `message` whenever that is newer."""
         match message:
             case RequestPreVote() | RequestStanding() | StandingReply():
                 return False  # it only asks, or answers a node that had no term
@@ -313,7 +311,7 @@ class RaftCore:
     # ---------------------------------------------------------------- a node that remembers nothing (see raft.recall)
 
     def hurry(self, now: float) -> None:
-        """Have the next tick begin an election, or as soon as a blank node may, if this node waits for a leader and knows of none.
+        """Have the next tick begin an election, or as soon as a blank node may, if this node knows no leader.
 
         A matter of liveness alone: no rule of safety looks at it.
         """
@@ -363,9 +361,9 @@ class RaftCore:
                 assert_never(self.role)
 
     def _on_overslept(self) -> None:
-        """This node stood still, and perhaps all did that share its machine: what it has not received meanwhile proves nothing.
+        """This node stood still, and maybe its whole machine did: what it has not received meanwhile proves nothing.
 
-        A follower waits for one more timeout, and a leader for one more check; only one each, so a node that is always late acts at last.
+        A follower waits for one more timeout, and a leader for one more check; one each, so a late node acts.
         """
         match self.role:
             case Follower(deadline=deadline, was_spared=False) as follower if self._peers and self.recall is None:
@@ -393,8 +391,8 @@ class RaftCore:
         return self._now + self._rng.uniform(self.config.election_timeout_s_min, self.config.election_timeout_s_max)
 
     def _trusts_a_leader(self) -> bool:
-        """Stickiness: a node that leads, or has received from a leader within the minimum election timeout, grants no vote and no
-        pre-vote (paper section 6, dissertation 9.6)."""
+        """Stickiness: a node that leads, or has received from a leader within the minimum election timeout, grants no
+        vote and no pre-vote (paper section 6, dissertation 9.6)."""
         if isinstance(self.role, Leader):
             return True
         return (
@@ -405,7 +403,7 @@ class RaftCore:
     # ---------------------------------------------------------------- roles
 
     def _become_follower(self, term: Term, leader: NodeId | None) -> None:
-        """Follow in `term`, which may be new. Proposals and reads that waited for this node as leader are answered now."""
+        """Follow in `term`, which may be new. Proposals and reads that waited for its leadership are answered now."""
         assert term >= self.term
         old = self.role
         if term > self.term:
@@ -476,13 +474,13 @@ class RaftCore:
     def _may_lead(self, last_index: LogIndex, last_term: Term) -> bool:
         """Section 5.4.1, against the greater of this log and the floor.
 
-        Why that keeps leader completeness when damage has cut this log: say it had acknowledged a committed entry e, and
-        think of the first candidate that could win without e. The floor is where the log L ended that held e. A candidate
-        at or above the floor ends either in the floor's term and not before it: then it holds all of L (log matching); or
-        in a later term: then it has its last entry from that term's leader, which held e. Both hold e, so a vote of the cut
-        log is worth as much as one of L. By the same argument this log holds e again once it has reached the floor, and its
-        own end is guard enough from then on; as it is for whatever it acknowledges meanwhile. It must not campaign below the
-        floor: its own vote would go to a log that is below it.
+        Why that keeps leader completeness when damage has cut this log: say it had acknowledged a committed entry e,
+        and think of the first candidate that could win without e. The floor is where the log L ended that held e. A
+        candidate at or above the floor ends either in the floor's term and not before it: then it holds all of L (log
+        matching); or in a later term: then it has its last entry from that term's leader, which held e. Both hold e, so
+        a vote of the cut log is worth as much as one of L. By the same argument this log holds e again once it has
+        reached the floor, and its own end is guard enough from then on; as it is for whatever it acknowledges
+        meanwhile. It must not campaign below the floor: its own vote would go to a log that is below it.
         """
         asked = Position(last_index, last_term)
         return asked.up_to_date_with(self.log.position) and asked.up_to_date_with(self.floor)
@@ -544,7 +542,7 @@ class RaftCore:
 
     def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
         if request.term < self.term:
-            # The round is that of an older leadership: if the sender leads again by now, it must confirm no read of this one.
+            # The round is that of an older leadership: if the sender leads again by now, it must confirm no newer read.
             self._reject(sender, Position(request.prev_index, request.prev_term), answered_round=0)
             return
         follower = self._on_leader_contact(sender, request.term)
@@ -599,8 +597,8 @@ class RaftCore:
     def _accept(self, sender: NodeId, follower: Follower, last_index: LogIndex, answered_round: int) -> None:
         """The log equals the leader's up to `last_index` at least: acknowledge that, once it is durable."""
         follower.verified_index = max(follower.verified_index, last_index)
-        # What earlier messages of this leader proved, and the disk has, counts too, because the acknowledgement of that may have been
-        # lost, and the leader's window would then stay full.
+        # What earlier messages of this leader proved, and the disk has, counts too, because the acknowledgement of that
+        # may have been lost, and the leader's window would then stay full.
         match_index = max(last_index, min(follower.verified_index, self.log.durable_index))
         accepted = AppendAccepted(self.term, match_index, follower.verified_index, answered_round)
         self._effects.append(Send(sender, accepted, after=self._write_covering(match_index)))
@@ -620,7 +618,7 @@ class RaftCore:
         self._persist(start=start)
 
     def _discount(self, kept: LogIndex) -> None:
-        """What an older write made durable above `kept` no longer counts, even if that write completes later (P9)."""
+        """Stop counting what older writes made durable above `kept`, even if those writes complete later (P9)."""
         self._pending_writes = deque(
             attrs.evolve(write, last_index=min(write.last_index, kept)) for write in self._pending_writes
         )
@@ -754,7 +752,7 @@ class RaftCore:
         self._effects.append(Send(peer, message))
 
     def _heartbeat(self, leader: Leader) -> None:
-        """An empty AppendEntries to all, anchored where each is known to match: answered at once, whatever its disk does."""
+        """Send an empty AppendEntries to all, anchored where each is known to match, so that no disk delays the answer."""
         leader.round += 1
         leader.heartbeat_due = self._now + self.config.heartbeat_s
         for peer, progress in leader.progress.items():
@@ -798,8 +796,9 @@ class RaftCore:
         if reply.prev_index <= progress.match_index:
             if reply.round <= progress.accepted_round:
                 return  # an answer to a message sent before the newest one that was accepted
-            # A refusal newer than all it accepted: the follower has restarted with a shorter log, after a repair. An answer sent before
-            # its restart may still arrive and raise the match index again; the next heartbeat corrects that.
+            # A refusal newer than all it accepted: the follower has restarted with a shorter log, after a repair. An
+            # answer sent before its restart may still arrive and raise the match index again; the next heartbeat
+            # corrects that.
             progress.reset(progress.next_index)
         elif progress.probing and (progress.installing or reply.prev_index != progress.next_index - 1):
             return  # an answer to an earlier question; a snapshot of this term is never refused
@@ -841,8 +840,9 @@ class RaftCore:
                     progress[peer].reset(LogIndex(self.log.last_index + 1))
             case Follower(leader=leader) as follower:
                 if peer == leader:
-                    # A closed connection is a sign that the leader has failed, so start an election soon and no longer refuse votes for
-                    # its sake. If it is alive, the nodes that still receive its heartbeats refuse the pre-vote.
+                    # A closed connection is a sign that the leader has failed, so start an election soon and no longer
+                    # refuse votes for its sake. If it is alive, the nodes that still receive its heartbeats refuse the
+                    # pre-vote.
                     self._leader_contact_at = None
                     look_at = self._now + self._rng.uniform(0, 2 * self.config.heartbeat_s)
                     follower.deadline = min(follower.deadline, look_at)
@@ -885,7 +885,7 @@ class RaftCore:
         self._begin_reads(self.role)
 
     def _begin_reads(self, leader: Leader) -> None:
-        """Start a round once this leader has committed an entry of its term: before that, its commit index may be old (P12)."""
+        """Start a round once this leader has committed an entry of its term: before, its commit index may be old."""
         if leader.reads.can_begin() and self.commit_index >= leader.first_index:
             leader.reads.begin(leader.round + 1, self.commit_index)
             self._heartbeat(leader)

@@ -1,4 +1,4 @@
-"""How many files and connections a process may have open: as many as it may allow itself."""
+"""Raises the number of files and connections that a process may have open, as far as it may by itself."""
 
 import resource
 from contextlib import suppress
@@ -7,7 +7,9 @@ NO_LIMIT = 2**31
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of descriptors of this process to its hard limit. Returns the limit, `NO_LIMIT` if there is none.
+    """Raise the soft limit of descriptors of this process to its hard limit.
+
+    Returns the limit, `NO_LIMIT` if there is none.
 
     The customary soft limit of 1024 is there for programs that use `select`.
     """

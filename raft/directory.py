@@ -45,8 +45,9 @@ class WrongMembers(RaftError):
 
 @attrs.define
 class IncompleteDirectory(RaftError):
-    """The data directory was used by the only member of a group, and a file is missing without which it would forget what it
-    acknowledged."""
+    """The data directory was used by the only member of a group, and a file is missing without which it would forget
+    what it acknowledged.
+    """
 
     directory: str
     missing: str
@@ -60,7 +61,7 @@ class IncompleteDirectory(RaftError):
 
 @attrs.frozen
 class Identity:
-    """Whom a data directory belongs to; `members` is None if an older version wrote it down."""
+    """The owner of a data directory; `members` is None if an older version wrote it down."""
 
     cluster_id: str
     node_id: int
@@ -70,13 +71,14 @@ class Identity:
 def open_storage(disk: Disk, directory: str, identity: Identity, settings: NodeSettings) -> RaftStorage:
     """Returns the log of this node, locked and recovered.
 
-    A new log is durable before the identity is, which in turn is durable before the log holds anything: so a crash at any moment of
-    the first start leaves an identity with a log, or no identity and at most an empty log. Where files are missing or damaged so that
-    it is not known what the node had promised, and it has peers, all of the log is set aside (`log.loss`): the node begins blank, and
-    knows that it had a past (`raft.recall`).
+    A new log is durable before the identity is, which in turn is durable before the log holds anything: so a crash at
+    any moment of the first start leaves an identity with a log, or no identity and at most an empty log. Where files
+    are missing or damaged so that it is not known what the node had promised, and it has peers, all of the log is set
+    aside (`log.loss`): the node begins blank, and knows that it had a past (`raft.recall`).
 
-    Raises `WrongDirectory` or `WrongMembers` if it is not this node's. Without peers, from whom it could learn it again, raises
-    `IncompleteDirectory` or `CorruptLog` for such a loss. Raises `ForeignLog` for a log of another node or version.
+    Raises `WrongDirectory` or `WrongMembers` if it is not this node's. Without peers, from whom it could learn it
+    again, raises `IncompleteDirectory` or `CorruptLog` for such a loss. Raises `ForeignLog` for a log of another node
+    or version.
     """
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
@@ -114,8 +116,11 @@ def open_storage(disk: Disk, directory: str, identity: Identity, settings: NodeS
 def _open_whole(
     disk: Disk, directory: str, config: LogConfig, log_id: int, *, has_peers: bool, has_identity: bool
 ) -> RaftStorage:
-    """Returns the log if nothing of it is missing. One without an identity vouches for itself where the node has peers: its frames name
-    their owner, and its members are those given."""
+    """Returns the log if nothing of it is missing.
+
+    One without an identity vouches for itself where the node has peers: its frames name their owner, and its members
+    are those given.
+    """
     missing = None
     if has_identity or disk.exists(directory):
         missing = missing_files(disk, directory, log_id=log_id)

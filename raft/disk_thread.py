@@ -1,7 +1,7 @@
 """Slow work, done by one thread while the loop goes on: flush rounds, checkpoints, the encoding of large answers.
 
-The end of a piece of work makes a descriptor of the reactor readable, as flushes of `raft.flusher` do, because a trip through Trio's
-thread pool costs three times as much and may wait for the loop's turn.
+The end of a piece of work makes a descriptor of the reactor readable, as flushes of `raft.flusher` do, because a trip
+through Trio's thread pool costs three times as much and may wait for the loop's turn.
 """
 
 import os

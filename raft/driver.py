@@ -1,35 +1,34 @@
 """The driver: feeds the core with what happens, carries out what it orders, and answers callers.
 
-`pump` does all but the flush, synchronously and to the end; nothing else touches the core. It runs once for everything that arrived
-together, in this order:
+`pump` does all but the flush, synchronously and to the end; nothing else touches the core. It runs once for each round:
 
 1. messages, finished flushes and broken links, in the order they came;
-2. the tick, if it is due. A node that was paused or busy first processes the messages that arrived meanwhile, which may take several
-   rounds, because its own delay must not be mistaken for a leader's silence. A delay longer than a heartbeat is reported to the core;
+2. the tick, if it is due. A node that was paused or busy first processes the messages that arrived meanwhile, in as
+   many rounds as that takes, lest its own delay be mistaken for a leader's silence. The core learns of long delays;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
 4. committed entries go to the state machine, then to subscribers, a bounded portion at a time;
-5. what the rule of retention does not keep leaves the log, if it is applied.
+5. applied entries that the retention rule does not keep leave the log.
 
-Messages are sent before anything is written, at the latest now; after that, if anything was written and no flush is under way, one
-begins (`begin_flush`; group commit). It runs concurrently with the loop.
+Messages are sent before anything is written, at the latest now. Then, if anything was written and no flush is under
+way, one begins (`begin_flush`; group commit). It runs concurrently with the loop.
 
-Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
-message a peer. What would fill half an entry waits for nothing. Clients that have just been answered often send again at once, so
-an entry waits for their requests, too: for the round that begins when the answers have been sent, and for one to three more, most
-if each brings requests (`has_postponed`). So the requests of fast clients share entries, and both rules save a third of all
-processor time at 64 connections. A commit that takes longer than `PIPELINE_S` is not waited for.
+Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one
+CRC, one message a peer. Half an entry waits for nothing more. Clients that have just been answered often send again at
+once, so an entry waits for their requests, too: for the round that begins when the answers have been sent, and for one
+to three more, most if each brings requests (`has_postponed`). So fast clients share entries, and both rules save a
+third of all processor time at 64 connections. A commit that takes longer than `PIPELINE_S` is not waited for.
 
-A message to a peer is one frame, and heartbeats and their answers wait behind it until it has been sent. So an entry is joined
-beyond `append_bytes_max` only as far as the last large one shows that the group commits it in the time of one heartbeat
-(`_note_pace`). Otherwise leaders would lose their followers on links of a few megabytes a second.
+A message to a peer is one frame, and heartbeats and their answers wait behind it until it has been sent. So an entry is
+joined beyond `append_bytes_max` only as far as the last large one shows that the group commits it in the time of one
+heartbeat (`_note_pace`). Otherwise leaders would lose their followers on links of a few megabytes a second.
 
-Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
-it counts once the operating system has it: a node that loses power can lose what it acknowledged.
+Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and
+`none` it counts once the operating system has it: a node that loses power can lose what it acknowledged.
 
-Bounds: `pending_bytes_max` for appends and commands not yet proposed (then `Busy`); the core bounds what waits for commit;
-messages wait for nothing, since every pump takes all. A full disk refuses a proposal before it is made and drops incoming
-entries before the core sees them; the leader then steps down in favour of a node with room. A failed write or flush is raised to
-the caller; a leader whose flush does not end within `flush_stall_s` steps down in favour of a node whose disk works.
+Bounds: `pending_bytes_max` for appends and commands not yet proposed (then `Busy`); the core bounds what waits for
+commit; messages wait for nothing, since every pump takes all. A full disk refuses a proposal before it is made and
+drops incoming entries before the core sees them; the leader then steps down in favour of a node with room. A failed
+write or flush is raised to the caller; a leader whose flush exceeds `flush_stall_s` steps down.
 """
 
 import math
@@ -125,20 +124,20 @@ from raft.storage import RaftStorage, StorageFlush, entries_bytes
 from raft.subscription import Subscription
 
 PIPELINE_S = 0.002
-"""After so long the next entry no longer waits for the commit of the one before it: a network slower than that has room."""
+"""The next entry waits this long for the commit of the one before it: a slower network has room for both."""
 JOIN_ROUNDS_MAX = 4
 """For how many rounds an entry waits for new requests of the clients that were just answered."""
 EMPTY_ROUND = 2
 """A round without a new request counts as this many of them."""
 APPLY_BYTES = 1024 * 1024
-"""How much log one pump gives to the state machine; the rest waits for the next."""
+"""One pump gives this much of the log to the state machine; the rest waits for the next."""
 
 TRIM_EVERY_S = 1.0
-"""How often the retention rule is applied, in addition to each time that the log has grown by a file."""
+"""The retention rule is applied this often, in addition to each time that the log has grown by a file."""
 FIRST_SNAPSHOT_BYTES = 1024 * 1024
 """Room kept on the disk for the first snapshot, so that a disk that this log has filled can still be trimmed."""
 TOO_LARGE_S = 60.0
-"""How long after a snapshot that was too large the next is taken: the state will hardly be smaller a moment later."""
+"""After a snapshot that was too large the next one waits this long: the state hardly shrinks within a moment."""
 
 LATE_S = 0.02
 LATE_ROUNDS_MAX = 64
@@ -146,7 +145,7 @@ LATE_ROUNDS_MAX = 64
 
 
 class Caller(Protocol):
-    """The maker of a request. Exactly one of these methods is called for each request id; none may call the driver's `pump`."""
+    """The maker of a request. One of these methods is called, once, for each request id; none may call `pump`."""
 
     def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """The records are committed from `base_offset` on."""
@@ -181,8 +180,8 @@ class DriverConfig:
     flush_stall_s: float = 5.0
     """A leader whose flush takes longer steps down."""
     batch_bytes_max: int = 3 * 1024 * 1024
-    """Appends are joined into entries of at most this size, on a slow network of at most `append_bytes_max`; a single larger one
-    stays whole. Half of it waits for nothing more."""
+    """Appends are joined into entries of at most this size, on a slow network of at most `append_bytes_max`; a single
+    larger one stays whole. Half of it waits for nothing more."""
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
     retention: Retention = KEEP_ALL
@@ -194,7 +193,7 @@ class DriverConfig:
 
 @frozen
 class _Request:
-    """An append or a command that waits to be proposed; `data` is what goes into the entry, `crc` its CRC-32C if that is known."""
+    """An append or a command that waits to be proposed. `data` goes into the entry, `crc` is its CRC-32C if known."""
 
     caller: Caller
     request_id: int
@@ -227,8 +226,8 @@ class _Proposal:
 class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
-    `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` returns whether a socket is
-    ready, so that the next round would receive something at once. `turns` measures the loop's turns, and is given laps of finer names.
+    `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` returns whether
+    a socket is ready, so that the next round would receive at once. `turns` measures the loop's turns.
     """
 
     def __init__(
@@ -252,7 +251,7 @@ class RaftDriver:
         self.storage = storage
         self.config = config
         self.committed_end = core.log.start.offset
-        """Where the records known to be committed end, exclusive."""
+        """The end of the records known to be committed, exclusive."""
         self.applied_index = NO_INDEX
         self._transport = transport
         self._state_machine = state_machine
@@ -307,7 +306,7 @@ class RaftDriver:
     def append(
         self, caller: Caller, request_id: int, records: bytes | memoryview, span: int, crc: int | None = None
     ) -> None:
-        """Append a batch of `span` records, for `caller`. `records` must be a batch already checked, `crc` its CRC-32C if known."""
+        """Append a batch of `span` records, for `caller`. `records` is a checked batch, `crc` its CRC-32C if known."""
         self._enqueue(self._appends, _Request(caller, request_id, span, records, crc))
 
     def apply(self, caller: Caller, request_id: int, command: bytes) -> None:
@@ -337,8 +336,8 @@ class RaftDriver:
             self._reads.append(_ReadRequest(caller, request_id, after_apply))
 
     def query(self, command: bytes) -> bytes:
-        """Returns the state machine's answer from what has been applied. Raises `InvalidRequest` for an invalid query, `InvalidResult`
-        for an answer that is none."""
+        """Returns the state machine's answer from what has been applied. Raises `InvalidRequest` for an invalid query,
+        `InvalidResult` for an answer that is none."""
         answer = self._state_machine.query(command)
         return checked_result(answer, self.config.result_bytes_max, "the query had no effect")
 
@@ -347,7 +346,7 @@ class RaftDriver:
         self._state_machine.check(command, read_only=True)
 
     def committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
-        """Returns committed entries with records, from the one that holds `offset` on: about `bytes_max` bytes, at least one if any.
+        """Returns committed entries with records, from the one that holds `offset` on: about `bytes_max` bytes, or one.
 
         Raises `RecordsTrimmed` if it has left the log, `ShuttingDown` once the driver is closed.
         """
@@ -421,7 +420,7 @@ class RaftDriver:
 
     @property
     def deadline(self) -> float:
-        """When `pump` must be called even if nothing has happened, on the driver's clock in seconds."""
+        """The time at which `pump` must be called even if nothing has happened, on the driver's clock in seconds."""
         if self._applies_more or self._delivers_more or self._snapshots.draws:
             return -math.inf
         if self._proposals and (self._appends or self._commands) and not self._waits_for_disk:
@@ -451,7 +450,7 @@ class RaftDriver:
 
     @property
     def has_postponed(self) -> bool:
-        """Whether requests wait only for the round after the answers just given have been sent."""
+        """True if requests wait only for the round after the answers just given have been sent."""
         return self._rounds_to_wait > 0 and bool(self._appends or self._commands)
 
     # ---------------------------------------------------------------- the loop body
@@ -497,7 +496,7 @@ class RaftDriver:
             self._rounds_to_wait = max(0, self._rounds_to_wait - (1 if self._arrived > before else EMPTY_ROUND))
 
     def _receives_first(self, now: float) -> bool:
-        """Returns whether the tick waits, because this node is late and messages that arrived meanwhile are still unread.
+        """Returns True if the tick waits, because this node is late and has not read all that arrived meanwhile.
 
         A leader's tick does not wait, because its followers wait for heartbeats.
         """
@@ -515,7 +514,7 @@ class RaftDriver:
         self._inbox_bytes = 0
 
     def _step_down_if_stalled(self, now: float) -> None:
-        """Step down if a flush hangs, because with heartbeats alone the followers would keep a leader that commits nothing."""
+        """Step down if a flush hangs: with heartbeats alone the followers would keep a leader that commits nothing."""
         if (
             self._flush is not None
             and now - self._flush_begun > self.config.flush_stall_s
@@ -583,7 +582,7 @@ class RaftDriver:
 
     @property
     def _may_propose(self) -> bool:
-        """Whether the waiting requests may be proposed now."""
+        """True if the waiting requests may be proposed now."""
         if self._waits_for_nothing:
             return True
         if self._waits_for_disk:
@@ -594,16 +593,16 @@ class RaftDriver:
 
     @property
     def _waits_for_nothing(self) -> bool:
-        """Whether the waiting requests fill half an entry, or will only be refused because this node does not lead."""
+        """True if the waiting requests fill half an entry, or will only be refused because this node does not lead."""
         return self._pending_bytes >= self._batch_bytes_max // 2 or not isinstance(self.core.role, Leader)
 
     @property
     def _waits_for_disk(self) -> bool:
-        """Whether the next entry waits for the flush under way, as it does if acknowledgements do."""
+        """True if the next entry waits for the flush under way, as it does if acknowledgements do."""
         return self._flush is not None and self.config.flush_policy is FlushPolicy.BEFORE_ACK
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
-        """Propose the waiting requests in as few entries as the bound of a batch allows; a small rest waits for more requests."""
+        """Propose the waiting requests in as few entries as the bound of a batch allows; a small rest waits."""
         while queue:
             requests = self._take_batch(queue)
             batch = self._join(requests, kind)
@@ -667,8 +666,7 @@ class RaftDriver:
                 assert_never(outcome)
 
     def _note_pace(self, proposal: _Proposal) -> None:
-        """Bound the next entry by how many bytes the group commits in the time of a heartbeat, as measured with this one unless it is
-        small."""
+        """Bound the next entry by how many bytes the group commits in a heartbeat's time, if this one is large."""
         if proposal.size < self._batch_bytes_min // 2:
             return
         pace_bytes = self.config.batch_bytes_max
@@ -772,13 +770,13 @@ class RaftDriver:
         self._release_applied()
 
     def _check_restored(self, commit_index: LogIndex) -> None:
-        """Check that the last entry in the snapshot is the committed one. If the group has lost it, the machines would diverge unseen."""
+        """Check that the last entry in the snapshot is the committed one; else the machines would diverge unseen."""
         restored = self._restored
         if restored is NO_POSITION:
             return
         reached = LogIndex(min(commit_index, restored.index))
         term = self.core.log.term_at(reached)
-        # Terms never fall along a log: a newer one before that place is proof enough, and comes before any command is answered.
+        # Terms never fall along a log: a newer one before that place is proof enough, and comes before any answer.
         if term > restored.term or (reached == restored.index and term != restored.term):
             raise SnapshotDiverged(restored.index, restored.term, reached, term)
         if reached == restored.index:
@@ -826,7 +824,7 @@ class RaftDriver:
         self._submit(self._flush.flush)
 
     def _is_flush_due(self) -> bool:
-        """Whether what was written should be flushed now."""
+        """Returns True if what was written should be flushed now."""
         match self.config.flush_policy:
             case FlushPolicy.BEFORE_ACK:
                 return True
@@ -860,14 +858,14 @@ class RaftDriver:
         self._reads_applying.clear()
 
     def settle_flush(self) -> None:
-        """Process a flush that has ended without a call of `flushed`; for closing, when no thread works for the driver any more."""
+        """Process a flush that has ended without a call of `flushed`; for closing, when the driver has no thread."""
         if self._flush is not None and self._flush.done:
             flush, self._flush = self._flush, None
             self.storage.end_flush(flush)
 
 
 def checked_result(result: object, bytes_max: int, done: str) -> bytes:
-    """Returns what a state machine returned, as bytes. Raises `InvalidResult`, with what is `done`, for anything but bytes that fit."""
+    """Returns a state machine's result as bytes. Raises `InvalidResult`, with what is `done`, unless it fits."""
     if type(result) is not bytes:
         if not isinstance(result, bytes | bytearray | memoryview):
             kind = "None" if result is None else f"a value of type {type(result).__name__}"

@@ -1,4 +1,4 @@
-"""What to do: the orders that come out of `RaftCore.step`, to be carried out in the order given."""
+"""The orders that come out of `RaftCore.step`, to be carried out in the order given."""
 
 import enum
 
@@ -14,8 +14,8 @@ class Persist:
     Entries replace whatever the log held from `entries[0].index` on. `hard_state` comes first in disk order, so that no
     entry of a term can be durable before the term itself (rule P2). Writes are durable in the order of their ids.
 
-    A `start` replaces the whole log, which then is empty and begins there, and the state machine is restored from its snapshot; no
-    entries come with it.
+    A `start` replaces the whole log, which then is empty and begins there, and the state machine is restored from its
+    snapshot; no entries come with it.
     """
 
     write_id: WriteId

@@ -1,7 +1,7 @@
 """The errors that calls of the library raise, by whose fault it is and whether the operation has happened.
 
-`definite` maps straight to an outcome: a definite error means the operation has certainly not taken effect; otherwise it
-may have, or still may. Built with attrs so that every error pickles.
+`definite` maps straight to an outcome: a definite error means the operation has certainly not taken effect; otherwise
+it may have, or still may. Built with attrs so that every error pickles.
 """
 
 from typing import ClassVar
@@ -71,7 +71,9 @@ class InvalidRequest(RaftError):
 
 @attrs.define
 class InvalidResult(RaftError):
-    """The state machine returned what is no result; `detail` states whether the command is committed. Not definite: it may well be.
+    """The state machine returned what is no result; `detail` states whether the command is committed.
+
+    Not definite: it may well be.
 
     That of a command is the same on every member, and the command stays committed and applied.
     """
@@ -109,7 +111,9 @@ class WrongStateMachine(EndsProcess, RaftError):
 
 @attrs.define
 class SnapshotDiverged(RaftError):
-    """This node's snapshot contains an entry that the group has lost and replaced, as a power cut with `flush=interval|none` allows."""
+    """This node's snapshot contains an entry that the group has lost and replaced, as a power cut with
+    `flush=interval|none` allows.
+    """
 
     index: int
     term: int

@@ -1,4 +1,4 @@
-"""What happened: the facts that go into `RaftCore.step`."""
+"""The facts that go into `RaftCore.step`."""
 
 from log.values import frozen
 from raft.messages import Message
@@ -28,7 +28,9 @@ class Propose:
 
 @frozen
 class ReadRequest:
-    """A linearizable read was requested; answered with the index it must wait for (ReadIndex, dissertation section 6.4)."""
+    """A linearizable read was requested; answered with the index it must wait for (ReadIndex, dissertation section
+    6.4).
+    """
 
     token: Token
 

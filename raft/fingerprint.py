@@ -1,8 +1,8 @@
 """The state of a core as a plain tuple: cores with equal tuples behave alike from here on, at any time of the clock.
 
 Exhaustive search stands on it: it hashes states, and takes states that differ only in the names of the nodes for one.
-What a step cannot depend on is left out or made relative: times (a search lets every timer fire), the draws of the random
-source, write ids (only their distance to the newest durable one counts) and the cache.
+What a step cannot depend on is left out or made relative: times (a search lets every timer fire), the draws of the
+random source, write ids (only their distance to the newest durable one counts) and the cache.
 
 It is part of this package because it must know all of the core's state, as `invariants` and `render` do.
 """
@@ -35,7 +35,10 @@ Renaming = Mapping[NodeId, NodeId]
 
 
 def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
-    """Returns the core's state with its nodes renamed. Of the log, only cached entries count, as (term, data): search small logs."""
+    """Returns the core's state with its nodes renamed.
+
+    Of the log, only cached entries count, as (term, data): search small logs.
+    """
     start = core.log.start
     held = core.log.last_index - start.index
     entries = core.log.cached(LogIndex(start.index + 1), 1 << 62) or () if held else ()
@@ -60,7 +63,9 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
 
 
 def outbox_fingerprint(outbox: Outbox, term: Term, rename: Renaming) -> tuple[Any, ...]:
-    """Returns what the outbox of a node in `term` will release; messages of older terms are left out, because it will drop them."""
+    """Returns what the outbox of a node in `term` will release; messages of older terms are left out, because it will
+    drop them.
+    """
     return tuple(
         (rename[send.to], send.after - outbox.durable, message_fingerprint(send.message))
         for send in outbox._held

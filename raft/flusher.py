@@ -1,9 +1,9 @@
 """Flushes that run concurrently with the loop: in the kernel where possible, otherwise in one thread.
 
-Most flushes are one sync of one file. The kernel carries out such a flush and signals its end (`KernelSync`), so no thread has to be
-woken or has to wait for the interpreter. All others (a new file, a sealed one, files to be removed) go to a thread, and so do all
-where the kernel has no AIO. Either way the end of a flush makes a descriptor of the reactor readable, which costs a third of what a
-trip through Trio's thread pool does.
+Most flushes are one sync of one file. The kernel carries out such a flush and signals its end (`KernelSync`), so no
+thread has to be woken or has to wait for the interpreter. All others (a new file, a sealed one, files to be removed) go
+to a thread, and so do all where the kernel has no AIO. Either way the end of a flush makes a descriptor of the reactor
+readable, which costs a third of what a trip through Trio's thread pool does.
 """
 
 import os
@@ -17,8 +17,11 @@ from raft.net.reactor import READABLE, Reactor
 
 
 class Flusher:
-    """Carries out one flush at a time. `on_done` is called by the reactor after each; an error of a flush is raised by `submit` or out of
-    the reactor instead."""
+    """Carries out one flush at a time.
+
+    `on_done` is called by the reactor after each; an error of a flush is raised by `submit` or out of the reactor
+    instead.
+    """
 
     def __init__(self, reactor: Reactor, on_done: Callable[[], None]) -> None:
         self._reactor = reactor
@@ -69,7 +72,10 @@ class Flusher:
             os.eventfd_write(self._done_fd, 1)
 
     def close(self) -> None:
-        """Wait for the flush under way, which cannot be interrupted, and end the thread. Raises what the flush raised."""
+        """Wait for the flush under way, which cannot be interrupted, and end the thread.
+
+        Raises what the flush raised.
+        """
         if self._closed:
             return
         self._closed = True

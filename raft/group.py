@@ -5,9 +5,10 @@
         records = await group.read(appended.base_offset)
 
 It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. The error that a call raises
-(`raft.errors`) states whether the operation took effect; a cancelled `append` or `apply` may still take effect. A failed disk or a
-broken invariant ends the group: the error is raised out of the `async with`, in an exception group as nurseries make them, and
-nothing is written any more. Calls of other tasks that wait for an answer then raise `OutcomeUnknown`, and later calls `ShuttingDown`.
+(`raft.errors`) states whether the operation took effect; a cancelled `append` or `apply` may still take effect. A
+failed disk or a broken invariant ends the group: the error is raised out of the `async with`, in an exception group as
+nurseries make them, and nothing is written any more. Calls of other tasks that wait for an answer then raise
+`OutcomeUnknown`, and later calls `ShuttingDown`.
 """
 
 import logging
@@ -73,7 +74,10 @@ from raft.subscription import Subscriber, Subscription
 logger = logging.getLogger(__name__)
 
 PEER_CONNECTIONS_MAX = 4
-"""Incoming connections of one peer. Redials overlap with connections not yet known to be dead; more than a few do not."""
+"""Incoming connections of one peer.
+
+Redials overlap with connections not yet known to be dead; more than a few do not.
+"""
 PEER_PLACES = 2
 """Connections kept free for each peer, because many clients must not cut this node off from its group."""
 HELLO_FRAMES = 1
@@ -179,7 +183,9 @@ class RaftGroup:
     """One node, opened by `open`. Calls may be made by any number of tasks."""
 
     _founded: ClassVar[bool] = False
-    """Whether a node in term 0 is vouched for, instead of taken for one that has forgotten: for tests of nodes whose peers are not there."""
+    """Vouches for a node in term 0, which is otherwise taken for one that has forgotten: for tests of a node without
+    peers.
+    """
 
     def __init__(
         self,
@@ -327,20 +333,20 @@ class RaftGroup:
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
-        `members` is where this node dials every node, itself included, as (host, port) or "host:port"; `listen` where it listens
-        itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is called with
-        changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets faster, and
-        other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node. A program that serves more than
-        this group gives a `reactor`, on which it has its own listeners and perhaps other groups; it runs the reactor, and closes it
-        when all groups are closed. An error in the loop then ends all of them, and is raised by `reactor.run`. Closing the group
-        waits, in the loop, for a flush under way. A program that serves its own protocol and the group on one port gives the `listener`
-        of that port as well, hands connections of the native wire to `take_over` (`raft.net.sharing`), and closes it before the group.
+        `members` are the addresses that this node dials, its own included; `listen` its own and `advertised` ("host:port")
+        the ones that clients dial, where they differ. `notify` is called with changes of role, links and refused
+        connections (`raft.notices`). With `owns_thread`, for a program that is only this node, it serves its sockets
+        faster, and other Trio tasks may wait up to 20 ms. A program that serves more gives a `reactor`, on which it has
+        its own listeners and perhaps other groups; it runs the reactor, and closes it after all groups. An error in the
+        loop then ends all of them, and `reactor.run` raises it. Closing the group waits for a flush under way. To serve
+        another protocol on the same port, give the `listener` of that port as well, hand connections of the native wire
+        to `take_over` (`raft.net.sharing`), and close it before the group.
 
-        Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
-        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot be used. Addresses may change between
-        starts, the ids of the members may not. Raises `ValueError`, before anything is touched, for invalid ids, addresses or
-        `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, for `owns_thread` with a `reactor`, which has that
-        setting itself, and for a `listener` without its reactor or with an address; `TypeError` for no state machine or no settings.
+        Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
+        `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot
+        be used. Addresses may change between starts, the ids of the members may not. Raises `ValueError`, before
+        anything is touched, for invalid ids, addresses or `cluster_id`, for a retention without a `SnapshotMachine`,
+        for `owns_thread` with a `reactor`, and for a `listener` without its reactor or with an address.
         """
         _require_apart(owns_thread, reactor, listener, listen)
         own_id = NodeId(node_id)
@@ -431,19 +437,19 @@ class RaftGroup:
 
     @property
     def address(self) -> Address:
-        """Where this node listens."""
+        """The address on which this node listens."""
         return self._listener.address
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What recovery found and did when the log was opened."""
+        """The findings and repairs of the recovery when the log was opened."""
         return self._storage.log.recovery
 
     async def append(self, records: Sequence[bytes]) -> Appended:
         """Append records, which get consecutive offsets. Returns once they are committed.
 
-        Raises `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest` or `ShuttingDown` if nothing was appended, and `OutcomeUnknown` if
-        the records may have been appended.
+        Raises `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest` or `ShuttingDown` if nothing was appended, and
+        `OutcomeUnknown` if the records may have been appended.
         """
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
@@ -454,9 +460,11 @@ class RaftGroup:
         return Appended(base_offset, len(records), term)
 
     def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
-        """Like `append`, in the order of the calls and without waiting: `done` is called later, once, with the result or the error.
+        """Like `append`, in the order of the calls and without waiting: `done` is called later, once, with the result
+        or the error.
 
-        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done` is not called.
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done`
+        is not called.
         """
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
@@ -468,9 +476,9 @@ class RaftGroup:
     async def read(self, offset: int, bytes_max: int = 1024 * 1024) -> Records:
         """Returns committed entries from the one that holds `offset` on.
 
-        Any node serves what it knows to be committed; at or beyond that only the leader answers, and an empty result means
-        that nothing was there when the call was made. Raises `RecordsTrimmed` if the records have left the log of this node by its
-        retention, `NotLeader` if only the leader could answer.
+        Any node serves what it knows to be committed; at or beyond that only the leader answers, and an empty result
+        means that nothing was there when the call was made. Raises `RecordsTrimmed` if the records have left the log of
+        this node by its retention, `NotLeader` if only the leader could answer.
         """
         check_read(offset, bytes_max)
         if offset >= self._driver.committed_end:
@@ -490,7 +498,10 @@ class RaftGroup:
         return Tail(self._driver.committed_end, self._driver.core.term)
 
     async def apply(self, command: bytes) -> Applied:
-        """Returns the result of a command that the replicated state machine has carried out. Raises as `append` does."""
+        """Returns the result of a command that the replicated state machine has carried out.
+
+        Raises as `append` does.
+        """
         check_command(command)
         self._require_fit("a command", command)
         self._require_working()
@@ -500,9 +511,11 @@ class RaftGroup:
         return Applied(index, result)
 
     def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
-        """Like `apply`, in the order of the calls and without waiting: `done` is called later, once, with the result or the error.
+        """Like `apply`, in the order of the calls and without waiting: `done` is called later, once, with the result or
+        the error.
 
-        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done` is not called.
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done`
+        is not called.
         """
         check_command(command)
         self._require_fit("a command", command)
@@ -511,7 +524,9 @@ class RaftGroup:
         self._reactor.request_round()
 
     def announce(self) -> None:
-        """Tell the other members at once what is committed, not with the next message or heartbeat. Only the leader does so.
+        """Tell the other members at once what is committed, not with the next message or heartbeat.
+
+        Only the leader does so.
 
         For a program whose members are all to act on what was committed, as soon as possible.
         """
@@ -520,14 +535,18 @@ class RaftGroup:
             self._reactor.has_news = True
 
     async def query(self, command: bytes) -> Applied:
-        """Returns the state machine's answer to a query, linearizably. Raises `NotLeader` on any node but the leader."""
+        """Returns the state machine's answer to a query, linearizably.
+
+        Raises `NotLeader` on any node but the leader.
+        """
         check_command(command)
         self._driver.check_query(command)
         await self._linearize(after_apply=True)
         return Applied(self._driver.applied_index, self._driver.query(command))
 
     async def wait_for_leader(self, timeout_s: float = math.inf) -> int:
-        """Returns the id of the leader, as soon as this node knows one; that node may need a moment more before it serves.
+        """Returns the id of the leader, as soon as this node knows one; that node may need a moment more before it
+        serves.
 
         Raises `NotLeader` if none is known within `timeout_s`, `ShuttingDown` if the node ends.
         """
@@ -540,13 +559,17 @@ class RaftGroup:
         raise NotLeader
 
     def status(self) -> dict[str, object]:
-        """Returns the present status of this node: its role, term, log and group, and the longest turn of its loop so far."""
+        """Returns the present status of this node: its role, term, log and group, and the longest turn of its loop so
+        far.
+        """
         return self._driver.status()
 
     def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
-        """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of leadership.
+        """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of
+        leadership.
 
-        See `raft.subscription` for what it gets, and when. Returns the subscription, which ends with its `close` or with the group.
+        See `raft.subscription` for what it gets, and when. Returns the subscription, which ends with its `close` or
+        with the group.
         """
         subscription = Subscription(subscriber, after_index)
         self._driver.subscribe(subscription)
@@ -556,7 +579,8 @@ class RaftGroup:
     # ---------------------------------------------------------------- for tests of what uses it
 
     def pause(self) -> None:
-        """Stop working until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or sent.
+        """Stop working until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or
+        sent.
 
         Raises `RuntimeError` for a group on a reactor that it was given, which others need.
         """
@@ -571,7 +595,9 @@ class RaftGroup:
         self._goes_on.set()
 
     def campaign(self) -> None:
-        """Start an election at once if this node waits for a leader and knows of none, so that a new group need not wait for a timeout."""
+        """Start an election at once if this node waits for a leader and knows of none, so that a new group need not
+        wait for a timeout.
+        """
         self._driver.core.hurry(trio.current_time())
         self._reactor.request_round()
 
@@ -629,7 +655,9 @@ class RaftGroup:
             self._deadline_moved.set()
 
     async def _run_timer(self) -> None:
-        """Request a round whenever the driver is due, so that messages that arrived meanwhile are processed before the tick."""
+        """Request a round whenever the driver is due, so that messages that arrived meanwhile are processed before the
+        tick.
+        """
         while True:
             self._armed_for = self._driver.deadline
             self._deadline_moved = trio.Event()
@@ -640,7 +668,8 @@ class RaftGroup:
             if self._owns_reactor:
                 self._reactor.round()
                 continue
-            # What fails in a round is to come out of `run`, where the owner of the reactor expects it, and not of this task.
+            # What fails in a round is to come out of `run`, where the owner of the reactor expects it, and not of this
+            # task.
             self._armed_for = math.inf
             self._deadline_moved = trio.Event()
             self._reactor.request_round()
@@ -661,7 +690,10 @@ class RaftGroup:
         return greeting.connection
 
     def take_over(self, connection: SocketConnection[Any]) -> FrameDecoder:
-        """Serve a connection of the `listener` that this group was given, from its first byte on. Returns its decoder, which is in place."""
+        """Serve a connection of the `listener` that this group was given, from its first byte on.
+
+        Returns its decoder, which is in place.
+        """
         greeting = Greeting(self._identity, self._driver, self)
         greeting.connection = connection
         connection.outbound_bytes_max = self._settings.outbound_bytes_max
@@ -687,7 +719,10 @@ class RaftGroup:
         self._links.nudge(peer)
 
     def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """See `Doorkeeper`. Reported to the core only if the connection was in use; the end of older or unused ones means nothing."""
+        """See `Doorkeeper`.
+
+        Reported to the core only if the connection was in use; the end of older or unused ones means nothing.
+        """
         incoming = self._incoming[peer]
         # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
         in_use = next((one for one in reversed(incoming) if one.frames_in > HELLO_FRAMES), incoming[-1])
@@ -744,13 +779,15 @@ def _require_places_apart(
 
 
 def _for_clients(places: Mapping[NodeId, Address], advertised: Mapping[int, str]) -> dict[NodeId, str]:
-    """Where clients reach each node: where it is dialled, unless something else is advertised."""
+    """Returns the addresses at which clients reach each node: where it is dialled, unless another one is advertised."""
     known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
     return known | {NodeId(member): address for member, address in advertised.items()}
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
-    """The same; `TypeError` for what is none, `ValueError` for one that these settings would leave without what made it."""
+    """The same; `TypeError` for what is none, `ValueError` for one that these settings would leave without what made
+    it.
+    """
     if isinstance(machine, type) or not isinstance(machine, StateMachine):
         raise TypeError(f"a state machine has `check`, `apply` and `query` (raft.state_machine): {machine!r} is none")
     if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
@@ -767,7 +804,9 @@ def _require_restorable(directory: str, storage: RaftStorage, machine: StateMach
 
 
 def _tell_repair(storage: RaftStorage, notify: Notify) -> None:
-    """Notify of a damaged log: that it was set aside, or truncated from which address to which, and how far it had reached."""
+    """Notify of a damaged log: that it was set aside, or truncated from which address to which, and how far it had
+    reached.
+    """
     if storage.set_aside_for is not None:
         notify(LogSetAside(storage.set_aside_for))
     if (repaired := storage.log.recovery.repaired) is not None:

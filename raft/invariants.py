@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever happened: checked in production too.
+"""The invariants that hold after every step, whatever happened: checked in production too.
 
 A broken rule becomes a crash instead of a wrong answer, and the simulator turns crashes into seeds. These are the rules
 that one node can see; those that need the whole cluster (election safety, log matching, leader completeness) are the

@@ -1,13 +1,13 @@
 """Outgoing links: for every peer one connection that this node dials and keeps alive, carrying its messages one way.
 
-A link is up once the peer has answered the handshake with the expected node id. What is sent while it is down is dropped:
-Raft repeats what matters, and old messages only delay new ones. While it is up, messages wait for the socket up to
-`outbound_bytes_max`; then the *newest* is dropped, since what follows from the older ones is of use without it but not
-the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
+A link is up once the peer has answered the handshake with the expected node id. What is sent while it is down is
+dropped: Raft repeats what matters, and old messages only delay new ones. While it is up, messages wait for the socket
+up to `outbound_bytes_max`; then the *newest* is dropped, since what follows from the older ones is of use without it
+but not the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
 
-A broken link is reported to the driver at once, as is a broken incoming connection: a dead process is found by its closed
-sockets long before a timeout. Redials wait from `BACKOFF_S_MIN`, doubling up to `BACKOFF_S_MAX`, with jitter; a peer that
-dials us is evidently alive and is dialled back without waiting.
+A broken link is reported to the driver at once, as is a broken incoming connection: a dead process is found by its
+closed sockets long before a timeout. Redials wait from `BACKOFF_S_MIN`, doubling up to `BACKOFF_S_MAX`, with jitter; a
+peer that dials us is evidently alive and is dialled back without waiting.
 """
 
 import random
@@ -35,8 +35,11 @@ BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 HANDSHAKE_TIMEOUT_S = 2.0
 UNACKED_S_MAX = 5.0
-"""A link whose bytes are not acknowledged by TCP for so long is closed. TCP retransmits at last every two minutes, so a network that heals
-would be noticed that late, while a new dial notices it at once."""
+"""A link whose bytes are not acknowledged by TCP for so long is closed.
+
+TCP retransmits at last every two minutes, so a network that heals would be noticed that late, while a new dial notices
+it at once.
+"""
 
 
 class Links:
@@ -189,7 +192,9 @@ class PeerLink(Session[Frame]):
     # ---------------------------------------------------------------- the session
 
     def on_frames(self, frames: list[Frame]) -> None:
-        """The answer to the handshake, which is all that a peer sends here, but for an error before it closes the connection."""
+        """The answer to the handshake, which is all that a peer sends here, but for an error before it closes the
+        connection.
+        """
         for message_type, body, _ in frames:
             try:
                 reply = client_codec.decode_hello_reply(message_type, body)

@@ -1,4 +1,4 @@
-"""What the core knows of its log: the term of every index, the newest entries, and how far the disk has it.
+"""The core's view of its log: the term of every index, the newest entries, and the durable index.
 
 Terms are kept as runs (first index, term), a handful for millions of entries. Entries are cached from the newest
 backwards; older ones are the shell's to load.
@@ -56,7 +56,9 @@ class LogView:
         entries: Sequence[Entry] = (),
         start: LogStart = ORIGIN,
     ) -> "LogView":
-        """Returns a view of a log read back from disk, all of it durable; `entries` is any suffix of it, to fill the cache."""
+        """Returns a view of a log read back from disk, all of it durable; `entries` is any suffix of it, to fill the
+        cache.
+        """
         view = cls(cache_bytes_max, last_index, end_offset, last_index, start)
         if start.index and not (runs and runs[0][1] == start.position.term):
             runs = [(start.index, start.position.term), *runs]
@@ -93,7 +95,7 @@ class LogView:
 
     @property
     def position(self) -> Position:
-        """Where the log ends."""
+        """The position of the last entry."""
         return Position(self.last_index, self.last_term)
 
     def term_at(self, index: LogIndex) -> Term:
@@ -106,19 +108,22 @@ class LogView:
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def matches(self, index: LogIndex, term: Term) -> bool:
-        """Returns whether this log holds the entry (`index`, `term`) and so, by the log matching property, all before it as well.
+        """Returns whether this log holds the entry (`index`, `term`) and so, by the log matching property, all before
+        it as well.
 
-        Where entries have left the log, any term not newer than theirs matches, because only committed entries leave, and every
-        leader has the same ones.
+        Where entries have left the log, any term not newer than theirs matches, because only committed entries leave,
+        and every leader has the same ones.
         """
         if index < self.start.index:
             return term <= self.start.position.term
         return index <= self.last_index and self.term_at(index) == term
 
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
-        """Returns the last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any more).
+        """Returns the last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any
+        more).
 
-        Both sides of a rejected AppendEntries use it: what lies above cannot match, so each round trip skips a whole term.
+        Both sides of a rejected AppendEntries use it: what lies above cannot match, so each round trip skips a whole
+        term.
         """
         run = bisect_right(self._run_terms, term) - 1
         if run < 0 or index < self.start.index:
@@ -128,7 +133,9 @@ class LogView:
         return Position(found, self.term_at(found))
 
     def missing_from(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Returns the part of `entries` that this log lacks: from the first one on that it does not hold with the same term."""
+        """Returns the part of `entries` that this log lacks: from the first one on that it does not hold with the same
+        term.
+        """
         for at, entry in enumerate(entries):
             if not self.matches(entry.index, entry.term):
                 return entries[at:]
@@ -203,7 +210,10 @@ class LogView:
         del self._cache[:count]
 
     def cached(self, first_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
-        """Returns entries from `first_index` on: at least one, and about `bytes_max` bytes at most. Returns None if they are not in memory."""
+        """Returns entries from `first_index` on: at least one, and about `bytes_max` bytes at most.
+
+        Returns None if they are not in memory.
+        """
         if not self._cache or first_index < self._cache[0].index:
             return None
         start = first_index - self._cache[0].index

@@ -4,7 +4,8 @@ All behaviour is that of the Trio object; a face only carries calls over and the
 
 - `open` starts the thread and enters the object's `async with` there; `close` leaves it and waits for the thread.
 - `submit` makes a call, a task of its own, from any thread. The future it gives can be cancelled: so is the task then.
-- When the loop ends, whatever the reason, every future ends. A call cut off by that may have taken effect: `OutcomeUnknown`.
+- When the loop ends, whatever the reason, every future ends. A call cut off by that may have taken effect:
+  `OutcomeUnknown`.
 - If the object ends by itself (a node whose disk failed), `close` raises its error.
 
 Nothing of it is for a child process made by `fork`, which has the loop's descriptors but not its thread: refused.
@@ -31,8 +32,9 @@ Opener = Callable[[], AbstractAsyncContextManager[R]]
 
 
 class LoopThread(Generic[R_co]):
-    """`opener` makes the object that lives in the loop; calls after its end raise what `refusal` returns; `block` is how it is opened,
-    for error texts."""
+    """`opener` makes the object that lives in the loop; calls after its end raise what `refusal` returns; `block` is
+    how it is opened, for error texts.
+    """
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError], block: str) -> None:
         self.opened: Future[R_co] = Future()
@@ -183,7 +185,8 @@ def _settle(future: "Future[T]", result: T | None = None, error: BaseException |
             future.set_result(result)  # type: ignore[arg-type]
 
 
-# -------------------------------------------------------------------- what faces are made with: names, types and texts stay
+# -------------------------------------------------------------------- what faces are made with: names, types and texts
+# stay
 
 
 def opening(

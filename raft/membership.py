@@ -1,4 +1,4 @@
-"""Who belongs to the group.
+"""The members of the group.
 
 A configuration takes effect when it is appended, not when it is committed (dissertation section 4.1): everything that
 counts votes or copies asks the core's current `Configuration`, so that changes of it need no second path.
@@ -17,7 +17,10 @@ def _as_frozenset(ids: object) -> frozenset[NodeId]:
 
 @attrs.frozen
 class Configuration:
-    """The nodes whose votes and copies count. Raises `ValueError` unless there is at least one and all ids are positive."""
+    """The nodes whose votes and copies count.
+
+    Raises `ValueError` unless there is at least one and all ids are positive.
+    """
 
     voters: frozenset[NodeId] = attrs.field(converter=_as_frozenset)
 

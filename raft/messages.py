@@ -1,4 +1,4 @@
-"""What peers say to each other: one frozen class a message. Paper names where the paper has one.
+"""The messages between peers: one frozen class a message. Paper names where the paper has one.
 
 Every message carries the sender's term. A reply echoes the `round` of the request it answers, so that a leader can
 tell which of its heartbeats has been seen (dissertation section 6.4); 0, if the request came from an older term.
@@ -10,7 +10,10 @@ from raft.model import Entry, LogIndex, LogStart, Term
 
 @frozen
 class RequestPreVote:
-    """Asks whether the receiver would grant a vote in `term`. Changes nothing at the receiver (dissertation section 9.6)."""
+    """Asks whether the receiver would grant a vote in `term`.
+
+    Changes nothing at the receiver (dissertation section 9.6).
+    """
 
     term: Term
     last_index: LogIndex
@@ -19,7 +22,9 @@ class RequestPreVote:
 
 @frozen
 class PreVoteReply:
-    """`term` is the requested term when granted, and the receiver's own when refused, so that the candidate learns a newer term."""
+    """`term` is the requested term when granted, and the receiver's own when refused, so that the candidate learns a
+    newer term.
+    """
 
     term: Term
     granted: bool
@@ -80,8 +85,8 @@ class AppendAccepted:
 class AppendRejected:
     """The request was refused: stale term, or no entry (`prev_index`, `prev_term`) here.
 
-    The hint is the receiver's last position that could still match (largest index not above `prev_index` with a term not
-    above `prev_term`), so that a divergent tail costs one round trip a term, not one an entry.
+    The hint is the receiver's last position that could still match (largest index not above `prev_index` with a term
+    not above `prev_term`), so that a divergent tail costs one round trip a term, not one an entry.
     """
 
     term: Term
@@ -93,14 +98,15 @@ class AppendRejected:
 
 @frozen
 class InstallSnapshot:
-    """Paper section 7: the leader no longer has entries that this follower lacks, so the follower is reset to its snapshot and log start.
+    """Paper section 7: the leader no longer has entries that this follower lacks, so the follower is reset to its
+    snapshot and log start.
 
-    Unlike the paper's, `start` is where the leader's log begins, not how far its state machine is: what the log still holds
-    follows entry by entry, for the entries are what a queue keeps.
+    Unlike the paper's, `start` is where the leader's log begins, not how far its state machine is: what the log still
+    holds follows entry by entry, for the entries are what a queue keeps.
 
-    As in the paper (figure 13) a snapshot travels in parts: `start.snapshot` is the part that begins at `offset`, and `bytes_left`
-    of the snapshot are behind it. One part is on its way at a time, and each but the last is answered with `SnapshotReceived`;
-    the last one as an AppendEntries that ends where the log begins.
+    As in the paper (figure 13) a snapshot travels in parts: `start.snapshot` is the part that begins at `offset`, and
+    `bytes_left` of the snapshot are behind it. One part is on its way at a time, and each but the last is answered with
+    `SnapshotReceived`; the last one as an AppendEntries that ends where the log begins.
     """
 
     term: Term
@@ -130,7 +136,9 @@ class SnapshotReceived:
 
 @frozen
 class RequestStanding:
-    """A node that remembers nothing asks for the receiver's standing (`raft.recall`); `question` is drawn at each of its starts."""
+    """A node that remembers nothing asks for the receiver's standing (`raft.recall`); `question` is drawn at each of
+    its starts.
+    """
 
     term: Term
     question: int

@@ -28,7 +28,7 @@ NO_WRITE = WriteId(0)
 
 
 class EntryKind(enum.IntEnum):
-    """What the batch of an entry holds."""
+    """The contents of an entry's batch."""
 
     NOOP = 0
     """Nothing: the entry by which a leader commits what it inherited (paper section 8)."""
@@ -71,7 +71,7 @@ class Entry:
 
 
 ENTRY_OVERHEAD_BYTES = 64
-"""What an entry costs in addition to its data, on disk and on the wire; an empty batch is not free."""
+"""The cost of an entry in addition to its data, on disk and on the wire; an empty batch is not free."""
 
 
 def entry_bytes(batch: Batch) -> int:
@@ -81,13 +81,15 @@ def entry_bytes(batch: Batch) -> int:
 
 @frozen
 class Position:
-    """Where an entry is: its index and the term that wrote it. Ordered as section 5.4.1 compares logs."""
+    """The place of an entry: its index and the term that wrote it. Ordered as section 5.4.1 compares logs."""
 
     index: LogIndex
     term: Term
 
     def up_to_date_with(self, other: "Position") -> bool:
-        """Returns whether a log that ends here is at least as up-to-date as one that ends at `other` (paper section 5.4.1)."""
+        """Returns whether a log that ends here is at least as up-to-date as one that ends at `other` (paper section
+        5.4.1).
+        """
         return (self.term, self.index) >= (other.term, other.index)
 
 
@@ -96,10 +98,10 @@ NO_POSITION = Position(NO_INDEX, NO_TERM)
 
 @frozen
 class LogStart:
-    """Where a log begins once its oldest entries have left it: behind `position`, with `offset` (paper section 7).
+    """The start of a log whose oldest entries were trimmed: behind `position`, with `offset` (paper section 7).
 
-    All up to there is committed. `snapshot` is what the entries up to `applied` made of the state machine; those are a few
-    more than have left, since segments leave as a whole.
+    All up to there is committed. `snapshot` is the state that the entries up to `applied` made; those are a few more
+    than were trimmed, since segments are trimmed as a whole.
     """
 
     position: Position = NO_POSITION
@@ -119,9 +121,10 @@ ORIGIN = LogStart()
 
 @frozen
 class HardState:
-    """What a node must keep across restarts: the newest term it has seen and its vote in that term (paper section 5.2).
+    """The state that a node must keep across restarts: the newest term it has seen and its vote in it (paper section
+    5.2).
 
-    `floor` is where its log ended before a repair truncated it; (0, 0) if nothing is missing.
+    `floor` is the end that its log had before a repair truncated it; (0, 0) if nothing is missing.
     """
 
     term: Term = NO_TERM

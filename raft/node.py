@@ -1,13 +1,14 @@
 """The node process: one `RaftGroup` behind a command with flags, which reports what it does in JSON lines.
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
-`link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
-`trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's snapshot), `snapshot_too_large`
-(nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `set_aside` (its log is damaged or missing, and it learns from the others what it must not go back behind), `standing_learned` (it has),
-`long_turn` (for how long its loop served no one, and
-because of which work), `stopping`, `stopped`, and before a bad end
-`broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly. A reader of stdout that is slow or has
-closed its end does not stop it: lines without room are dropped, and the next line counts them as `dropped`.
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`,
+`link_up`, `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason),
+`storage_full`, `disk_stalled`, `trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's
+snapshot), `snapshot_too_large` (nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `set_aside`
+(its log is damaged or missing, and it learns from the others what it must not go back behind), `standing_learned` (it
+has), `long_turn` (for how long its loop served no one, and because of which work), `stopping`, `stopped`, and before a
+bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly. A reader of stdout
+that is slow or has closed its end does not stop it: lines without room are dropped, and the next line counts them as
+`dropped`.
 
 Exit status: 0 stopped when asked; 1 a broken invariant, with the node's state in the event before the last; 2 wrong
 usage; 4 the environment does not allow it: the port is taken, the directory cannot be used, belongs to another node, is

@@ -1,7 +1,7 @@
-"""What a node tells the program that runs it: one frozen class a notice, in the order in which things happen.
+"""Notices of a node for the program that runs it: one frozen class a notice, in the order of the events.
 
-They are for operators, logs and tests; no rule depends on them. `event_of` gives each the name and the fields that `quorumlog node`
-prints. What is committed, and who leads, reaches a program by `raft.subscription` instead.
+They are for operators, logs and tests; no rule depends on them. `event_of` gives each the name and the fields that
+`quorumlog node` prints. Commits and leadership reach a program by `raft.subscription` instead.
 """
 
 from collections.abc import Callable
@@ -106,8 +106,9 @@ class SnapshotTooLarge:
 
 @frozen
 class LongTurn:
-    """The loop of this process served no client and no peer for `ms`, most of it because of `cause`; `processor_ms` of it were spent computing, the
-    rest waiting for the disk, the interpreter or the processor."""
+    """The loop of this process served no client and no peer for `ms`, most of it because of `cause`; `processor_ms` of
+    it were spent computing, the rest waiting for the disk, the interpreter or the processor.
+    """
 
     event: ClassVar[str] = "long_turn"
     ms: int
@@ -138,7 +139,10 @@ class FrameTooLarge:
 
 @frozen
 class InvariantBroken:
-    """A rule that must always hold does not; the node ends. `state` is the node in one line, as `raft.render` has it."""
+    """A rule that must always hold does not; the node ends.
+
+    `state` is the node in one line, as `raft.render` has it.
+    """
 
     event: ClassVar[str] = "broken_invariant"
     reason: str
@@ -157,8 +161,9 @@ class LogRepaired:
 
 @frozen
 class LogSetAside:
-    """So much of the log is missing or damaged that what this node promised is not known: it keeps the files as `*.lost`, and learns from
-    every other member what it must not go back behind, before it takes part."""
+    """So much of the log is missing or damaged that what this node promised is not known: it keeps the files as
+    `*.lost`, and learns from every other member what it must not go back behind, before it takes part.
+    """
 
     event: ClassVar[str] = "set_aside"
     reason: str

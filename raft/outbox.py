@@ -30,7 +30,9 @@ class Outbox:
         return True
 
     def _drop_what_says_less(self, send: Send, reply: AppendAccepted) -> None:
-        """Every heartbeat is answered: as long as a disk hangs, only the last answer that waits for one write is worth memory."""
+        """Every heartbeat is answered: as long as a disk hangs, only the last answer that waits for one write is worth
+        memory.
+        """
         for index, held in enumerate(self._held):
             older = held.message
             if (
@@ -48,7 +50,8 @@ class Outbox:
     def release(self, durable: WriteId, term: Term) -> list[Send]:
         """Returns the messages that may be sent now that every write up to `durable` is durable.
 
-        A message of an older term than the node's present one is dropped, because the log it acknowledges may be overwritten.
+        A message of an older term than the node's present one is dropped, because the log it acknowledges may be
+        overwritten.
         """
         self.durable = max(self.durable, durable)
         ready: list[Send] = []

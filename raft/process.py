@@ -1,4 +1,5 @@
-"""What processes have in common that serve one node of a cluster: flags, JSON lines on stdout, the garbage collector, and how they end.
+"""The common parts of processes that serve one node of a cluster: flags, JSON lines on stdout, garbage collection, the
+end.
 
 Used by `raft.node`, and by the processes of other systems, whose harness then reads them in the same way.
 """
@@ -38,7 +39,10 @@ class Teller:
         self._dropped = 0
 
     def __call__(self, event: str, **fields: object) -> None:
-        """Write one line. It is dropped if the pipe is full, and the next line then contains the number of dropped ones."""
+        """Write one line.
+
+        It is dropped if the pipe is full, and the next line then contains the number of dropped ones.
+        """
         try:
             if not self._has_room():
                 self._dropped += 1
@@ -49,12 +53,12 @@ class Teller:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
-            # The reader has closed the pipe. The node goes on, and all later output is discarded, the interpreter's last flush
-            # included.
+            # The reader has closed the pipe. The node goes on, and all later output is discarded, the interpreter's
+            # last flush included.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError:
-            # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes
-            # out with a later line.
+            # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer
+            # goes out with a later line.
             return
 
     def notice(self, notice: Notice) -> None:
@@ -64,7 +68,7 @@ class Teller:
 
     @staticmethod
     def _has_room() -> bool:
-        """Whether a line fits without waiting: a pipe that can be written to has room for 4 KiB."""
+        """Returns True if a line fits without waiting: a writable pipe has room for 4 KiB."""
         try:
             return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
         except io.UnsupportedOperation:
@@ -132,8 +136,9 @@ def members_apart(members: dict[int, Address]) -> dict[int, Address]:
 def tame_garbage_collection() -> None:
     """Exclude long-lived objects from garbage collection.
 
-    A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is silent.
-    What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are enough.
+    A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is
+    silent. What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are
+    enough.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 10_000)
@@ -147,7 +152,10 @@ def leaves_of(error: BaseException) -> list[BaseException]:
 
 
 def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Returns what ended a nursery. Several tasks may fall at once; an exception that is not just a consequence of shutting down comes first."""
+    """Returns what ended a nursery.
+
+    Several tasks may fall at once; an exception that is not just a consequence of shutting down comes first.
+    """
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             return first_cause(error)
@@ -169,14 +177,14 @@ class ServerProcess:
     """As `--data` gives it."""
     tell: Teller
     started: bool = False
-    """Whether the port and the directory are open: what fails afterwards has other reasons. The caller sets it."""
+    """True once the port and the directory are open: a later failure has other reasons. The caller sets it."""
 
     def run(self, serve: Callable[[], Awaitable[None]], explain: Callable[[BaseException], str | None]) -> None:
         """Run `serve` in Trio until it returns.
 
-        An error that has its reason outside of this program ends the process with `EXIT_ENVIRONMENT` and one line about it, with its
-        correction: `explain` knows those of the system, this class those of directory, disk and port. A broken invariant ends it with
-        `EXIT_BROKEN_INVARIANT`; any other error is told and raised.
+        An error that has its reason outside of this program ends the process with `EXIT_ENVIRONMENT` and one line about
+        it, with its correction: `explain` knows those of the system, this class those of directory, disk and port. A
+        broken invariant ends it with `EXIT_BROKEN_INVARIANT`; any other error is told and raised.
         """
         descriptors.raise_limit()
         tame_garbage_collection()

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower's log, and how much may be in flight to it."""
+"""A leader's knowledge of one follower's log, and the bound of messages in flight to it."""
 
 import math
 from collections import deque
@@ -25,14 +25,16 @@ class Progress:
     While *probing*, the leader does not know where the logs agree: one message at a time. Once an answer has proved it,
     the leader *pipelines*: it sends on without waiting, within a window of messages and bytes.
 
-    A probe, or its answer, was lost if an answer to a later round than `probe_round` comes before it. Older answers prove nothing: if
-    each of them caused another probe, every late answer would cause a probe, and its answer the next one, without end.
+    A probe, or its answer, was lost if an answer to a later round than `probe_round` comes before it. Older answers
+    prove nothing: if each of them caused another probe, every late answer would cause a probe, and its answer the next
+    one, without end.
 
     `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
 
-    While *installing*, the last probe sent was a part of a snapshot, from `snapshot_offset` on. When the follower has received it the
-    next one is sent; else the same one again, not before `install_due`, because repeating it often does not help a follower whose disk
-    is full. The offset is kept when a connection breaks, because the follower may still have the parts before it.
+    While *installing*, the last probe sent was a part of a snapshot, from `snapshot_offset` on. When the follower has
+    received it the next one is sent; else the same one again, not before `install_due`, because repeating it often does
+    not help a follower whose disk is full. The offset is kept when a connection breaks, because the follower may still
+    have the parts before it.
 
     Invariant: `match_index < next_index`; nothing is in flight while probing.
     """
@@ -87,9 +89,9 @@ class Progress:
     def snapshot_received(self, start_index: LogIndex, received: int) -> None:
         """The follower has so many bytes of the snapshot for a log that begins behind `start_index`.
 
-        If it has more than before, the next part is due. Otherwise an answer was late, which changes nothing, or the follower has
-        restarted; then the part that it lacks is sent when the last one counts as lost. If it were sent at once, each duplicated
-        answer would duplicate every part after it.
+        If it has more than before, the next part is due. Otherwise an answer was late, which changes nothing, or the
+        follower has restarted; then the part that it lacks is sent when the last one counts as lost. If it were sent at
+        once, each duplicated answer would duplicate every part after it.
         """
         if received > self.snapshot_offset:
             self.install_due = -math.inf

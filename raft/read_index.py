@@ -1,8 +1,8 @@
 """Linearizable reads without a log entry: ReadIndex (dissertation section 6.4, rule P12).
 
 A read may be answered from the state at the leader's commit index of the moment it arrived, once a majority has
-acknowledged a heartbeat sent *after* it arrived: then no newer leader can have committed anything before the read began.
-Reads that arrive while a round is under way wait for the next one, so any number of reads costs one round.
+acknowledged a heartbeat sent *after* it arrived: then no newer leader can have committed anything before the read
+began. Reads that arrive while a round is under way wait for the next one, so any number of reads costs one round.
 """
 
 import attrs

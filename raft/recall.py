@@ -1,39 +1,41 @@
 """The rule for a node that remembers nothing: what it must learn from the others before it takes part.
 
-A node whose directory is empty does not know why. Either its group is new, or it has lost what it promised: its term and its vote,
-and the entries that it acknowledged. Two such voters of three would elect one of themselves, and the third, which holds everything,
-would drop what it holds. Absence is therefore taken for damage. A blank node asks every other member for its *standing* (its term, and
-where its log ends) and until all have answered it neither votes, nor campaigns, nor follows: it answers such questions alone.
-Then it takes over
+A node whose directory is empty does not know why. Either its group is new, or it has lost what it promised: its term
+and its vote, and the entries that it acknowledged. Two such voters of three would elect one of themselves, and the
+third, which holds everything, would drop what it holds. Absence is therefore taken for damage. A blank node asks every
+other member for its *standing* (its term, and where its log ends) and until all have answered it neither votes, nor
+campaigns, nor follows: it answers such questions alone. Then it takes over
 
 - the greatest term among the answers, with its vote in that term spent;
-- the greatest end of a log as its floor (`RaftCore._may_lead`): until its log reaches that, it does not campaign, and votes only for
-  logs that do.
+- the greatest end of a log as its floor (`RaftCore._may_lead`): until its log reaches that, it does not campaign, and
+  votes only for logs that do.
 
-If all are blank, the group is new and begins with term 1, unless one of them knows that it had a past (its files were damaged and set
-aside): then they wait, since nothing of the group is left and only its owner knows what to do. If a majority is blank, the new term
-is `FORGOTTEN_TERMS` higher.
+If all are blank, the group is new and begins with term 1, unless one of them knows that it had a past (its files were
+damaged and set aside): then they wait, since nothing of the group is left and only its owner knows what to do. If a
+majority is blank, the new term is `FORGOTTEN_TERMS` higher.
 
-Why a vote of such a node is worth what the vote of the node that it was would be, as long as one sound copy is left of each committed
-entry:
+Why a vote of such a node is worth what the vote of the node that it was would be, as long as one sound copy is left of
+each committed entry:
 
-- *Terms.* Say it had voted for C in term t, and C has not forgotten. C's term was t before it asked, and its answer was asked for
-  after the vote, so the greatest term is t or more: it votes in t no more, and follows no leader of an earlier term. If it was itself
-  the candidate, its candidacy has ended with it, unless it had won; then those that voted for it are in term t.
-- *Entries.* Say it had acknowledged e, and e is committed, now or later. If it is counted later, the leader that counts it held e when it
-  answered, since it had sent e before. Else a member with a sound copy held it. Either answer names the end of a log with e,
-  and that is durable, for the answer waits for the disk. So the floor is at e or behind it in the order of section 5.4.1,
-  and the argument at `_may_lead` holds, in which the floor stands for the log that was lost.
-- *Answers are new.* An answer names the number that the question had, which is drawn again at each start. What was said to an earlier life of
-  this node counts for nothing.
+- *Terms.* Say it had voted for C in term t, and C has not forgotten. C's term was t before it asked, and its answer was
+  asked for after the vote, so the greatest term is t or more: it votes in t no more, and follows no leader of an
+  earlier term. If it was itself the candidate, its candidacy has ended with it, unless it had won; then those that
+  voted for it are in term t.
+- *Entries.* Say it had acknowledged e, and e is committed, now or later. If it is counted later, the leader that counts
+  it held e when it answered, since it had sent e before. Else a member with a sound copy held it. Either answer names
+  the end of a log with e, and that is durable, for the answer waits for the disk. So the floor is at e or behind it in
+  the order of section 5.4.1, and the argument at `_may_lead` holds, in which the floor stands for the log that was
+  lost.
+- *Answers are new.* An answer names the number that the question had, which is drawn again at each start. What was said
+  to an earlier life of this node counts for nothing.
 
-An answer from a majority is not enough. Of five nodes, say this one had voted for C in term 7. D, E and A, asked before they learned of
-that term, answer with term 3. Then D votes for C, which leads by C, D and the forgotten vote, while A, still leading in term 3, commits
-with E and this node what C does not hold.
+An answer from a majority is not enough. Of five nodes, say this one had voted for C in term 7. D, E and A, asked before
+they learned of that term, answer with term 3. Then D votes for C, which leads by C, D and the forgotten vote, while A,
+still leading in term 3, commits with E and this node what C does not hold.
 
-If a majority has forgotten, the leaders of its elections may be forgotten as well, and then no node can know how far terms had
-come. The entries of such leaders are safe by the floor. A second leader in one term is made as unlikely as `FORGOTTEN_TERMS`
-unheard elections in a row.
+If a majority has forgotten, the leaders of its elections may be forgotten as well, and then no node can know how far
+terms had come. The entries of such leaders are safe by the floor. A second leader in one term is made as unlikely as
+`FORGOTTEN_TERMS` unheard elections in a row.
 """
 
 import random
@@ -44,28 +46,31 @@ from raft.messages import Message, RequestPreVote, RequestStanding, StandingRepl
 from raft.model import NO_INDEX, NO_POSITION, NO_TERM, HardState, NodeId, Position, Term
 
 FORGOTTEN_TERMS = 1024
-"""How many terms are left out when a majority has forgotten."""
+"""The number of terms that are left out when a majority has forgotten."""
 
 _QUESTION_BITS = 60
 
 
 @attrs.define
 class Recall:
-    """What a blank node has learned since it started. `question` names its questions, and is drawn again at each start."""
+    """The answers that a blank node has received since it started.
+
+    `question` names its questions; each start draws it again.
+    """
 
     question: int
     others: tuple[NodeId, ...]
     was_member: bool
-    """Whether this node knows that it had a past."""
+    """True if this node knows that it had a past."""
     answers: dict[NodeId, StandingReply] = attrs.field(factory=dict)
     pre_votes: dict[NodeId, RequestPreVote] = attrs.field(factory=dict)
     """The newest question of each candidate, answered in the end: a new group need not wait for it to be repeated."""
     campaigns_next: bool = False
-    """Whether its user has asked it to campaign, which it does as soon as it may."""
+    """True if its user has asked it to campaign, which it does as soon as it may."""
 
     @property
     def may_end(self) -> bool:
-        """Whether this node has learned all it must, and may take part."""
+        """True if this node has learned all it must, and may take part."""
         answers = self.answers.values()
         had_past = self.was_member or any(answer.was_member for answer in answers)
         return not self.missing and (not had_past or any(answer.term != NO_TERM for answer in answers))
@@ -81,7 +86,9 @@ class Recall:
         return cls(rng.getrandbits(_QUESTION_BITS), others, was_member)
 
     def questions(self) -> list[tuple[NodeId, Message]]:
-        """Returns the question, for each member that has not answered; for all, if their answers leave nothing to begin with."""
+        """Returns the question, for each member that has not answered; for all, if their answers leave nothing to begin
+        with.
+        """
         return [(other, RequestStanding(NO_TERM, self.question)) for other in self.missing or self.others]
 
     def received(self, sender: NodeId, message: Message) -> list[tuple[NodeId, Message]]:

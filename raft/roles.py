@@ -16,8 +16,8 @@ from raft.read_index import ReadQueue
 class Follower:
     """Waits for a message of the leader until `deadline`.
 
-    `verified_index` is how far the log is known to equal that of the present term's leader. `was_spared`: its deadline was put off
-    once since it last received from a leader, because the node itself had stood still.
+    `verified_index` is how far the log is known to equal that of the present term's leader. `was_spared`: its deadline
+    was put off once since it last received from a leader, because the node itself had stood still.
     """
 
     name: ClassVar[RoleName] = RoleName.FOLLOWER
@@ -58,8 +58,11 @@ class Pending:
 
 @attrs.define
 class Leader:
-    """Replicates its log. `first_index` is the index of the no-op entry with which its term began; `was_spared` is true if the next
-    check of its quorum was put off, because the node itself had stood still."""
+    """Replicates its log.
+
+    `first_index` is the index of the no-op entry with which its term began; `was_spared` is true if the next check of
+    its quorum was put off, because the node itself had stood still.
+    """
 
     name: ClassVar[RoleName] = RoleName.LEADER
     first_index: LogIndex
@@ -74,7 +77,7 @@ class Leader:
 
     @property
     def deadline(self) -> float:
-        """When the next tick is due if no other event comes first."""
+        """The time at which the next tick is due if no other event comes first."""
         return min(self.heartbeat_due, self.quorum_check_due)
 
 

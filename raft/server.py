@@ -1,4 +1,5 @@
-"""The server side of a node's port: which connections are accepted, what clients may request, and how much of it at once.
+"""The server side of a node's port: which connections are accepted, what clients may request, and how much of it at
+once.
 
 A connection begins as a `Greeting`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
 cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
@@ -31,13 +32,13 @@ from raft.net.framing import Frame, FrameDecoder
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
 FRAME_OVERHEAD_BYTES = 1024
-"""What a frame may need in addition to the data it carries."""
+"""The room that a frame may need in addition to the data it carries."""
 PEER_FRAME_FACTOR = 4
 
 
 @attrs.frozen(kw_only=True)
 class ServerIdentity:
-    """Whom this port belongs to, and the bounds it keeps. Frame sizes are those of bodies, in bytes."""
+    """The owner of this port, and the bounds it keeps. Frame sizes are sizes of bodies, in bytes."""
 
     cluster_id: str
     node_id: NodeId
@@ -52,7 +53,7 @@ class ServerIdentity:
 
 
 class Doorkeeper(Protocol):
-    """What sessions report the state of their connections to."""
+    """The receiver of what sessions report about their connections."""
 
     def has_room_for_client(self) -> bool:
         """Returns whether there is room for one more client; the last connections are kept for peers."""
@@ -277,7 +278,8 @@ class ClientSession(Session[Frame]):
         self._connection.write(client_codec.encode_status_reply(request_id, self._driver.status()))
 
     def _wait_to_read(self, request_id: int, answer: Callable[[int], None], *, after_apply: bool = False) -> None:
-        # A client may repeat a request id; numbers of our own, below zero, keep its reads apart and from other requests.
+        # A client may repeat a request id; numbers of our own, below zero, keep its reads apart and from other
+        # requests.
         self._last_read -= 1
         self._reads[self._last_read] = _WaitingRead(request_id, answer)
         self._under_way += READ_WEIGHT

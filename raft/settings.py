@@ -27,7 +27,7 @@ class NodeSettings:
 
     raft: RaftConfig = attrs.field(factory=RaftConfig)
     flush: FlushPolicy = FlushPolicy.BEFORE_ACK
-    """When a write counts: after its flush, or once the operating system has it (`interval`, `none`)."""
+    """The event after which a write counts: its flush, or the operating system's receipt (`interval`, `none`)."""
     flush_interval_s: float = attrs.field(default=0.05, validator=gt(0))
     """With `flush=interval`: how long a write may wait for its flush."""
     flush_stall_s: float = attrs.field(default=5.0, validator=gt(0))
@@ -39,7 +39,9 @@ class NodeSettings:
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(64 * 1024))
     """A log file of this size is sealed and the next one begun."""
     reserve_bytes: int = attrs.field(default=MIB, validator=ge(1))
-    """How far ahead room on the disk is reserved while there is some; less finds a full disk sooner, and asks it more often."""
+    """Room on the disk is reserved this far ahead while there is some; less finds a full disk sooner, and asks it more
+    often.
+    """
     frame_bytes_max: int = attrs.field(default=16 * MIB, validator=(ge(64 * 1024), le(512 * MIB)))
     """The largest frame body a client may send; peers may send four times as much."""
     connections_max: int = attrs.field(default=1024, validator=ge(8))
@@ -53,13 +55,17 @@ class NodeSettings:
     batch_bytes_max: int = attrs.field(
         default=attrs.Factory(lambda self: min(3 * MIB, self.frame_bytes_max), takes_self=True), validator=ge(1)
     )
-    """Appends that wait together leave as entries of at most this size; half of it waits for nothing more. Where the group is slow,
-    `append_bytes_max` is the bound. 3 MiB, or `frame_bytes_max` if that is less."""
+    """Appends that wait together leave as entries of at most this size; half of it waits for nothing more.
+
+    Where the group is slow, `append_bytes_max` is the bound. 3 MiB, or `frame_bytes_max` if that is less.
+    """
     pending_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(1))
     """Appends that wait to be proposed; above, they are refused as busy."""
     snapshot_bytes_max: int = attrs.field(default=256 * MIB, validator=ge(1))
-    """The largest snapshot of the state machine; the same on all nodes. It is held in memory: once by each, and twice by a node that
-    is being sent one. Above, nothing leaves the log."""
+    """The largest snapshot of the state machine; the same on all nodes.
+
+    It is held in memory: once by each, and twice by a node that is being sent one. Above, nothing leaves the log.
+    """
     read_bytes_max: int = attrs.field(default=4 * MIB, validator=ge(1))
     """About the most that one read brings, whatever it asks for."""
 
@@ -104,8 +110,10 @@ def known_settings() -> tuple[str, ...]:
 
 
 def parse_settings(assignments: Iterable[str]) -> NodeSettings:
-    """Returns the settings in `name=value` texts. Raises `WrongSetting` for an unknown name, a wrong value, or values that do not fit
-    each other."""
+    """Returns the settings in `name=value` texts.
+
+    Raises `WrongSetting` for an unknown name, a wrong value, or values that do not fit each other.
+    """
     node: dict[str, Any] = {}
     raft: dict[str, Any] = {}
     for assignment in assignments:

@@ -1,8 +1,10 @@
-"""Snapshots are written outside of the loop: what takes long about a large one goes to another thread, one piece of work at a time.
+"""Snapshots are written outside of the loop: what takes long about a large one goes to another thread, one piece of
+work at a time.
 
-A snapshot of the own state machine is written, under a temporary name, while the loop goes on and flushes go on; then the log is trimmed,
-and the next flush puts it in force. One of the leader is joined from its parts and written in the same way, before the core is given
-its last part as a whole: what is left then is quick. Nothing is promised until then, so a crash meanwhile leaves the log as it was.
+A snapshot of the own state machine is written, under a temporary name, while the loop goes on and flushes go on; then
+the log is trimmed, and the next flush puts it in force. One of the leader is joined from its parts and written in the
+same way, before the core is given its last part as a whole: what is left then is quick. Nothing is promised until then,
+so a crash meanwhile leaves the log as it was.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +18,9 @@ from raft.storage import RaftStorage, SnapshotToStore
 
 Done = Callable[[BaseException | None], None]
 WorkBeside = Callable[[Callable[[], None], Done], None]
-"""`work_beside(work, done)`: has `work` called in another thread, then `done` in the loop, with what `work` raised or None."""
+"""`work_beside(work, done)`: has `work` called in another thread, then `done` in the loop, with what `work` raised or
+None.
+"""
 
 SMALL_BYTES = 1024 * 1024
 """A snapshot of the leader that is no larger is written in the loop."""
@@ -60,7 +64,7 @@ class SnapshotWork:
     too_large: Callable[[int], None]
     """Called with the size of a snapshot above `bytes_max`, or of the part of it that was drawn: it is dropped."""
     is_busy: bool = False
-    """Whether one is: until it is written, the log may neither be trimmed nor reset."""
+    """True while a snapshot is made: until it is written, the log may neither be trimmed nor reset."""
     _installed: InstallSnapshot | None = None
     """A snapshot of the leader, whole and written, whose last part is still to come once more."""
 
@@ -72,8 +76,10 @@ class SnapshotWork:
         self._is_abandoned = True
 
     def store(self, first_index: LogIndex, applied: Position, snapshot: bytes | Iterable[bytes]) -> None:
-        """Write a snapshot of what all up to `applied` has made, then trim the log below `first_index`. One in pieces is drawn first, in
-        as many calls of `draw` as it takes."""
+        """Write a snapshot of what all up to `applied` has made, then trim the log below `first_index`.
+
+        One in pieces is drawn first, in as many calls of `draw` as it takes.
+        """
         if not isinstance(snapshot, bytes):
             self._drawing, self.is_busy = _Drawing(first_index, applied, iter(snapshot)), True
         elif len(snapshot) > self.bytes_max:
@@ -83,11 +89,14 @@ class SnapshotWork:
 
     @property
     def draws(self) -> bool:
-        """Whether pieces are still to be drawn."""
+        """True while pieces are still to be drawn."""
         return self._drawing is not None
 
     def draw(self) -> None:
-        """Draw pieces for `DRAW_S`; after the last one, begin to write. Raises `TypeError` for a piece that is not bytes."""
+        """Draw pieces for `DRAW_S`; after the last one, begin to write.
+
+        Raises `TypeError` for a piece that is not bytes.
+        """
         drawing, until = self._drawing, self.clock() + DRAW_S
         assert drawing is not None, "nothing is to be drawn"
         for piece in drawing.rest:
@@ -121,8 +130,10 @@ class SnapshotWork:
         self._begin(work, trim)
 
     def installing(self, last: InstallSnapshot, core: RaftCore) -> InstallSnapshot | None:
-        """Returns the message to give to the core for the last part of a snapshot: the snapshot as a whole once it is written, the part
-        itself if that is small or of no use. None: it is being written, and the leader will send its last part again."""
+        """Returns the message to give to the core for the last part of a snapshot: the snapshot as a whole once it is
+        written, the part itself if that is small or of no use. None: it is being written, and the leader will send its
+        last part again.
+        """
         installed, self._installed = self._installed, None
         if installed is not None and _same_snapshot(installed, last):
             return attrs.evolve(installed, round=last.round)

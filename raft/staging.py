@@ -1,8 +1,8 @@
-"""What a follower keeps of a snapshot that arrives in parts, until it has them all.
+"""The parts of an incoming snapshot, kept by a follower until it has them all.
 
-In memory, and so gone after a restart, from which the follower starts over: parts on disk would need a file format, and a flush
-each, to save no more than the sending again. The memory is bounded by what the shell accepts (`snapshot_bytes_max`), twice that at
-the moment in which the parts are joined. A broken connection takes nothing away.
+They are in memory, and lost in a restart, after which the follower starts over: parts on disk would need a file format,
+and a flush each, to save no more than sending them again. The shell's bound (`snapshot_bytes_max`) bounds the memory,
+twice that at the moment in which the parts are joined. A broken connection takes nothing away.
 """
 
 import attrs
@@ -14,12 +14,14 @@ from raft.model import LogStart, Term
 
 @frozen
 class StagedSnapshot:
-    """The beginning of one snapshot of one leader. Parts of different leaders are never mixed, because the bytes of equal states may
-    differ."""
+    """The beginning of one snapshot of one leader.
+
+    Parts of different leaders are never mixed, because the bytes of equal states may differ.
+    """
 
     term: Term
     start: LogStart
-    """Where the log will begin, without the snapshot."""
+    """The log's start after the snapshot, without the snapshot."""
     total: int
     parts: tuple[bytes, ...] = ()
     received: int = 0
@@ -30,8 +32,9 @@ class StagedSnapshot:
         return cls(message.term, attrs.evolve(message.start, snapshot=b""), message.total)
 
     def with_part(self, message: InstallSnapshot) -> "StagedSnapshot":
-        """Returns this and the part in `message`, if it is the one that comes next; else what was there before it, or nothing
-        if the part is of another snapshot."""
+        """Returns this and the part in `message`, if it is the one that comes next; else what was there before it, or
+        nothing if the part is of another snapshot.
+        """
         staged = self.of(message)
         is_whole = not message.offset and not message.bytes_left
         if (staged.term, staged.start, staged.total) == (self.term, self.start, self.total) and not is_whole:
@@ -43,7 +46,7 @@ class StagedSnapshot:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing."""
+        """True once all parts are here."""
         return self.received == self.total
 
     def joined(self) -> LogStart:

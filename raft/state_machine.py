@@ -1,13 +1,13 @@
-"""What a replicated state machine must offer: commands in, results out, the same on every node.
+"""The interface of a replicated state machine: commands in, results out, the same on every node.
 
-Commands arrive in log order, each exactly once per run of the process; the machine begins empty and is rebuilt from the log
-at a restart. Where the log keeps only its newest entries, it begins with its snapshot instead. `apply` must be deterministic: same commands, same results, on any node, in any process; no clock, no chance,
-no iteration over sets.
+Commands arrive in log order, each exactly once per run of the process. The machine begins empty and is rebuilt from the
+log at a restart. Where the log keeps only its newest entries, it begins with its snapshot instead. `apply` must be
+deterministic: same commands, same results, on any node, in any process; no clock, no chance, no iteration over sets.
 
-An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every start,
-since the command is in the log and cannot be taken out: only a corrected machine gets past it. From `check` or `query` it ends
-the node that the client is connected to; a call of `RaftGroup` raises it. So `check` must refuse invalid commands, and a command that
-fails in the present state must have a result for that, or raise `InvalidRequest`.
+An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every
+start, since the command is in the log and cannot be taken out: only a corrected machine gets past it. From `check` or
+`query` it ends the node that the client is connected to; a call of `RaftGroup` raises it. So `check` must refuse
+invalid commands, and a command that fails in the present state must have a result for that, or raise `InvalidRequest`.
 """
 
 from collections.abc import Iterable
@@ -19,35 +19,44 @@ class StateMachine(Protocol):
     """The owner of the meaning of commands."""
 
     def check(self, command: bytes, *, read_only: bool) -> None:
-        """Called before a command is appended to the log. Raises `InvalidRequest` for a command, or a query if `read_only`, that is
-        invalid in every state."""
+        """Called before a command is appended to the log.
+
+        Raises `InvalidRequest` for a command, or a query if `read_only`, that is invalid in every state.
+        """
 
     def apply(self, index: int, command: bytes) -> bytes:
-        """Carry out the committed command at `index`. Returns its result, as bytes: its caller gets `InvalidResult` for anything else, and
-        the command stays applied. Raises `InvalidRequest` if it had no effect, on any node.
+        """Carry out the committed command at `index`.
 
-        Any other exception ends the node, now and at every start, until the machine is corrected, because the command stays in the
-        log.
+        Returns its result, as bytes: its caller gets `InvalidResult` for anything else, and the command stays applied.
+        Raises `InvalidRequest` if it had no effect, on any node.
+
+        Any other exception ends the node, now and at every start, until the machine is corrected, because the command
+        stays in the log.
         """
 
     def query(self, command: bytes) -> bytes:
-        """Returns the answer to a query from the present state, which it must not change. Raises `InvalidRequest` for an invalid query."""
+        """Returns the answer to a query from the present state, which it must not change.
+
+        Raises `InvalidRequest` for an invalid query.
+        """
 
 
 @runtime_checkable
 class SnapshotMachine(StateMachine, Protocol):
     """A machine that needs no commands from before a snapshot of it, so that its log can be trimmed.
 
-    Both are called in the loop of the node, which stands still meanwhile. A machine of many megabytes returns an iterable of pieces,
-    which are drawn in short turns: it must give the state of the moment of the call, whatever is applied meanwhile (a copied dict of
-    values that never change does, and costs little). All else about a snapshot
-    (checksums, writing, sending, joining what was received) is done outside of the loop, or in parts. A snapshot of more than
-    `snapshot_bytes_max` is not taken, and then nothing leaves the log.
+    Both are called in the loop of the node, which stands still meanwhile. A machine of many megabytes returns an
+    iterable of pieces, which are drawn in short turns: it must give the state of the moment of the call, whatever is
+    applied meanwhile (a copied dict of values that never change does, and costs little). All else about a snapshot
+    (checksums, writing, sending, joining what was received) is done outside of the loop, or in parts. A snapshot of
+    more than `snapshot_bytes_max` is not taken, and then nothing leaves the log.
     """
 
     def snapshot(self) -> bytes | Iterable[bytes] | None:
-        """Returns the state after all commands so far, as bytes or as pieces that are to be joined; None if there can be none yet: nothing leaves the log then, and it is
-        asked for again soon. What the state stands for and is kept elsewhere must be durable when it returns."""
+        """Returns the state after all commands so far, as bytes or as pieces that are to be joined; None if there can
+        be none yet: nothing leaves the log then, and it is asked for again soon. What the state stands for and is kept
+        elsewhere must be durable when it returns.
+        """
 
     def restore(self, snapshot: bytes) -> None:
         """Replace the state, whatever it was, by that of `snapshot`, which may come from any node and any process."""

@@ -1,11 +1,12 @@
-"""What a node keeps on disk, in the core's terms: hard state, entries, and which write is durable.
+"""A node's data on disk, in the core's terms: hard state, entries, and the newest durable write.
 
-An entry is one frame of the log: records become RECORDS frames, everything else CONTROL frames, with the kind of the entry
-in the frame's tag. Data and CRC pass through as they are. Term and vote are the log's state blob. Here, and nowhere else,
-the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
+An entry is one frame of the log: records become RECORDS frames, everything else CONTROL frames, with the kind of the
+entry in the frame's tag. Data and CRC pass through as they are. Term and vote are the log's state blob. Here, and
+nowhere else, the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
 
 Everything is synchronous; the Trio driver and the simulator use the same object. A write is durable once a flush that
-began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` returns the id.
+began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` returns the
+id.
 """
 
 import contextlib
@@ -53,13 +54,14 @@ SMALL_SNAPSHOT_BYTES = 2**16
 """A smaller one is copied."""
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
-"""How msgpack begins binary data whose length needs more than 16 bits."""
+"""The tag that msgpack puts before binary data whose length needs more than 16 bits."""
 STATE_VERSION = 1
 STATE_WITH_FLOOR_VERSION = 2
 """A floor is a promise: a version that knows nothing of it must not read the state at all."""
 WARM_ENTRIES = 64
 WARM_BYTES = 4 * 1024 * 1024
-"""How much of the log's end a restart reads back at once; older entries for a lagging follower are loaded when needed."""
+"""A restart reads back this much of the log's end at once; older entries for a lagging follower are loaded when needed.
+"""
 
 
 def log_id_of(cluster_id: str, node_id: NodeId) -> int:
@@ -81,7 +83,7 @@ class StorageFlush:
 
     @property
     def done(self) -> bool:
-        """Whether all went well."""
+        """True once the flush has succeeded."""
         return self.flush.done
 
     def run(self) -> None:
@@ -90,7 +92,9 @@ class StorageFlush:
 
 
 class SnapshotToStore:
-    """A snapshot of the state machine, which has applied all up to `applied`, and the payload that stands for it, without a copy."""
+    """A snapshot of the state machine, which has applied all up to `applied`, and the payload that stands for it,
+    without a copy.
+    """
 
     __slots__ = ("applied", "payload", "snapshot")
 
@@ -112,7 +116,10 @@ def _tail_of(start: LogStart) -> LogTail:
 
 
 class RaftStorage:
-    """The log of one node. Errors of the log are raised as they are: `NoSpace` from `reserve` is survivable, `StorageFailed` is not."""
+    """The log of one node.
+
+    Errors of the log are raised as they are: `NoSpace` from `reserve` is survivable, `StorageFailed` is not.
+    """
 
     def __init__(self, log: SegmentedLog) -> None:
         self.log = log
@@ -122,39 +129,44 @@ class RaftStorage:
         """The newest write known to be durable."""
         self._to_install: SnapshotToStore | None = None
         self.was_lost = False
-        """Whether what this node had stored was set aside, and nothing has taken its place yet."""
+        """True if this node's stored data was set aside, and nothing has taken its place yet."""
         self.set_aside_for: str | None = None
-        """What was missing or damaged, if this opening has set the log aside."""
+        """The missing or damaged part for which this opening has set the log aside, if it has."""
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, repair: bool = True) -> Self:
         """Returns the opened log, repaired if it is damaged and nothing that the node promised is lost with the damage.
 
-        Raises what `SegmentedLog.open` raises; `CorruptLog` if a promise may be lost, and for any damage unless `repair`.
+        Raises what `SegmentedLog.open` raises; `CorruptLog` if a promise may be lost, and for any damage unless
+        `repair`.
         """
         amend = _with_floor if repair else None
         storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
         try:
             storage._newest_entries(LogIndex(storage.log.last_index))
         except CorruptLog:
-            # A sidecar vouched for a segment that was damaged later. Finding the damage has removed the sidecar, so the next recovery
-            # reads the segment.
+            # A sidecar vouched for a segment that was damaged later. Finding the damage has removed the sidecar, so the
+            # next recovery reads the segment.
             storage.close()
             storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
         with contextlib.suppress(NoSpace):
-            # Recovery has released the room that was reserved before the restart. Reserve some again, so that a full disk takes votes.
+            # Recovery has released the room that was reserved before the restart. Reserve some again, so that a full
+            # disk takes votes.
             storage.reserve(0)
         return storage
 
     @property
     def has_term(self) -> bool:
-        """Whether the node has been in a term, and so remembers what it promised."""
+        """True if the node has been in a term, and so remembers what it promised."""
         return self.log.state is not None and _unpack_state(self.log.state).term > NO_TERM
 
     # ---------------------------------------------------------------- writing
 
     def reserve(self, size: int) -> None:
-        """Make sure that a write of `size` bytes will fit. Raises `NoSpace` if it will not, before anything is written."""
+        """Make sure that a write of `size` bytes will fit.
+
+        Raises `NoSpace` if it will not, before anything is written.
+        """
         self.log.reserve(size)
 
     def persist(self, persist: Persist) -> None:
@@ -176,7 +188,7 @@ class RaftStorage:
 
     @property
     def is_durable(self) -> bool:
-        """Whether there is nothing to flush."""
+        """True if there is nothing to flush."""
         return self.durable == self.written
 
     def begin_flush(self) -> StorageFlush:
@@ -200,8 +212,8 @@ class RaftStorage:
     def first_kept(self, retention: Retention, start: LogStart, last_index: LogIndex, now_ms: int) -> LogIndex | None:
         """Returns the lowest index that the rule keeps; None if a log that begins with `start` is to stay as it is.
 
-        No segment leaves that reaches beyond `last_index`, and none unless all that may leave weighs as much as the last
-        snapshot: one that weighs more than what leaves for it would be written over and over.
+        No segment leaves that reaches beyond `last_index`, and none unless all that may leave weighs as much as the
+        last snapshot: one that weighs more than what leaves for it would be written over and over.
         """
         facts = self.log.segment_facts()
         first_index = min(retention.first_index(facts, now_ms), last_index + 1, max(self.log.last_index, 1))
@@ -231,22 +243,27 @@ class RaftStorage:
         return LogStart(position, Offset(before.end_offset), snapshot.applied, snapshot.snapshot)
 
     def stage_trim(self, first_index: LogIndex, snapshot: SnapshotToStore) -> Callable[[], None] | None:
-        """Returns work for another thread that leaves `trim_with` little to do; None if there is none. Until it has ended the log may
-        neither be trimmed nor reset."""
+        """Returns work for another thread that leaves `trim_with` little to do; None if there is none.
+
+        Until it has ended the log may neither be trimmed nor reset.
+        """
         return (
             self.log.stage_trim(first_index, snapshot.payload) if first_index > max(self.log.first_index, 1) else None
         )
 
     def stage_reset(self, start: LogStart) -> Callable[[], None] | None:
-        """Returns work for another thread that leaves `persist` little to do, if that resets the log to this `start`; as `stage_trim`."""
+        """Returns work for another thread that leaves `persist` little to do, if that resets the log to this `start`;
+        as `stage_trim`.
+        """
         self._to_install = SnapshotToStore(start.applied, start.snapshot)
         return self.log.stage_reset(_tail_of(start), self._to_install.payload)
 
     # ---------------------------------------------------------------- reading
 
     def restore(self, cache_bytes_max: int | None = None) -> tuple[HardState, LogView]:
-        """Returns the state after a restart. Recovery has made all of it durable, because bytes read back may never have reached the disk
-        (P10).
+        """Returns the state after a restart.
+
+        Recovery has made all of it durable, because bytes read back may never have reached the disk (P10).
 
         Raises `CorruptLog` if the state is older than the log.
         """
@@ -331,7 +348,9 @@ def _to_start(before: LogTail, payload: bytes) -> LogStart:
 
 
 def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
-    """Returns the state with the floor of a damaged log that had reached `floor`; the node may have been below a floor already."""
+    """Returns the state with the floor of a damaged log that had reached `floor`; the node may have been below a floor
+    already.
+    """
     state = HardState() if payload is None else _unpack_state(payload)
     if state.term < floor.epoch:
         raise CorruptLog("the state", 0, f"its term {state.term} is older than that of an entry, {floor.epoch}")

@@ -1,14 +1,16 @@
-"""What is committed, and who leads, given to the program around a node, in order, on every member of the group.
+"""Commits and leadership for the program around a node, in order, on every member of the group.
 
-A subscription is a place in the log: the driver reads on from there, at most `PORTION_BYTES` a round, and calls the subscriber with
-each entry once it is known to be committed on this node. Nothing is queued, so a slow subscriber costs no memory: the log is the
-queue, and a slow subscriber delays the loop it runs in. After a restart it begins at the index that its program gives.
+A subscription is a place in the log: the driver reads on from there, at most `PORTION_BYTES` a round, and calls the
+subscriber with each entry once it is known to be committed on this node. There is no other queue than the log, so a
+slow subscriber costs no memory, but delays the loop it runs in. After a restart it begins at the index that its program
+gives.
 
-A subscriber that wants entries that have left the log is reset: it gets a `ResetToSnapshot`, and then what the log holds. That
-happens where it begins, and later when the log was reset to a leader's snapshot, or was trimmed past it.
+A subscriber that wants trimmed entries is reset: it gets a `ResetToSnapshot`, and then what the log holds. That happens
+where it begins, and later when the log was reset to a leader's snapshot, or was trimmed past it.
 
-Promises: indexes ascend without a gap, but for those that a reset skips; every member is given the same entry at the same index.
-Changes of leadership are in order among themselves; of several within a round only the last is given, and no commit waits for one.
+Promises: indexes ascend without a gap, except for those that a reset skips; every member is given the same entry at the
+same index. Changes of leadership are in order among themselves; of several within a round only the last is given, and
+no commit waits for one.
 """
 
 from collections.abc import Callable
@@ -20,14 +22,15 @@ from raft.model import NO_INDEX, Entry, EntryKind, LogIndex, LogStart, NodeId, O
 from raft.storage import RaftStorage
 
 PORTION_BYTES = 1024 * 1024
-"""How much log a subscriber is given in one round; the rest waits for the next."""
+"""A subscriber is given this much of the log in one round; the rest waits for the next."""
 
 
 @frozen
 class CommittedEntry:
     """One entry, committed for good. `timestamp_ms` is its leader's wall clock when it was proposed (Unix time).
 
-    Of kind RECORDS, `data` holds `span` records with the offsets from `base_offset` on; of kind COMMANDS, commands of the state machine; of kind NOOP, nothing: a leader's first entry in its term.
+    Of kind RECORDS, `data` holds `span` records with the offsets from `base_offset` on; of kind COMMANDS, commands of
+    the state machine; of kind NOOP, nothing: a leader's first entry in its term.
     """
 
     index: LogIndex
@@ -55,8 +58,8 @@ class LeaderChanged:
 class ResetToSnapshot:
     """Entries that this subscriber lacks have left the log: `snapshot` stands for all commands up to `applied`.
 
-    What follows begins behind `position`, with the record at `offset`; commands up to `applied` are among it, and known already.
-    The snapshot is that of the group's state machine; records that have left the log are gone.
+    What follows begins behind `position`, with the record at `offset`; commands up to `applied` are among it, and known
+    already. The snapshot is that of the group's state machine; records that have left the log are gone.
     """
 
     position: Position
@@ -67,8 +70,11 @@ class ResetToSnapshot:
 
 Delivered = CommittedEntry | LeaderChanged | ResetToSnapshot
 Subscriber = Callable[[Delivered], None]
-"""Called in the loop of the node, which waits for it. It may make calls of the group that do not wait, such as `submit`.
-What it raises ends the node, as an exception of a state machine does."""
+"""Called in the loop of the node, which waits for it.
+
+It may make calls of the group that do not wait, such as `submit`. What it raises ends the node, as an exception of a
+state machine does.
+"""
 
 
 class Subscription:

@@ -3,10 +3,10 @@
     with Client(["127.0.0.1:4001", "127.0.0.1:4002"], "demo") as client:
         appended = client.append([b"one", b"two"])
 
-Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread that
-the `with` block starts and ends. A call of `Client` ends by its `deadline_s`. A call that Ctrl-C interrupts is cancelled:
-like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`, subscribers, the state machine)
-run in that thread and must not block.
+Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread
+that the `with` block starts and ends. A call of `Client` ends by its `deadline_s`. A call that Ctrl-C interrupts is
+cancelled: like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`,
+subscribers, the state machine) run in that thread and must not block.
 
 A node that ends by itself, because its disk failed, refuses later calls; its error is raised out of the `with` block.
 """
@@ -94,12 +94,12 @@ class RaftGroup(Face[group.RaftGroup]):
 
     @property
     def address(self) -> Address:
-        """Where this node listens."""
+        """The address on which this node listens."""
         return self._loop.living.address
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What recovery found and did when the log was opened."""
+        """The findings and repairs of the recovery when the log was opened."""
         return self._loop.living.recovery
 
     append = blocking(group.RaftGroup.append)

@@ -5,12 +5,12 @@ connections before that of others (each peer waits for its disk before any clien
 cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two things:
 
 - a `lossy` one (to a peer, whose protocol expects loss) drops the newest frame;
-- any other takes the frame, and its owner must stop reading requests while it `is_full`, until `on_drained`. The owner bounds its
-  answers to the requests that it has already taken.
+- any other takes the frame, and its owner must stop reading requests while it `is_full`, until `on_drained`. The owner
+  bounds its answers to the requests that it has already taken.
 
-Isolation: a broken socket, and any error of decoder or session, closes this connection with a reason and nothing else. A
-`WireError` blames the other side; any other error is ours and is logged with its traceback. Only `ENDS_PROCESS` (the disk, a
-broken invariant) is raised out of the round. A half-closed connection counts as closed.
+Isolation: a broken socket, and any error of decoder or session, closes this connection with a reason and nothing else.
+A `WireError` blames the other side; any other error is ours and is logged with its traceback. Only `ENDS_PROCESS` (the
+disk, a broken invariant) is raised out of the round. A half-closed connection counts as closed.
 """
 
 import errno
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 JOIN_BYTES = 128 * 1024
 """Frames are joined into sends of about this size."""
 PIECES_MAX = 16
-"""What is too large to be joined leaves in sends of so many pieces."""
+"""A batch too large to be joined is sent in groups of so many pieces."""
 
 CLOSED_BY_OTHER_SIDE = "closed by the other side"
 _ENDED_BY_PEER = frozenset({0, errno.ECONNRESET, errno.EPIPE})
@@ -58,8 +58,11 @@ class Session(Protocol[FrameT]):
 
 
 class _Over:
-    """The session of a closed connection: ignores all calls. It replaces the real session to break the reference cycle between
-    connection and session, so that both are freed at once, without a garbage collection."""
+    """The session of a closed connection: ignores all calls.
+
+    It replaces the real session to break the reference cycle between connection and session, so that both are freed at
+    once, without a garbage collection.
+    """
 
     def on_frames(self, frames: list[Any]) -> None:
         """Ignored: the connection is closed."""
@@ -128,7 +131,10 @@ class SocketConnection(Generic[FrameT]):
         self.frames_in = 0
         self.is_closed = False
         self.ended_by_peer = False
-        """Whether the other side has closed or reset it, as the kernel does for a process that has ended. A time-out is no such sign."""
+        """True once the other side has closed or reset the connection, as the kernel does for a process that has ended.
+
+        A time-out is no such sign.
+        """
         self._outbound: deque[Buffer] = deque()
         self._transform = transform
         self._written: deque[Buffer] = self._outbound if transform is None else deque()
@@ -152,15 +158,17 @@ class SocketConnection(Generic[FrameT]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue is at its bound; the owner should then write nothing more until `on_drained`."""
+        """True while the queue is at its bound; the owner should then write nothing more until `on_drained`."""
         if self.outbound_bytes < self.outbound_bytes_max:
             return False
         self._was_full = True
         return True
 
     def write(self, data: bytes) -> bool:
-        """Queue `data`, to be sent at the end of the round. Returns whether it was taken: a lossy connection that is full drops it, and
-        so does one that is closed."""
+        """Queue `data`, to be sent at the end of the round.
+
+        Returns whether it was taken: a lossy connection that is full drops it, and so does one that is closed.
+        """
         if self.is_closed or (self.lossy and self._lacks_room(len(data))):
             return False
         self._written.append(data)
@@ -170,7 +178,10 @@ class SocketConnection(Generic[FrameT]):
         return True
 
     def write_pieces(self, pieces: Sequence[Buffer]) -> bool:
-        """Like `write`, for data in pieces, of which all or none are sent. Large pieces are not copied. Returns whether they were taken."""
+        """Like `write`, for data in pieces, of which all or none are sent.
+
+        Large pieces are not copied. Returns whether they were taken.
+        """
         size = sum(map(len, pieces))
         if self.is_closed or (self.lossy and self._lacks_room(size)):
             return False
@@ -204,7 +215,8 @@ class SocketConnection(Generic[FrameT]):
                 self._join_first()
             first = outbound[0]
             try:
-                # A piece too large to be joined is sent with those before it, because the receiver is then woken only once.
+                # A piece too large to be joined is sent with those before it, because the receiver is then woken only
+                # once.
                 alone = len(outbound) == 1
                 sent = self.socket.send(first) if alone else self.socket.sendmsg(islice(outbound, PIECES_MAX))
             except BlockingIOError:
@@ -311,9 +323,11 @@ class SocketConnection(Generic[FrameT]):
     # ---------------------------------------------------------------- the end
 
     def refuse(self, error: Exception) -> None:
-        """Close the connection because of `error`, after the session has had the chance to answer (`Session.on_wire_error`).
+        """Close the connection because of `error`, after the session has had the chance to answer
+        (`Session.on_wire_error`).
 
-        An error that is no `WireError` is logged with its traceback. Raises `error` itself if it is one of `ENDS_PROCESS`.
+        An error that is no `WireError` is logged with its traceback. Raises `error` itself if it is one of
+        `ENDS_PROCESS`.
         """
         if isinstance(error, ENDS_PROCESS):
             raise error

@@ -1,8 +1,9 @@
 """The CRC-32C of bytes whose parts are known: large data is read for it once, wherever it goes from there.
 
-A CRC is linear: behind `count` more bytes a part counts as if it were multiplied by x^(8 * count), modulo the polynomial, and
-parts are added by "exclusive or" (zlib's `crc32_combine` does the same for another polynomial; RFC 3720 B.4 defines this one).
-Subtracting is adding. So the CRC of a rest follows from that of the whole and that of the beginning:
+A CRC is linear: behind `count` more bytes a part counts as if it were multiplied by x^(8 * count), modulo the
+polynomial, and parts are added by "exclusive or" (zlib's `crc32_combine` does the same for another polynomial; RFC 3720
+B.4 defines this one). Subtracting is adding. So the CRC of a rest follows from that of the whole and that of the
+beginning:
 
     joined(crc(a), crc(b), len(b)) == crc(a + b)        joined(crc(a), crc(a + b), len(b)) == crc(b)
 """

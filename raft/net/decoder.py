@@ -1,16 +1,17 @@
-"""How a byte stream becomes frames, for any wire: the port, and what wires share whose frames begin with their length.
+"""Cuts a byte stream into frames, for any wire: the port, and the decoder of wires whose frames begin with their
+length.
 
 A `LengthPrefixedDecoder` takes the stream in whatever pieces it arrives and gives whole frames back:
 
-- a length above the bound is refused when the four bytes that give it have come; below it, memory grows only with bytes that
-  really arrived, at most `GROWTH` times as much;
+- a length above the bound is refused when the four bytes that give it have come; below it, memory grows only with bytes
+  that really arrived, at most `GROWTH` times as much;
 - frames and failure do not depend on how the stream was cut into pieces;
-- the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read into that
-  place from then on (`room`), and the body is a view of it; the frame of a `trusted` sender has its whole place by then, if
-  that is at most `TRUSTED_BYTES`;
-- after a failure nothing more is decoded: the stream has lost its place, only closing helps.
+- the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read
+  into that place from then on (`room`), and the body is a view of it; the frame of a `trusted` sender has its whole
+  place by then, if that is at most `TRUSTED_BYTES`;
+- after a failure it decodes nothing more: the stream has lost its place, and only closing helps.
 
-`BodyDecoder` is all that a wire needs whose frame is a length of four bytes and a body, as those of Kafka and RocketMQ are.
+`BodyDecoder` serves wires whose frame is a length of four bytes and a body, such as Kafka's and RocketMQ's.
 """
 
 import struct
@@ -31,8 +32,9 @@ TRUSTED_BYTES = 4 * 1024 * 1024
 """The place of a frame that a trusted sender has merely announced: no less than entries of joined appends need."""
 
 SLACK = 8
-"""A body that is a view keeps alive at most 1/`SLACK` of its own size in other bytes, because views are kept long and are counted by
-their length alone."""
+"""A body that is a view keeps alive at most 1/`SLACK` of its own size in other bytes, because views are kept long and
+are counted by their length alone.
+"""
 
 Buffer = bytes | memoryview
 
@@ -46,21 +48,26 @@ class Decoder(Protocol[FrameT]):
     """Why decoding has stopped, None while it has not; all frames before the fault have been returned."""
 
     pending_bytes: int
-    """How many bytes have arrived of a frame that is not complete."""
+    """The number of bytes that have arrived of an incomplete frame."""
 
     def feed(self, chunk: Buffer) -> list[FrameT]:
         """Returns the frames that `chunk` completes, in order; the caller may overwrite `chunk` afterwards."""
 
     def room(self) -> memoryview | None:
-        """Returns the buffer that the next bytes should be read into, to be followed by `filled`. Returns None if they should be given to
-        `feed` instead, as is the case while no bytes are pending."""
+        """Returns the buffer that the next bytes should be read into, to be followed by `filled`.
+
+        Returns None if they should be given to `feed` instead, as is the case while no bytes are pending.
+        """
 
     def filled(self, count: int) -> list[FrameT]:
-        """Returns the frames that are complete after `count` bytes were read into the beginning of `room`, as `feed` does."""
+        """Returns the frames that are complete after `count` bytes were read into the beginning of `room`, as `feed`
+        does.
+        """
 
 
 class LengthPrefixedDecoder(ABC, Generic[FrameT]):
-    """Keeps what has arrived of a frame; how frames lie in bytes that are at hand is `_decode`'s, each wire has its own.
+    """Keeps what has arrived of a frame; how frames lie in bytes that are at hand is `_decode`'s, each wire has its
+    own.
 
     `body_bytes_max` and `trusted` may change while the connection lives (after a handshake).
     """
@@ -72,7 +79,9 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         self.failure: WireError | None = None
         self.pending_bytes = 0
         self.trusted = False
-        """Whether the sender may have `TRUSTED_BYTES` of memory for what it announces, once `LARGE_BYTES` have arrived."""
+        """True if the sender may have `TRUSTED_BYTES` of memory for the frame it announces, once `LARGE_BYTES` have
+        arrived.
+        """
         self._growing = bytearray()
         """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
         self._header_bytes = header_bytes
@@ -109,11 +118,14 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
     def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[FrameT]:
         """The frames in `arrived`, with `_keep` called for what is behind the last; or `failure` set.
 
-        If `arrived` `is_kept`, a body that is nearly all of it may be a view of it (`_is_view_enough`); all others are copies.
+        If `arrived` `is_kept`, a body that is nearly all of it may be a view of it (`_is_view_enough`); all others are
+        copies.
         """
 
     def _keep(self, rest: Buffer, needed: int) -> None:
-        """The last step of `_decode`: `rest` is the beginning of a frame of `needed` bytes, header and all, as far as is known."""
+        """The last step of `_decode`: `rest` is the beginning of a frame of `needed` bytes, header and all, as far as
+        is known.
+        """
         self._needed = needed
         self.pending_bytes = len(rest)
         if self.pending_bytes:
@@ -121,7 +133,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
 
     @staticmethod
     def _is_view_enough(arrived_bytes: int, body_bytes: int) -> bool:
-        """Whether a view of the body holds on to little else."""
+        """Returns True if a view of the body keeps little other memory alive."""
         return SLACK * (arrived_bytes - body_bytes) <= body_bytes
 
     def _is_worth_a_place(self) -> bool:

@@ -27,10 +27,11 @@ async def dial(host: str, port: int) -> socket.socket:
 
 
 def notice_broken_path(connected: socket.socket, *, unacked_s_max: float, probe_after_s: int | None = None) -> None:
-    """Have the system close a connection whose path is cut: bytes are not acknowledged by TCP for `unacked_s_max` (TCP_USER_TIMEOUT).
+    """Have the system close a connection whose path is cut: bytes are not acknowledged by TCP for `unacked_s_max`
+    (TCP_USER_TIMEOUT).
 
-    By default TCP retransmits for a quarter of an hour. With `probe_after_s`, whole seconds, an idle connection is probed as well: while an
-    answer is waited for nothing is unacknowledged.
+    By default TCP retransmits for a quarter of an hour. With `probe_after_s`, whole seconds, an idle connection is
+    probed as well: while an answer is waited for nothing is unacknowledged.
     """
     with suppress(OSError):  # the connection may be gone already
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * unacked_s_max))

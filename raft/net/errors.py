@@ -1,4 +1,6 @@
-"""The errors of this package: bytes that cannot be what the other side should have sent, and failures that end the process."""
+"""The errors of this package: bytes that cannot be what the other side should have sent, and failures that end the
+process.
+"""
 
 from typing import Final
 
@@ -12,7 +14,10 @@ class EndsProcess(Exception):
 
 
 ENDS_PROCESS: Final = (EndsProcess, LogError, AssertionError)
-"""The disk has failed, an invariant is broken, or a subclass of `EndsProcess` was raised. Any other error ends the one connection that it came by."""
+"""The disk has failed, an invariant is broken, or a subclass of `EndsProcess` was raised.
+
+Any other error ends the one connection that it came by.
+"""
 
 
 @attrs.define

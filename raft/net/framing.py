@@ -1,9 +1,10 @@
-"""How the native wire cuts a byte stream into frames, and how it refuses what is not one.
+"""Cuts a byte stream into the frames of the native wire, and refuses other bytes.
 
-A frame is a header of 12 bytes (body length, protocol version, message type, check of these three, CRC-32C of the body; big
-endian) and the body. A header is believed only after its own check: a damaged length would else swallow the frames behind it, and
-hold the connection up, silently, until as many bytes had come; and a damaged type would make another message of the same body.
-All else is as `LengthPrefixedDecoder` promises. Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
+A frame is a header of 12 bytes (body length, protocol version, message type, check of these three, CRC-32C of the body;
+big endian) and the body. A header is believed only after its own check. Otherwise a damaged length would swallow the
+frames behind it, and silently hold up the connection until as many bytes had come; and a damaged type would make
+another message of the same body. All else is as `LengthPrefixedDecoder` promises. Other wires bring a `Decoder` of
+their own; connection, reactor and listener take any.
 """
 
 import functools
@@ -31,7 +32,10 @@ def encode_frame(message_type: int, body: bytes) -> bytes:
 
 
 def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer], crc: int) -> tuple[Buffer, ...]:
-    """Returns the pieces of one frame, for a body in pieces of which only the first is copied. `crc` is the CRC-32C of the body."""
+    """Returns the pieces of one frame, for a body in pieces of which only the first is copied.
+
+    `crc` is the CRC-32C of the body.
+    """
     length = sum(map(len, pieces))
     check = header_check(length, PROTOCOL_VERSION, message_type)
     header = HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc)
@@ -40,7 +44,10 @@ def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer], crc: int
 
 @functools.lru_cache(maxsize=1024)
 def header_check(length: int, version: int, message_type: int) -> int:
-    """Returns the check of a header: the lower 16 bits of the CRC-32C of its other fields. Cached, because most headers are alike."""
+    """Returns the check of a header: the lower 16 bits of the CRC-32C of its other fields.
+
+    Cached, because most headers are alike.
+    """
     check: int = crc32c.crc32c(CHECKED.pack(length, version, message_type)) & 0xFFFF
     return check
 

@@ -1,8 +1,9 @@
 """Accepts connections up to a limit, and closes those that do not complete the handshake in time.
 
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
-is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, because otherwise a silent or very slow client
-would hold memory without end. A wire whose clients always have something to send may set `idle_timeout_s` as well.
+is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, because otherwise a silent or very slow
+client would hold memory without end. A wire whose clients always have something to send may set `idle_timeout_s` as
+well.
 """
 
 import resource
@@ -21,7 +22,9 @@ from raft.net.reactor import READABLE, Reactor
 ACCEPTS_PER_ROUND = 64
 SHORTAGE_PAUSE_S = 0.2
 DESCRIPTORS_KEPT = 128
-"""Descriptors of the process that connections leave to everything else; half of them where there are fewer than twice as many."""
+"""Descriptors of the process that connections leave to everything else; half of them where there are fewer than twice
+as many.
+"""
 
 
 @attrs.define(eq=False)
@@ -31,9 +34,9 @@ class _Guest(Generic[FrameT]):
     greeted: bool = False
     unfinished_since: float = 0.0
     unfinished_after: int | None = None
-    """How many frames had arrived when an unfinished one was first seen."""
+    """The number of frames that had arrived when an unfinished one was first seen."""
     frames_seen: int = 0
-    """How many had arrived at `active_at`, when the last one was noticed."""
+    """The number of frames that had arrived at `active_at`, when the last one was noticed."""
     active_at: float = 0.0
 
 
@@ -49,8 +52,11 @@ class ListenerLimits:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Raises `OSError` if the address cannot be bound. The port of a process that has just ended can be
-    bound at once (SO_REUSEADDR)."""
+    """Returns a listening socket.
+
+    Raises `OSError` if the address cannot be bound. The port of a process that has just ended can be bound at once
+    (SO_REUSEADDR).
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=1024)
     listening.setblocking(False)
@@ -58,7 +64,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _descriptors_for_connections() -> int:
-    """The bound for the descriptors of connections: the lowest free number is given out first, so it bounds their count too."""
+    """The bound for the descriptors of connections: the lowest free number is given out first, so it bounds their count
+    too.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return 2**31
@@ -68,8 +76,8 @@ def _descriptors_for_connections() -> int:
 class Listener(Generic[FrameT]):
     """Accepts connections on one socket.
 
-    `open_connection` makes the connection for an accepted socket. `on_refused` is called with the address and the reason when one
-    was refused.
+    `open_connection` makes the connection for an accepted socket. `on_refused` is called with the address and the
+    reason when one was refused.
     """
 
     def __init__(
@@ -103,7 +111,7 @@ class Listener(Generic[FrameT]):
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._guests)
 
     def greeted(self, connection: SocketConnection[FrameT]) -> None:

@@ -1,7 +1,8 @@
 """A session that answers requests in the order in which they came, while work on several of them overlaps.
 
-For wires whose clients match answers to requests by their order, as Kafka's do. Each request is given to `serve` with a `Reply`,
-which is answered once, at once or whenever the work is done; an answer leaves when those to all earlier requests have left.
+For wires whose clients match answers to requests by their order, as Kafka's do. Each request is given to `serve` with a
+`Reply`, which is answered once, at once or whenever the work is done; an answer leaves when those to all earlier
+requests have left.
 
 No more requests are taken, and then read from the socket, while
 
@@ -9,8 +10,9 @@ No more requests are taken, and then read from the socket, while
 - the answers that wait for an earlier one hold `held_bytes_max`, or
 - the client does not read what it was sent (the connection `is_full`).
 
-So a connection holds a bounded amount of memory (one request more than `taken_bytes_max`), apart from the answers to requests already
-taken, and its client feels it as back-pressure. A request that is never answered holds up its own connection and no other.
+So a connection holds a bounded amount of memory (one request more than `taken_bytes_max`), apart from the answers to
+requests already taken, and its client feels it as back-pressure. A request that is never answered holds up its own
+connection and no other.
 """
 
 from collections import deque
@@ -50,14 +52,15 @@ class Reply:
 
     @property
     def pieces(self) -> Sequence[Buffer] | None:
-        """What it was answered with; None before that."""
+        """The answer as pieces; None before it is given."""
         return self._pieces
 
 
 class OrderedSession(Session[FrameT], Generic[FrameT]):
     """The requests of one connection, which is put into `connection` before anything arrives.
 
-    `serve` may answer at once, later, or raise `WireError`, which closes the connection. `on_closed` is called once, at the end.
+    `serve` may answer at once, later, or raise `WireError`, which closes the connection. `on_closed` is called once, at
+    the end.
     """
 
     def __init__(
@@ -107,7 +110,9 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self._resume()
 
     def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing, because the format of an error differs from wire to wire; the client sees the connection close."""
+        """Sends nothing, because the format of an error differs from wire to wire; the client sees the connection
+        close.
+        """
 
     def on_closed(self, reason: str) -> None:
         """See `Session`. Work under way goes on; its answers are ignored."""
@@ -140,7 +145,9 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         )
 
     def _resume(self) -> None:
-        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the middle of its work."""
+        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the
+        middle of its work.
+        """
         if self._paused and not self._resuming and not self._is_full():
             self._resuming = True
             self.connection.reactor.flush_later(self, urgent=False)

@@ -1,24 +1,24 @@
 """One Trio task for every socket of a process: a wake handles all that is ready, then works once for all of it.
 
 Trio costs 10-20 us each time a task waits for a socket, more than a small request does. So sockets are registered,
-level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
-`on_round_end` of each participant runs (its chance to decide about everything that arrived together), then what was written to
-connections leaves, joined: the urgent first, then `on_urgent_sent` of each runs (its chance to begin slow work that should
-delay no peer), then the rest. A participant may let the urgent leave sooner (`flush_urgent`). A round never awaits: within it
-nothing else runs.
+level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once,
+then `on_round_end` of each participant runs (its chance to decide about everything that arrived together), then what
+was written to connections leaves, joined: the urgent first, then `on_urgent_sent` of each runs (its chance to begin
+slow work that should delay no peer), then the rest. A participant may let the urgent leave sooner (`flush_urgent`). A
+round never awaits: within it nothing else runs.
 
-A process that serves more than one thing makes one reactor, attaches what takes part (each `RaftGroup` does so itself), registers
-its own listeners, and keeps `run` running until all of them are closed; then it closes the reactor.
+A process that serves more than one thing makes one reactor, attaches what takes part (each `RaftGroup` does so itself),
+registers its own listeners, and keeps `run` running until all of them are closed; then it closes the reactor.
 
-A reactor that has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
-one in place, a few milliseconds at a time, and lets Trio run its tasks at least every `TURN_S`. It polls instead of sleeping if the
-last wait was brief, because being woken costs more than such a wait (the processor may have gone to sleep, too); it yields the
-processor between polls. After one longer wait it sleeps again.
+A reactor that has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits
+for the next one in place, a few milliseconds at a time, and lets Trio run its tasks at least every `TURN_S`. It polls
+instead of sleeping if the last wait was brief, because being woken costs more than such a wait (the processor may have
+gone to sleep, too); it yields the processor between polls. After one longer wait it sleeps again.
 
 How long rounds take is measured (`raft.net.turns`), with the name of the socket or participant that took longest.
 
-Failures: an error of one connection closes that connection (see `SocketConnection`); any other is a failure of all participants,
-which are informed of it (`on_failed`), and is raised by `run`.
+Failures: an error of one connection closes that connection (see `SocketConnection`); any other is a failure of all
+participants, which are informed of it (`on_failed`), and is raised by `run`.
 """
 
 import math
@@ -36,17 +36,22 @@ WRITABLE = select.EPOLLOUT
 BROKEN = select.EPOLLHUP | select.EPOLLERR
 
 RECEIVE_BYTES = 256 * 1024
-"""What one socket may bring in one round, but for the rest of a large frame that has begun."""
+"""The most that one socket may bring in one round, except for the rest of a large frame that has begun."""
 
 LINGER_S = 0.004
-"""How long to wait in place for the next round: longer than a durable append takes, so that the next request of a client that
-waited for one is received without a wake-up."""
+"""The loop waits in place this long for the next round: longer than a durable append takes.
+
+So the next request of a client that waited for an append is received without a wake-up.
+"""
 SPIN_S = 0.0005
 """The longest wait that counts as brief: about as long as a flush, or as another node needs to answer."""
 CROWDED_S = 0.001
 SLEEPS_S = 1.0
-"""If yielding the processor takes longer than `CROWDED_S`, another process has work. Then the reactor sleeps instead of polling for
-this long, because the scheduler favours a process that is woken over one that polls."""
+"""If yielding the processor takes longer than `CROWDED_S`, another process has work.
+
+Then the reactor sleeps instead of polling for this long, because the scheduler favours a process that is woken over one
+that polls.
+"""
 TURN_S = 0.02
 """Trio's tasks (timers, dials, signals) run at least this often, however busy the sockets are."""
 
@@ -75,7 +80,7 @@ class Participant(Protocol):
         """Everything that was ready has been read; what is written now leaves with this round."""
 
     def on_urgent_sent(self) -> None:
-        """What is urgent has left; slow work may begin."""
+        """Note that urgent messages are sent; slow work may begin."""
 
     def on_failed(self) -> None:
         """A round has raised, and no other follows: what is waiting will never be answered by this process."""
@@ -90,9 +95,9 @@ class Reactor:
     def __init__(self, *, owns_thread: bool = False) -> None:
         self._participants: tuple[Participant, ...] = ()
         self.turns = TurnMeter()
-        """How long its rounds take; participants may divide them into finer laps."""
+        """Measures the duration of rounds; participants may divide them into finer laps."""
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
-        """Where sockets are read into unless a decoder has room; its content lives until the next read."""
+        """Sockets are read into this buffer unless a decoder has room; its content lives until the next read."""
         self._owns_thread = owns_thread
         self._epoll = select.epoll()
         self._registered: dict[int, Pollable] = {}
@@ -198,7 +203,10 @@ class Reactor:
         return len(ready)
 
     def _wait(self, wait_s: float) -> list[tuple[int, int]]:
-        """Returns what becomes ready within `wait_s`. If the last wait was brief it first polls without sleeping, for `SPIN_S` at most."""
+        """Returns what becomes ready within `wait_s`.
+
+        If the last wait was brief it first polls without sleeping, for `SPIN_S` at most.
+        """
         now = began = time.perf_counter()
         if self._waited_briefly and began >= self._sleeps_until:
             while now < began + SPIN_S:

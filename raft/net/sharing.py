@@ -1,9 +1,9 @@
 """One port for several wires: a connection's first bytes tell which of them it speaks.
 
-A host that serves a protocol of its own and a raft group on one port gives each connection an `UndecidedDecoder`. As soon as
-enough bytes have come, its `decide` puts the decoder and the session of that wire into the connection, and decoding goes on there;
-for the native wire, `RaftGroup.take_over` does so. How many bytes are enough depends on the wires: where one byte does not tell them
-apart, `native_type` looks at the check of the native header as well.
+A host that serves a protocol of its own and a raft group on one port gives each connection an `UndecidedDecoder`. As
+soon as enough bytes have come, its `decide` puts the decoder and the session of that wire into the connection, and
+decoding goes on there; for the native wire, `RaftGroup.take_over` does so. How many bytes are enough depends on the
+wires: where one byte does not tell them apart, `native_type` looks at the check of the native header as well.
 """
 
 import struct
@@ -15,26 +15,29 @@ from raft.net.errors import WireError
 from raft.net.framing import PROTOCOL_VERSION, header_check
 
 FIRST_BYTES = PREFIX.size + 1
-"""What `is_native` needs: the length of the first frame, and one byte of what follows it."""
+"""The bytes that `is_native` needs: the length of the first frame, and the byte that follows it."""
 _CHECKED_HEADER = struct.Struct("!IBBH")
 CHECKED_BYTES = _CHECKED_HEADER.size
-"""What `native_type` needs."""
+"""The bytes that `native_type` needs."""
 
 
 def is_native(first: Buffer) -> bool:
-    """Whether a connection that begins with these `FIRST_BYTES` speaks the native wire: the version follows the length.
+    """Returns True if a connection that begins with these `FIRST_BYTES` speaks the native wire: the version follows the
+    length.
 
-    A wire can share a port with it if that byte is never `PROTOCOL_VERSION` in the first frame of a connection. In Kafka's it is the
-    upper byte of the API key, which is 0.
+    A wire can share a port with it if that byte is never `PROTOCOL_VERSION` in the first frame of a connection. In
+    Kafka's frames it is the upper byte of the API key, which is 0.
     """
     return first[PREFIX.size] == PROTOCOL_VERSION
 
 
 def native_type(first: Buffer) -> int | None:
-    """Returns the message type of the native frame that begins with these `CHECKED_BYTES`; None if they begin no native frame.
+    """Returns the message type of the native frame that begins with these `CHECKED_BYTES`; None if they begin no native
+    frame.
 
-    For wires whose fifth byte may be `PROTOCOL_VERSION`, as RocketMQ's with a binary header: the check of the native header tells them
-    apart, and where it fits by chance, the type, which is the sixth byte: there the upper one of a header's length, 0 but for huge ones.
+    For wires whose fifth byte may be `PROTOCOL_VERSION`, as RocketMQ's with a binary header: the check of the native
+    header tells them apart, and where it fits by chance, the type, which is the sixth byte: there the upper one of a
+    header's length, 0 but for huge ones.
     """
     length, version, message_type, check = _CHECKED_HEADER.unpack_from(first)
     return (
@@ -43,7 +46,9 @@ def native_type(first: Buffer) -> int | None:
 
 
 class UndecidedDecoder(Decoder[Any]):
-    """Keeps a connection's first bytes until `decide` can tell what it speaks. `decide` is called once, with `first_bytes` at least.
+    """Keeps a connection's first bytes until `decide` can tell what it speaks.
+
+    `decide` is called once, with `first_bytes` at least.
 
     It returns the decoder that it has put into the connection.
     """

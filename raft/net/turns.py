@@ -1,11 +1,11 @@
-"""How long the turns of a loop take, and what takes longest in them.
+"""Measures the turns of a loop, and names the slowest lap of each.
 
-A turn is the time from taking events to the next wait: in it nothing else is served, no heartbeat leaves and no deadline is kept. So
-the longest one bounds how late this process answers, however fast its disk and its peers are. Each turn is divided into laps; the
-name of its longest lap is its cause. A lap costs one look at the clock.
+A turn is the time from taking events to the next wait. Within it nothing else is served, no heartbeat is sent and no
+deadline is kept. So the longest turn bounds how late this process answers, however fast its disk and its peers are.
+Each turn is divided into laps; the name of its longest lap is its cause. A lap costs one look at the clock.
 
-The clock is that of the wall, because a peer that waits cares for nothing else. On a crowded machine a turn can be long although
-this process did little in it, so the processor time of a long turn is known, too, to within `SAMPLE_S`.
+The clock is wall-clock time, because a waiting peer experiences nothing else. On a crowded machine a turn can be long
+although this process did little in it, so the processor time of a long turn is known, too, to within `SAMPLE_S`.
 """
 
 import time
@@ -15,13 +15,15 @@ from typing import NamedTuple
 LONG_S = 0.1
 """A longer turn is worth a warning."""
 WARN_EVERY_S = 10.0
-"""How often at most one is given."""
+"""One warning is given in this time at most."""
 SAMPLE_S = 0.005
-"""How old the sample may be from which the processor time of a turn is counted; a sample is a call of the system."""
+"""The age limit of the sample that a turn's processor time is counted from; taking a sample is a system call."""
 
 
 class Turn(NamedTuple):
-    """One turn: its length in seconds, that of the lap that took longest with its name, and the processor time of its thread."""
+    """One turn: its length in seconds, that of the lap that took longest with its name, and the processor time of its
+    thread.
+    """
 
     seconds: float = 0.0
     cause: str = ""
@@ -32,7 +34,8 @@ class Turn(NamedTuple):
 class TurnMeter:
     """Measures the turns of one loop; all methods are for its thread.
 
-    `on_long` is called with each turn that took longer than `LONG_S`, at most once in `WARN_EVERY_S`. It must not raise.
+    `on_long` is called with each turn that took longer than `LONG_S`, at most once in `WARN_EVERY_S`. It must not
+    raise.
     """
 
     __slots__ = (
@@ -74,7 +77,9 @@ class TurnMeter:
             self._sampled_at, self._sampled_s = now, self._processor_clock()
 
     def lap(self, cause: object) -> None:
-        """What ran since the last lap, or since the turn began, was `cause`: a text, or an object whose text or type names it."""
+        """Attribute the time since the last lap, or since the turn began, to `cause`: a text, or an object with a text
+        or type.
+        """
         now = self._clock()
         took = now - self._lap_began
         if took > self._longest_lap_s:
