@@ -110,13 +110,15 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def texts(root: Path) -> Iterator[tuple[Path, str]]:
-    """Every text that is read by people: sources, documents and the files of the build."""
+    """Every text that is read by people: sources, documents, and the files of the build and of the forge."""
     for source in sources(root):
         if source.path != Path("tests/house/tidy.py"):  # it has to name what it forbids
             yield source.path, source.text
     yield from documents(root)
     for name in ("pyproject.toml", "Makefile", ".ci/run", ".gitignore"):
         yield Path(name), (root / name).read_text()
+    for path in sorted(each for each in (root / ".github").rglob("*") if each.is_file()):
+        yield path.relative_to(root), path.read_text()
 
 
 def file_rules(source: Source) -> Iterator[str]:

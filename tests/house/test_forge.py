@@ -1,10 +1,13 @@
-"""The workflows of the forge test what pyproject.toml promises, by the commands that a contributor types."""
+"""What a forge reads is true: workflows test what pyproject.toml promises, by the commands that a contributor types, and the citation names
+this version.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from jepsen_like.cli import COMMANDS
 from tests import pythons
 from tests.house.checks import ROOT, settings
 
@@ -47,3 +50,21 @@ def test_a_workflow_pins_the_major_version_of_each_action_and_only_reads(path: P
     actions = re.findall(r"uses: (\S+)", text)
     assert [action for action in actions if not re.fullmatch(r"actions/[\w-]+@v\d+", action)] == []
     assert re.findall(r"^permissions:\n((?:  .+\n)+)", text, re.MULTILINE) == ["  contents: read\n"]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = dict(re.findall(r"^(\w+): (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    project = settings()["project"]
+    assert (cited["title"], cited["version"], cited["license"]) == (
+        project["name"],
+        project["version"],
+        project["license"],
+    )
+    keywords = re.findall(r"^  - (?!name:)(.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert keywords == project["keywords"]
+
+
+@pytest.mark.parametrize("name", ["bug", "question"])
+def test_an_issue_form_names_commands_that_exist(name: str) -> None:
+    form = (ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text()
+    assert set(re.findall(r"`quorumlog ([a-z]+)", form)) <= set(COMMANDS)
