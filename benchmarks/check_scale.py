@@ -28,10 +28,11 @@ import pyarrow as pa
 
 from jepsen_like.bench.figures import describe, machine
 from jepsen_like.checker.checking import HISTORY, check_run, engine_of
-from jepsen_like.checker.register.explain import SearchBounds
+from jepsen_like.checker.register.tasks import RegistersTask
 from jepsen_like.checker.rows.columns import NEEDED, OF_REGISTERS, Columns
 from jepsen_like.checker.rows.gather import LIMITS, Chunk, bucket_numbers, chunks_of, columns_of, sized
-from jepsen_like.checker.rows.tasks import RegistersTask, Task
+from jepsen_like.checker.rows.tasks import Task
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import BUCKETS, schema, write_part
 from jepsen_like.history.ops import COLUMNS, NEVER, NONE, Action, Outcome

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from jepsen_like.check.calls import Values, calls
 from jepsen_like.check.jepsen_maps import Names, operations
 from jepsen_like.check.map_files import read_events
 from jepsen_like.checker.checking import HISTORY
-from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel, Values, calls
+from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.engine.scratch import unreachable
 from jepsen_like.checker.rows.final_logs import DUMP
 from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part

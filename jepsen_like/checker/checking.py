@@ -19,6 +19,7 @@ from jepsen_like.checker.elements.tasks import check_many_objects
 from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.log.check import check_many_logs
 from jepsen_like.checker.log.clocks import clock_errors_of
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.log.retention import judge_retention
@@ -27,12 +28,11 @@ from jepsen_like.checker.queue.check import expectations_of
 from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.queue.tasks import check_many_queues
 from jepsen_like.checker.register.check import check_many_registers
-from jepsen_like.checker.register.explain import SearchBounds
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, ROWS_MANY, final_logs_of
 from jepsen_like.checker.rows.gather import LIMITS, Limits, rows_in, sized
-from jepsen_like.checker.rows.groups import check_many_logs
 from jepsen_like.checker.rows.tasks import Shared, Task
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Check, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
     FINAL_LOGS,

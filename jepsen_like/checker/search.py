@@ -18,6 +18,8 @@ from jepsen_like.checker.frontier import Frontier
 from jepsen_like.checker.pending import Sequential, State, Walked
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
+SEARCHED_OPS_MAX: Final = 1 << 19
+"""A search holds each operation as an object: a register with more of them is undecided if it has to be searched."""
 SECONDS_MAX: Final = 60.0
 MEMORY_MIB_MAX: Final = 1024
 OPERATION_BYTES: Final = 1000
@@ -32,6 +34,17 @@ Clock = Callable[[], float]
 def untimed() -> float:
     """A clock that stands still: time is no bound then."""
     return 0.0
+
+
+@attrs.frozen
+class SearchBounds:
+    """How much the registers of one bucket may cost that have to be searched."""
+
+    seconds: float = SECONDS_MAX
+    """Of processor time, for all of them; the smallest come first."""
+    memory_mib: float = MEMORY_MIB_MAX
+    """For each of them, one after the other."""
+    clock: Clock = untimed
 
 
 @attrs.frozen

@@ -11,11 +11,11 @@ from jepsen_like.checker.elements.searched import Prepared, decide
 from jepsen_like.checker.elements.tasks import whole_groups
 from jepsen_like.checker.elements.user_model import AskedClass, AskedWho, UserModel, call_of, decoded
 from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.register.explain import SearchBounds
+from jepsen_like.checker.groups import Run
 from jepsen_like.checker.rows.gather import Limits
-from jepsen_like.checker.rows.groups import Run
 from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.tasks import Source, of_model, require_sound
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NONE, CallOp, Op, Outcome

@@ -28,8 +28,8 @@ from jepsen_like.checker.elements.elements import (
     unexamined,
 )
 from jepsen_like.checker.elements.searched import Prepared, decide
-from jepsen_like.checker.register.explain import SearchBounds
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.sentences import told
 from jepsen_like.checker.verdict import Check, Findings
 from jepsen_like.history.ops import NEVER, NONE, Action, ListOp, Op, Outcome

@@ -7,9 +7,8 @@ import numpy as np
 
 from jepsen_like.checker.elements.elements import Elements, Gathering
 from jepsen_like.checker.pending import Sequential
-from jepsen_like.checker.register.explain import SEARCHED_OPS_MAX, SearchBounds
 from jepsen_like.checker.rows.columns import Bools
-from jepsen_like.checker.search import search
+from jepsen_like.checker.search import SEARCHED_OPS_MAX, SearchBounds, search
 from jepsen_like.checker.sentences import told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Undecided, Violation, in_order
 from jepsen_like.history.ops import CallOp, Op, Outcome

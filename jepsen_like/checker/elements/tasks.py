@@ -6,12 +6,12 @@ from jepsen_like.checker.elements.key_values import check_key_values
 from jepsen_like.checker.elements.queues import check_element_queues
 from jepsen_like.checker.elements.sets import check_sets
 from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.register.explain import SearchBounds
+from jepsen_like.checker.groups import Long, Run, sort_out
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.gather import Limits
-from jepsen_like.checker.rows.groups import Long, Run, sort_out
 from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.tasks import Source, of_model, require_sound
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import NOUNS, QUEUES_OF_ELEMENTS, SETS, Findings, Model
 from jepsen_like.history.files import HistoryReader
 

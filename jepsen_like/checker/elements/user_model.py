@@ -24,7 +24,7 @@ import importlib.util
 import json
 import sys
 import tempfile
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -33,8 +33,6 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from jepsen_like.check.jepsen_maps import TOO_DEEP, Keyed, Names, attempts
-from jepsen_like.check.map_files import Event
 from jepsen_like.checker.edn_values import (
     Apart,
     Character,
@@ -49,7 +47,7 @@ from jepsen_like.checker.edn_values import (
 )
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NONE, Action, CallOp, Op, Outcome
+from jepsen_like.history.ops import NONE, CallOp, Op, Outcome
 
 VALUES: Final = "values.arrow"
 """In the run directory: what the numbers in its history stand for, a row each."""
@@ -182,25 +180,6 @@ def _module(model: UserModel) -> ModuleType:
         return module
 
 
-class Values:
-    """Values being numbered from 0, each once."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, value: Any) -> int:
-        """Returns the number of a value; `NONE` of None."""
-        return NONE if value is None else self._numbers.setdefault(encoded(value), len(self._numbers))
-
-    def write(self, path: Path) -> None:
-        """Write them as the rows of an Arrow file."""
-        import pyarrow as pa
-
-        batch = pa.record_batch({"value": pa.array(list(self._numbers), pa.large_string())})
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-
-
 def encoded(value: Any) -> str:
     """Returns a value as JSON in which each type has a letter of its own."""
     return json.dumps(_tagged(value))
@@ -250,21 +229,6 @@ def _untagged(value: Any) -> Any:
         return Tagged(inside[0], _untagged(inside[1]), _untagged(inside[2]))
     pairs = [(_untagged(key), _untagged(each)) for key, each in inside]
     return EdnMap.of(pairs) if kind == "e" else dict(pairs)
-
-
-def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
-    """Returns the operations that operation maps describe, whatever they are called. Raises `UnreadableHistory`."""
-    keys = Keyed(keyed=of_class.keyed)
-    for one in attempts(events, path, None, "call"):
-        try:
-            key, asked, answered = keys.split(one, None)
-            answered = answered if one.outcome is Outcome.OK else None
-            obj, a, b = names.element(key), values.number(asked), values.number(answered)
-        except ValueError as error:
-            raise UnreadableHistory(path, str(error)) from error
-        except RecursionError as error:
-            raise UnreadableHistory(path, TOO_DEEP) from error
-        yield Op(**one.op(Action.CALL), object=obj, seen=values.number(one.f), a=a, b=b)
 
 
 class AskedClass:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jepsen_like.checker.log import scan as log_scan
 from jepsen_like.checker.log.batches import TornBatch, whole_lengths
+from jepsen_like.checker.log.passes import FactsTask, FetchTask, TimesTask
 from jepsen_like.checker.log.scan import (
     AckedTwice,
     Diverged,
@@ -29,8 +30,9 @@ from jepsen_like.checker.log.scan import (
     Wrong,
 )
 from jepsen_like.checker.rows.columns import Ints
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.rows.processes import ProcessSpans, may_overlap
-from jepsen_like.checker.rows.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask, loaded, require_sound
+from jepsen_like.checker.rows.tasks import Shared, Source, Task, loaded, require_sound
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
@@ -42,21 +44,6 @@ Run = Callable[[Sequence[Task]], list[Any]]
 """Executes tasks, results in their order."""
 Share = Callable[[Ints], Shared]
 """Makes an array reachable for tasks."""
-
-
-@attrs.frozen
-class FinalLog:
-    """The final log of one node: the values from its first offset on, each with its epoch."""
-
-    node: int
-    first: int
-    values: Ints
-    epochs: Ints
-
-    @property
-    def end(self) -> int:
-        """Returns one past its last offset."""
-        return self.first + len(self.values)
 
 
 @attrs.frozen

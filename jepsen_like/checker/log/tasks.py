@@ -11,11 +11,11 @@ import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.engine.local import LocalEngine
-from jepsen_like.checker.log.explain import FinalLog, check_logs, joined
+from jepsen_like.checker.log.explain import check_logs, joined
 from jepsen_like.checker.log.forgiveness import forgive
 from jepsen_like.checker.log.scan import pieces_of
 from jepsen_like.checker.rows.columns import Columns, begins_operation
-from jepsen_like.checker.rows.final_logs import final_logs_of
+from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
 from jepsen_like.checker.rows.tasks import Gathered, Source, loaded, of_model, require_sound
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import Kept

@@ -9,10 +9,11 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
+from jepsen_like.checker.log.passes import FETCHED_MAX
 from jepsen_like.checker.log.scan import EXAMPLES_MAX, LogPlan
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk, PartSlice, columns_of
-from jepsen_like.checker.rows.tasks import FETCHED_MAX, Gathered, loaded
+from jepsen_like.checker.rows.tasks import Gathered, loaded
 from jepsen_like.history.files import limits_of
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 

@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.log.explain import FinalLog
 from jepsen_like.checker.queue.losses import explain
 from jepsen_like.checker.queue.pushed import PushedFindings, check_pushed
 from jepsen_like.checker.queue.reads import check_groups, check_polls
@@ -27,6 +26,7 @@ from jepsen_like.checker.queue.records import (
 )
 from jepsen_like.checker.queue.rows import Finals, QueueExpectations, QueuePartition, fate_of
 from jepsen_like.checker.rows.columns import Columns, begins_operation
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, Action, Outcome
 

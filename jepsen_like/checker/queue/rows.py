@@ -11,8 +11,8 @@ from typing import Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.log.explain import FinalLog
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 NOTHING: Final = np.zeros(0, np.int64)

@@ -8,14 +8,13 @@ import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.log.explain import FinalLog
+from jepsen_like.checker.groups import Long, Run, dump_sorted_out, kept_of_groups, sort_out
 from jepsen_like.checker.queue.check import check_queue
 from jepsen_like.checker.queue.keys import check_keys
 from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.rows.columns import Ints
-from jepsen_like.checker.rows.final_logs import final_logs_of
+from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
 from jepsen_like.checker.rows.gather import Limits, gathered
-from jepsen_like.checker.rows.groups import Long, Run, dump_sorted_out, kept_of_groups, sort_out
 from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.processes import malformed
 from jepsen_like.checker.rows.tasks import Gathered, Source, loaded, of_model

@@ -15,9 +15,16 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.register.explain import SearchBounds
 from jepsen_like.checker.register.reduce import REGISTER_BITS, Territory, registers_of
-from jepsen_like.checker.register.tasks import GatherTask, KeysTask, LastTask, Left, ReduceTask, SpansTask
+from jepsen_like.checker.register.tasks import (
+    GatherTask,
+    KeysTask,
+    LastTask,
+    Left,
+    ReduceTask,
+    RegistersTask,
+    SpansTask,
+)
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.gather import (
     SLOTS,
@@ -32,7 +39,8 @@ from jepsen_like.checker.rows.gather import (
     rows_in,
     sized,
 )
-from jepsen_like.checker.rows.tasks import RegistersTask, Shared, Source, Task
+from jepsen_like.checker.rows.tasks import Shared, Source, Task
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Undecided
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NEVER

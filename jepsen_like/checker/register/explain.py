@@ -15,13 +15,11 @@ from jepsen_like.checker.register.scan import LINK, Flaw, FlawFound, RegisterSca
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.rows.segments import group_starts, ordering
 from jepsen_like.checker.search import (
-    MEMORY_MIB_MAX,
-    SECONDS_MAX,
-    Clock,
+    SEARCHED_OPS_MAX,
     Register,
+    SearchBounds,
     search,
     smallest_contradiction,
-    untimed,
 )
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
@@ -29,21 +27,8 @@ from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
 """Violations explained per call; the others are counted."""
-SEARCHED_OPS_MAX: Final = 1 << 19
-"""A search holds each operation as an object: a register with more of them is undecided if it has to be searched."""
 SHRUNK_OPS_MAX: Final = 2000
 """A contradiction found by search in more operations than this is not shrunk further than to its end."""
-
-
-@attrs.frozen
-class SearchBounds:
-    """How much the registers of one bucket may cost that have to be searched."""
-
-    seconds: float = SECONDS_MAX
-    """Of processor time, for all of them; the smallest come first."""
-    memory_mib: float = MEMORY_MIB_MAX
-    """For each of them, one after the other."""
-    clock: Clock = untimed
 
 
 def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:

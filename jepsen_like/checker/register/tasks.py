@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.register.explain import acknowledged_changes, flaws_explained
+from jepsen_like.checker.register.explain import acknowledged_changes, check_registers, flaws_explained
 from jepsen_like.checker.register.reduce import (
     NO_KEYS,
     Keys,
@@ -22,10 +22,26 @@ from jepsen_like.checker.rows.columns import NEEDED, OF_REGISTERS, Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk, Grouping, columns_of, write_array, write_arrow, write_groups
 from jepsen_like.checker.rows.processes import ProcessSpans, examined, meetings
 from jepsen_like.checker.rows.segments import positions
-from jepsen_like.checker.rows.tasks import Shared, array, of_model
+from jepsen_like.checker.rows.tasks import Shared, Source, array, loaded, of_model, require_sound
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, Action, ErrorCode, Outcome
+
+
+@attrs.frozen
+class RegistersTask:
+    """Check all registers of one bucket."""
+
+    sources: tuple[Source, ...]
+    bounds: SearchBounds
+
+    def execute(self) -> Findings:
+        """See `Task`."""
+        rows = of_model(loaded(self.sources), self.sources[0], Model.REGISTER)
+        require_sound(rows, self.sources)
+        return check_registers(rows, self.bounds)
+
 
 SPANS: Final = ".spans.npy"
 """Ends the name of the file of when processes were at work in a piece."""

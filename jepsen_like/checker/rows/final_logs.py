@@ -4,12 +4,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import numpy as np
 
-from jepsen_like.checker.log.explain import FinalLog
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.history.files import Kept, UnreadableHistory
 from jepsen_like.history.ops import NONE
+
+
+@attrs.frozen
+class FinalLog:
+    """The final log of one node: the values from its first offset on, each with its epoch."""
+
+    node: int
+    first: int
+    values: Ints
+    epochs: Ints
+
+    @property
+    def end(self) -> int:
+        """Returns one past its last offset."""
+        return self.first + len(self.values)
+
 
 DUMP: Final = "dump.parquet"
 LOG_OBJECT: Final = 0

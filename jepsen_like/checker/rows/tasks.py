@@ -12,16 +12,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like.checker.log.scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
-from jepsen_like.checker.register.explain import SearchBounds, check_registers
 from jepsen_like.checker.rows.columns import Columns, Ints
 from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examined
-from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
+from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, Action, ErrorCode, Op, Outcome
-
-FETCHED_MAX: Final = 200
-"""Operations that one task brings back for explanations."""
+from jepsen_like.history.ops import Action, ErrorCode, Outcome
 
 
 @attrs.frozen
@@ -129,76 +124,3 @@ def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:
 def array(shared: Shared) -> Ints:
     """Returns the array itself, mapped rather than read when it is a file."""
     return np.load(shared, mmap_mode="r", allow_pickle=False) if isinstance(shared, Path) else shared
-
-
-@attrs.frozen
-class RegistersTask:
-    """Check all registers of one bucket."""
-
-    sources: tuple[Source, ...]
-    bounds: SearchBounds
-
-    def execute(self) -> Findings:
-        """See `Task`."""
-        rows = of_model(loaded(self.sources), self.sources[0], Model.REGISTER)
-        require_sound(rows, self.sources)
-        return check_registers(rows, self.bounds)
-
-
-@attrs.frozen
-class FactsTask:
-    """Pass one over one part file of a log: a `Facts` per log in it, and when its processes were at work."""
-
-    source: Source
-    number: int
-    contents: tuple[tuple[int, Shared, Shared], ...]
-    """Per log with known final logs: the value and the epoch at each place."""
-
-    def execute(self) -> tuple[list[Facts], ProcessSpans]:
-        """See `Task`."""
-        rows = of_model(loaded([self.source]), self.source, Model.LOG)
-        contents = {name: (array(content), array(epochs)) for name, content, epochs in self.contents}
-        return [
-            facts_of(piece, name, self.number, *contents.get(name, ())) for name, piece in pieces_of(rows).items()
-        ], require_sound(rows, [self.source])
-
-
-@attrs.frozen
-class TimesTask:
-    """Pass two over one log in one part file, given the neighbouring part files."""
-
-    object: int
-    source: Source
-    beside: tuple[Source, ...]
-    earlier: EarlierPieces
-    holes: Shared
-    span: tuple[int, int]
-    """Which of them may first be known to be filled by this piece."""
-    batches: Shared
-
-    def execute(self) -> Times:
-        """See `Task`."""
-        own, *others = (pieces_of(loaded([source]))[self.object] for source in (self.source, *self.beside))
-        return times_of(own, others, self.earlier, array(self.holes)[slice(*self.span)], array(self.batches))
-
-
-@attrs.frozen
-class FetchTask:
-    """Bring the operations of one log in one part file that speak of these values or places, or ended then."""
-
-    object: int
-    source: Source
-    values: tuple[int, ...]
-    offsets: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    def execute(self) -> list[Op]:
-        """See `Task`."""
-        rows = pieces_of(loaded([self.source])).get(self.object, Piece(Columns.of_ops(()))).rows
-        of_values = np.isin(rows.f, (Action.APPEND, Action.READ)) & np.isin(rows.a, self.values)
-        of_offsets = (rows.f != Action.TAIL) & (rows.type == Outcome.OK) & np.isin(rows.offset, self.offsets)
-        known_then = (rows.type == Outcome.OK) & np.isin(rows.t_ret, self.ends) & (rows.t_ret < NEVER)
-        chosen = np.flatnonzero(of_values | of_offsets | known_then)
-        # The appends first: an explanation can do without a read more easily.
-        chosen = chosen[np.argsort(rows.f[chosen] != Action.APPEND, kind="stable")]
-        return [rows.op(int(row)) for row in chosen[:FETCHED_MAX]]

@@ -12,10 +12,10 @@ from jepsen_like.check.stages import WORDS, Stages, asked, word_of
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.spark import SparkEngine
-from jepsen_like.checker.register.explain import SearchBounds
+from jepsen_like.checker.register.tasks import RegistersTask
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.gather import Limits
-from jepsen_like.checker.rows.tasks import RegistersTask
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.check.test_runs import a_run

@@ -23,9 +23,10 @@ import click
 import numpy as np
 
 from jepsen_like.checker.engine.local import LocalEngine
-from jepsen_like.checker.log.explain import FinalLog, check_logs
+from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Model, Violation
 from jepsen_like.history.ops import Op
 from tests.jepsen_like.checker import oracle

@@ -11,9 +11,9 @@ from jepsen_like.checker.depth_first import DepthFirst
 from jepsen_like.checker.elements.queues import fifo
 from jepsen_like.checker.frontier import Frontier
 from jepsen_like.checker.pending import Walked
-from jepsen_like.checker.register.explain import SearchBounds, check_registers
+from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
-from jepsen_like.checker.search import Register, SequentialLog, search, smallest_contradiction
+from jepsen_like.checker.search import Register, SearchBounds, SequentialLog, search, smallest_contradiction
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker import oracle

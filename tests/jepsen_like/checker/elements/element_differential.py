@@ -14,8 +14,9 @@ from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.elements.tasks import findings_of
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
-from jepsen_like.checker.register.explain import SearchBounds, check_registers
+from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Findings, Model, Violation
 from jepsen_like.history.ops import NONE
 from tests.jepsen_like.checker import oracle

@@ -13,9 +13,9 @@ from jepsen_like.check.jepsen_maps import Names
 from jepsen_like.checker.checking import check_history, check_run
 from jepsen_like.checker.elements import searched
 from jepsen_like.checker.elements.tasks import findings_of
-from jepsen_like.checker.register.explain import SearchBounds
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.gather import Limits
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import NOUNS, Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history.files import HistoryWriter

@@ -12,8 +12,8 @@ from jepsen_like.check.jepsen_maps import Names
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.elements.user_model import UserModel, decoded, encoded
 from jepsen_like.checker.engine.spark import SparkEngine
-from jepsen_like.checker.register.explain import SearchBounds
 from jepsen_like.checker.rows.gather import Limits
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
 from tests.jepsen_like.checker.elements.test_models import maps

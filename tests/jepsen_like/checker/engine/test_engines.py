@@ -18,9 +18,9 @@ from jepsen_like.checker.checking import check_history
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.engine.spark_errors import lacking_of
-from jepsen_like.checker.register.explain import SearchBounds
+from jepsen_like.checker.register.tasks import RegistersTask
 from jepsen_like.checker.rows.columns import Columns
-from jepsen_like.checker.rows.tasks import RegistersTask
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus, is_full_disk
 from jepsen_like.history.files import HistoryWriter, UnreadableHistory

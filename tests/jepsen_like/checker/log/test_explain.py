@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jepsen_like.checker.engine.local import LocalEngine
-from jepsen_like.checker.log.explain import FinalLog, check_logs
+from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Check, Findings
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Op, Outcome
 

@@ -10,10 +10,10 @@ import pytest
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.local import LocalEngine
-from jepsen_like.checker.log.explain import FinalLog, check_logs, joined
+from jepsen_like.checker.log.explain import check_logs, joined
 from jepsen_like.checker.log.forgiveness import forgive
 from jepsen_like.checker.rows.columns import Columns
-from jepsen_like.checker.rows.final_logs import LOG_OBJECT
+from jepsen_like.checker.rows.final_logs import LOG_OBJECT, FinalLog
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome

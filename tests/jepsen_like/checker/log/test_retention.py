@@ -12,8 +12,8 @@ import pytest
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.log.clocks import clock_errors_of
-from jepsen_like.checker.log.explain import FinalLog
 from jepsen_like.checker.log.retention import judge_retention
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history.files import (

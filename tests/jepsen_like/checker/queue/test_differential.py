@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from jepsen_like.checker.allowance import Allowance
-from jepsen_like.checker.log.explain import FinalLog
 from jepsen_like.checker.queue.check import check_queue
 from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
 from jepsen_like.history.ops import NONE
 from tests.examples import examples

@@ -12,9 +12,9 @@ import pytest
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.log.explain import FinalLog
 from jepsen_like.checker.queue.check import check_queue, expectations_of
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.rows.gather import LIMITS, Limits
 from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.verdict import VIOLATIONS_KEPT_MAX, Check, Engine, Findings, Model, Undecided, Verdict
