@@ -74,7 +74,7 @@ def check_in_here(model: Model, operations: int, objects: int, clients: int) -> 
     local = LocalEngine()
     before = peak_mib()
     began = time.process_time(), time.monotonic()
-    found = check_registers(rows) if model is Model.REGISTER else check_logs([rows], local.run, local.share)
+    found = check_registers(rows) if model is Model.REGISTER else check_logs([rows], local)
     took = time.process_time() - began[0], time.monotonic() - began[1]
     line = {"valid": not found.counts and not found.undecided, "check_s": round(took[1], 3), "cpu_s": round(took[0], 3)}
     sys.stdout.write(json.dumps({**line, "input_mib": before, "peak_mib": peak_mib()}) + "\n")

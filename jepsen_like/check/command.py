@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from jepsen_like.check.map_files import STDIN
@@ -13,8 +14,9 @@ from jepsen_like.check.runs import Judged, NoModel, judge_all, judged, model_of,
 from jepsen_like.check.stages import Stages
 from jepsen_like.check.summary import WORD, notes, print_table, summary
 from jepsen_like.check.tables import write_tables
-from jepsen_like.checker.checking import TaskRunner, engine_of, spark_engine_of
+from jepsen_like.checker.checking import engine_of, spark_engine_of
 from jepsen_like.checker.elements.user_model import AnyModel, UserModel
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history.files import UnreadableHistory
@@ -25,6 +27,21 @@ here and 5.7 s there, 3 * 10^7 take 10.4 s and 10.1 s (`benchmarks/results/check
 STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}
 WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN, ExitStatus.VALID)
 """How a check of several paths ends: with the first of these that one of them would end with alone."""
+
+
+@attrs.frozen(kw_only=True)
+class CheckOptions:
+    """The options of `quorumlog check`, as they were given."""
+
+    paths: tuple[Path | str, ...]
+    model: str | None
+    model_class: str | None
+    engine: str | None
+    master: str | None
+    out: Path | None
+    connect: str | None
+    ui: bool
+    as_json: bool
 
 
 class PathOrUrl(click.Path):
@@ -69,18 +86,7 @@ class PathOrUrl(click.Path):
     is_flag=True,
     help="Print everything found, a line of JSON for each PATH, before the last lines.",
 )
-def check(
-    *,
-    paths: tuple[Path | str, ...],
-    model: str | None,
-    model_class: str | None,
-    engine: str | None,
-    master: str | None,
-    out: Path | None,
-    connect: str | None,
-    ui: bool,
-    as_json: bool,
-) -> ExitStatus:
+def check(**given: Any) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
 
     PATH is a run directory, a history of ours (Parquet), the URL of one that Spark reads (file:, hdfs:, s3a:), or Jepsen's
@@ -122,23 +128,28 @@ def check(
     something is missing on this machine. Of several: the first of 1, 2, 3 and 0 that one of them has; one that is no history
     is unknown, and keeps no other from being judged.
     """
-    refuse_misfits(paths, engine, master, connect, ui=ui)
-    master = master or connect
-    chosen = chosen_model(model, model_class)
-    for url in (path for path in paths if isinstance(path, str)):
-        if len(paths) > 1 or out is not None or ui or engine == Engine.LOCAL.value:
+    return check_paths(CheckOptions(**given))
+
+
+def check_paths(options: CheckOptions) -> ExitStatus:
+    """Check the histories that the options name, and print what was found; returns how the check ends."""
+    refuse_misfits(options)
+    master = options.master or options.connect
+    chosen = chosen_model(options.model, options.model_class)
+    for url in (path for path in options.paths if isinstance(path, str)):
+        if len(options.paths) > 1 or options.out is not None or options.ui or options.engine == Engine.LOCAL.value:
             raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out or --ui")
         if isinstance(chosen, UserModel):
             raise click.UsageError("--model-class judges operation maps, which Spark does not read")
-        return check_url(url, chosen, master, as_json=as_json)
-    places = [path for path in paths if isinstance(path, Path)]
+        return check_url(url, chosen, master, as_json=options.as_json)
+    places = [path for path in options.paths if isinstance(path, Path)]
     if chosen is None:
         require_models(places)
-    who = Engine(engine) if engine else engine_for(sum(map(rows_about, places)), master, ui=ui)
-    with started(who, master, ui=ui) as worker:
-        one = judged(places[0], chosen, who, worker, measures=out is not None) if len(places) == 1 else None
+    who = Engine(options.engine) if options.engine else engine_for(sum(map(rows_about, places)), master, ui=options.ui)
+    with started(who, master, ui=options.ui) as worker:
+        one = judged(places[0], chosen, who, worker, measures=options.out is not None) if len(places) == 1 else None
         found = [one] if one is not None else list(judge_all(places, chosen, who, worker))
-    return told(places, found, out, as_json=as_json)
+    return told(places, found, options.out, as_json=options.as_json)
 
 
 @contextlib.contextmanager
@@ -151,20 +162,18 @@ def started(engine: Engine, master: str | None, *, ui: bool) -> Iterator[TaskRun
         yield stages.through(running)
 
 
-def refuse_misfits(
-    paths: Sequence[Path | str], engine: str | None, master: str | None, connect: str | None, *, ui: bool
-) -> None:
+def refuse_misfits(options: CheckOptions) -> None:
     """Raises `UsageError` for options that do not go together."""
-    if master is not None and connect is not None:
+    if options.master is not None and options.connect is not None:
         raise click.UsageError("--master and --connect name two applications")
-    if connect is not None and not connect.startswith("sc://"):
-        raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {connect}")
-    if engine == Engine.LOCAL.value and (master or connect or ui):
-        option = "--master" if master else "--connect" if connect else "--ui"
+    if options.connect is not None and not options.connect.startswith("sc://"):
+        raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {options.connect}")
+    if options.engine == Engine.LOCAL.value and (options.master or options.connect or options.ui):
+        option = "--master" if options.master else "--connect" if options.connect else "--ui"
         raise click.UsageError(f"{option} needs --engine spark, or none")
-    if connect is not None and ui:
+    if options.connect is not None and options.ui:
         raise click.UsageError("--ui: a Spark Connect server has a page of its own")
-    if STDIN in paths and len(paths) > 1:
+    if STDIN in options.paths and len(options.paths) > 1:
         raise click.UsageError("stdin (-) is checked alone")
 
 

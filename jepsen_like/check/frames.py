@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.checking import HISTORY, TEST, check_run, concluded
+from jepsen_like.checker.checking import HISTORY, TEST, check_run, require_evidence
 from jepsen_like.checker.engine.attempts import attempted
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.spark_errors import lacking_of, require_results, text_of
@@ -144,7 +144,7 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
     return Verdict(
         model=model,
         engine=Engine.SPARK,
-        findings=concluded(findings, model),
+        findings=require_evidence(findings, model),
         unchecked=frozenset(unchecked),
         losses=tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object))),
     )

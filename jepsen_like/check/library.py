@@ -11,7 +11,8 @@ from jepsen_like.check.frames import Frames, check_frames, of_frame, read_frames
 from jepsen_like.check.inputs import as_run
 from jepsen_like.check.jepsen_maps import Names
 from jepsen_like.check.runs import NoModel, model_of
-from jepsen_like.checker.checking import TaskRunner, check_run
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.record.allowed import allowances_of_run

@@ -17,8 +17,9 @@ from jepsen_like.check.jepsen_maps import Names
 from jepsen_like.check.map_files import STDIN
 from jepsen_like.check.summary import summary
 from jepsen_like.checker.allowance import Allowance
-from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
+from jepsen_like.checker.checking import HISTORY, check_run
 from jepsen_like.checker.elements.user_model import AnyModel
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.rows.gather import LIMITS
 from jepsen_like.checker.verdict import Engine, Model

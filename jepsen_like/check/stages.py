@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeR
 from rich.progress import Task as Bar
 from rich.text import Text
 
-from jepsen_like.checker.checking import TaskRunner
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.gather import PartSlice

@@ -5,35 +5,31 @@
 
 import contextlib
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
-from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.elements.calls_tasks import check_many_calls
-from jepsen_like.checker.elements.tasks import check_many_objects
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.elements.calls_tasks import CallsCheck
+from jepsen_like.checker.elements.tasks import ObjectsCheck
 from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
+from jepsen_like.checker.engine.job import Job, TaskRunner
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.log.check import check_many_logs
+from jepsen_like.checker.log.check import LogsCheck
 from jepsen_like.checker.log.clocks import clock_errors_of
-from jepsen_like.checker.log.explain import check_logs
-from jepsen_like.checker.log.retention import judge_retention
-from jepsen_like.checker.log.tasks import forgiving
+from jepsen_like.checker.log.retention import RetentionCase, judge_retention
+from jepsen_like.checker.model import Conclusion, ModelCheck, conclude
 from jepsen_like.checker.queue.check import expectations_of
 from jepsen_like.checker.queue.rows import QueueExpectations
-from jepsen_like.checker.queue.tasks import check_many_queues
-from jepsen_like.checker.register.check import check_many_registers
-from jepsen_like.checker.rows.columns import Ints
-from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, ROWS_MANY, final_logs_of
+from jepsen_like.checker.queue.tasks import QueueCheck
+from jepsen_like.checker.register.check import RegisterCheck
+from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, ROWS_MANY
 from jepsen_like.checker.rows.gather import LIMITS, Limits, rows_in, sized
-from jepsen_like.checker.rows.tasks import Shared, Task
-from jepsen_like.checker.search import SearchBounds
-from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Check, Engine, Findings, Model, Undecided, Verdict
+from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
     FINAL_LOGS,
     HistoryReader,
@@ -55,27 +51,8 @@ if TYPE_CHECKING:
 HISTORY: Final = "history.parquet"
 TEST: Final = "test.json"
 NO_MORE_EXPECTED: Final = QueueExpectations()
-
-
-Share = Callable[[Ints], Shared]
-LOGS_DIRECT_MAX: Final = 8
-"""A history of more logs than this is sorted out by log first: its part files have rows of each."""
-
 RETENTION_ROWS_MAX: Final = 1 << 24
 """A rule of retention is judged for histories of no more rows than this: in this process, with some of their columns."""
-
-
-class TaskRunner(Protocol):
-    """What an engine does."""
-
-    @property
-    def alone(self) -> bool:
-        """Returns whether all tasks run on this machine."""
-        ...
-
-    def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Executes the tasks; returns their results in the same order."""
-        ...
 
 
 @contextlib.contextmanager
@@ -117,8 +94,6 @@ def check_run(
     model: AnyModel,
     engine: Engine,
     *,
-    master: str | None = None,
-    bounds: SearchBounds | None = None,
     worker: TaskRunner | None = None,
     allowances: Sequence[Allowance] = (),
     limits: Limits = LIMITS,
@@ -126,20 +101,22 @@ def check_run(
     """Check a run directory: `history.parquet/`, for logs and queues `dump.parquet/`, for queues what `test.json` states about them.
 
     `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already
-    (of kind `engine`); otherwise one is started and ended. `limits` bound the memory of each process. Raises
+    (of kind `engine`); otherwise one is started and ended. `limits` bound the memory of each process, and its searches. Raises
     `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
     """
     history = HistoryReader.open(directory / HISTORY)
-    bounds = bounds or SearchBounds(clock=time.process_time)
     if isinstance(model, UserModel):
-        with contextlib.ExitStack() as stack:
-            active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-            return _check_calls(directory, history, model, engine, active, bounds, limits)
+        with _job_of(history, engine, worker, limits) as job:
+            if not (directory / VALUES).is_file():
+                raise UnreadableHistory(
+                    directory, "a class of yours judges operation maps, and this is a history of ours"
+                )
+            return _judge(Model.CUSTOM, engine, conclude(CallsCheck(directory / VALUES, model), history, job))
     dump, kept = dump_parts(directory / DUMP), read_kept(directory / DUMP)
-    rule = next((one.rule for one in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
+    rule = next((of_log.rule for of_log in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
     undecided: tuple[Undecided, ...] = ()
     if model is not Model.QUEUE:
-        allowances = [one for one in allowances if one.may_cost_records or one.other_log]
+        allowances = [allowance for allowance in allowances if allowance.may_cost_records or allowance.other_log]
     if model is Model.LOG:
         if dump and kept is None and rule.may_expire:
             dump = ()
@@ -147,30 +124,20 @@ def check_run(
         undecided += _missing_final_logs(directory, dump, kept)
     if model in (Model.LOG, Model.QUEUE):
         _require_possible(history, kept)
-    expectations = _expectations_of(directory) if model is Model.QUEUE else NO_MORE_EXPECTED
-    with contextlib.ExitStack() as stack:
-        active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        verdict = _checked(history, dump, model, engine, active, bounds, allowances, kept, expectations, limits)
+    match model:
+        case Model.LOG:
+            check: ModelCheck = LogsCheck(dump, kept, allowances)
+        case Model.QUEUE:
+            check = QueueCheck(dump, kept, _expectations_of(directory), allowances)
+        case _:
+            check = _check_of(model)
+    with _job_of(history, engine, worker, limits) as job:
+        verdict = _judge(model, engine, conclude(check, history, job))
     findings = verdict.findings
-    if model is Model.LOG and rule.may_expire and (rows := history.rows()) > RETENTION_ROWS_MAX:
-        reason = f"whether logs let go only what they may is judged in memory, and {rows:,} rows are too many for that"
-        undecided += (Undecided(LOG_OBJECT, reason),)
-    elif model is Model.LOG and ((trimmed := _trimmed_logs(history)) or rule.may_expire):
-        held = [read_dump_part(path).column("a").to_numpy() for path in dump] if rule.retention_bytes else []
-        for obj in sorted({*(kept if kept is not None else (LOG_OBJECT,)), *trimmed}):
-            findings = findings.plus(
-                judge_retention(
-                    history,
-                    rule,
-                    (kept or {}).get(obj),
-                    verdict.findings,
-                    verdict.losses,
-                    is_lossless=not allowances,
-                    clocks=clock_errors_of(directory),
-                    held=np.concatenate(held) if held else None,
-                    obj=obj,
-                )
-            )
+    if model is Model.LOG:
+        records = _Records(directory, dump, kept, rule)
+        findings, open_question = _judge_retention(history, records, verdict, is_lossless=not allowances)
+        undecided += open_question
     return attrs.evolve(verdict, findings=attrs.evolve(findings, undecided=findings.undecided + undecided))
 
 
@@ -179,102 +146,78 @@ def check_history(
     model: Model,
     engine: Engine,
     *,
-    master: str | None = None,
-    bounds: SearchBounds | None = None,
     worker: TaskRunner | None = None,
     limits: Limits = LIMITS,
 ) -> Verdict:
     """Check a history alone (`bucket=<k>/` directories), without final logs: what was lost in the end cannot be seen."""
     history = HistoryReader.open(directory)
+    with _job_of(history, engine, worker, limits) as job:
+        return _judge(model, engine, conclude(_check_of(model), history, job))
+
+
+@contextlib.contextmanager
+def _job_of(history: HistoryReader, engine: Engine, worker: TaskRunner | None, limits: Limits) -> Iterator[Job]:
+    """Start a job, with an engine of its own unless one runs already, and end it afterwards."""
     with contextlib.ExitStack() as stack:
-        active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        searched = bounds or SearchBounds(clock=time.process_time)
-        return _checked(history, (), model, engine, active, searched, limits=limits)
+        running = worker if worker is not None else stack.enter_context(engine_of(engine))
+        scratch = stack.enter_context(Scratch(history.directory.resolve().parent, alone=running.alone))
+        yield Job(running, scratch, limits)
 
 
-def _check_calls(
-    directory: Path,
-    history: HistoryReader,
-    of_class: UserModel,
-    engine: Engine,
-    worker: TaskRunner,
-    bounds: SearchBounds,
-    limits: Limits,
-) -> Verdict:
-    if not (directory / VALUES).is_file():
-        raise UnreadableHistory(directory, "a class of yours judges operation maps, and this is a history of ours")
-    with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
-        findings = check_many_calls(history, directory / VALUES, of_class, bounds, worker.run, scratch, limits)
-    return Verdict(model=Model.CUSTOM, engine=engine, findings=concluded(findings, Model.CUSTOM))
-
-
-def _checked(
-    history: HistoryReader,
-    dump: Sequence[Path],
-    model: Model,
-    engine: Engine,
-    worker: TaskRunner,
-    bounds: SearchBounds,
-    allowances: Sequence[Allowance] = (),
-    kept: Mapping[int, Kept] | None = None,
-    expectations: QueueExpectations = NO_MORE_EXPECTED,
-    limits: Limits = LIMITS,
-) -> Verdict:
-    with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
-        share = worker.share if isinstance(worker, LocalEngine) else scratch.share
-        return _checked_in(
-            scratch, share, history, dump, model, engine, worker, bounds, allowances, kept, expectations, limits
-        )
-
-
-def _checked_in(
-    scratch: Scratch,
-    share: Share,
-    history: HistoryReader,
-    dump: Sequence[Path],
-    model: Model,
-    engine: Engine,
-    worker: TaskRunner,
-    bounds: SearchBounds,
-    allowances: Sequence[Allowance],
-    kept: Mapping[int, Kept] | None,
-    expectations: QueueExpectations,
-    limits: Limits,
-) -> Verdict:
-    findings = Findings()
-    expires = any(one.rule.may_expire for one in (kept or {}).values())
-    losses: tuple[AllowedLoss, ...] = ()
-    unchecked: frozenset[Check] = frozenset()
+def _check_of(model: Model) -> ModelCheck:
+    """Returns the check of a history of which nothing else is known."""
     match model:
         case Model.REGISTER:
-            findings = check_many_registers(history, bounds, worker.run, scratch, limits)
+            return RegisterCheck()
         case Model.LOG:
-            rows, records = rows_in(sized(history.files())), rows_in(sized(dump))
-            # What faults explain is found with all of a log in memory.
-            is_large = rows > limits.direct or records > limits.direct * (2 if allowances else 1)
-            if is_large or _logs_at_least(history) > LOGS_DIRECT_MAX:
-                findings, losses = check_many_logs(
-                    history, dump or None, kept, allowances, worker.run, scratch, limits, expires=expires
-                )
-            else:
-                final = final_logs_of(_table(dump), kept) if dump else None
-                if allowances and final is not None and history.files():
-                    findings, losses = forgiving(history.files(), final, allowances, expires=expires)
-                else:
-                    findings = check_logs(history.files(), worker.run, share, final, expires=expires)
-            unchecked = frozenset() if dump and not findings.unread else frozenset([Check.LOST])
+            return LogsCheck((), None, ())
         case Model.QUEUE:
-            findings, losses = check_many_queues(
-                history, dump, kept, expectations, allowances, worker.run, scratch, limits
-            )
-            unchecked = frozenset([Check.LOST]) if findings.unread else frozenset()
+            return QueueCheck((), None, NO_MORE_EXPECTED, ())
         case _:
-            findings = check_many_objects(history, model, bounds, worker.run, scratch, limits)
-            unchecked = frozenset([Check.LOST]) if findings.unseen else frozenset()
-    return Verdict(model=model, engine=engine, findings=concluded(findings, model), unchecked=unchecked, losses=losses)
+            return ObjectsCheck(model)
 
 
-def concluded(findings: Findings, model: Model) -> Findings:
+def _judge(model: Model, engine: Engine, found: Conclusion) -> Verdict:
+    """Returns what a model concluded as a verdict."""
+    findings = require_evidence(found.findings, model)
+    return Verdict(model=model, engine=engine, findings=findings, unchecked=found.unchecked, losses=found.losses)
+
+
+@attrs.frozen
+class _Records:
+    """The final logs of a run, and the rule by which records may leave them."""
+
+    directory: Path
+    dump: Sequence[Path]
+    kept: Mapping[int, Kept] | None
+    rule: KeepRule
+
+
+def _judge_retention(
+    history: HistoryReader, records: _Records, verdict: Verdict, *, is_lossless: bool
+) -> tuple[Findings, tuple[Undecided, ...]]:
+    """Returns the findings with what nodes let go that their rule keeps, and what of that cannot be judged."""
+    findings, rule, kept = verdict.findings, records.rule, records.kept
+    if rule.may_expire and (rows := history.rows()) > RETENTION_ROWS_MAX:
+        reason = f"whether logs let go only what they may is judged in memory, and {rows:,} rows are too many for that"
+        return findings, (Undecided(LOG_OBJECT, reason),)
+    if not ((trimmed := _trimmed_logs(history)) or rule.may_expire):
+        return findings, ()
+    held = [read_dump_part(path).column("a").to_numpy() for path in records.dump] if rule.retention_bytes else []
+    for obj in sorted({*(kept if kept is not None else (LOG_OBJECT,)), *trimmed}):
+        case = RetentionCase(
+            rule=rule,
+            kept=(kept or {}).get(obj),
+            losses=verdict.losses,
+            is_lossless=is_lossless,
+            clocks=clock_errors_of(records.directory),
+            held=np.concatenate(held) if held else None,
+        )
+        findings = findings.plus(judge_retention(history, case, verdict.findings, obj))
+    return findings, ()
+
+
+def require_evidence(findings: Findings, model: Model) -> Findings:
     """Returns the findings about all of a history: undecided where it proves nothing.
 
     A set that was never read is undecided alone, as for Jepsen's `set` and `set-full`; of registers, queues and keys one that was
@@ -291,12 +234,6 @@ def concluded(findings: Findings, model: Model) -> Findings:
         reason = f"{whose} {LOOKS[model]} that returned could have found what was acknowledged, so nothing was tested"
         return attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return findings
-
-
-def _table(dump: Sequence[Path]) -> Any:
-    import pyarrow as pa
-
-    return pa.concat_tables([read_dump_part(path) for path in dump]).combine_chunks()
 
 
 def _expectations_of(directory: Path) -> QueueExpectations:
@@ -333,12 +270,6 @@ def _rule_of(directory: Path) -> KeepRule:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return KeepRule()
-
-
-def _logs_at_least(history: HistoryReader) -> int:
-    """How many logs the first part file of each bucket is about."""
-    first = [parts[0] for parts in history.parts if parts]
-    return sum(len(read_part(path, ("object",)).column("object").unique()) for path in first)
 
 
 def _trimmed_logs(history: HistoryReader) -> set[int]:

@@ -1,21 +1,19 @@
-"""Many logs: rows sorted out by groups of whole objects, and the groups checked one by one.
+"""Sorts the rows of a history out by groups of whole objects, which are then checked one by one.
 
-What is small enough is checked as it lies, a bucket at a time. See `gather` for the rest.
+A small bucket is checked as it lies. See `gather` for the rest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 
-from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.rows.gather import (
     CensusTask,
     Chunk,
     Grouping,
-    Limits,
     MeetingTask,
     SortDumpTask,
     SortTask,
@@ -26,11 +24,9 @@ from jepsen_like.checker.rows.gather import (
     sized,
 )
 from jepsen_like.checker.rows.processes import ProcessSpans, meetings
-from jepsen_like.checker.rows.tasks import Gathered, Source, Task
+from jepsen_like.checker.rows.tasks import Gathered, Source
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryReader, Kept
-
-Run = Callable[[Sequence[Task]], list[Any]]
 
 
 @attrs.frozen
@@ -61,15 +57,16 @@ class SortedOut:
     """By bucket; None for one without rows."""
 
 
-def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, limits: Limits) -> SortedOut:
+def sort_out(history: HistoryReader, model: Model, job: Job) -> SortedOut:
     """Bring the rows of each group together. Raises `UnreadableHistory`."""
+    limits = job.limits
     sizes = [sized(parts) for parts in history.parts]
     large = {
         bucket: chunks_of(of, limits.chunk)
         for bucket, of in enumerate(sizes)
         if rows_in(of) > min(2 * limits.task, limits.object)
     }
-    censuses = iter(run([CensusTask(chunk) for chunks in large.values() for chunk in chunks]))
+    censuses = iter(job.run([CensusTask(chunk) for chunks in large.values() for chunk in chunks]))
     divisions: list[Grouping | None] = []
     for bucket, parts in enumerate(history.parts):
         of_bucket = [next(censuses) for _ in large.get(bucket, ())]
@@ -88,11 +85,11 @@ def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, l
     for bucket, chunks in sorted_out.items():
         division = divisions[bucket]
         assert division is not None
-        files[bucket] = [scratch.path / f"rows-{bucket}-{number}.arrow" for number in range(len(chunks))]
+        files[bucket] = [job.scratch.path / f"rows-{bucket}-{number}.arrow" for number in range(len(chunks))]
         tasks += [SortTask(chunk, model, division, file) for chunk, file in zip(chunks, files[bucket], strict=True)]
-    found = iter(run(tasks))
+    found = iter(job.run(tasks))
     for chunks in sorted_out.values():
-        require_apart(chunks, [next(found).spans for _ in chunks], run)
+        require_apart(chunks, [next(found).spans for _ in chunks], job)
     groups: list[tuple[Source, ...] | Long] = []
     together: list[bool] = []
     for bucket, (parts, division) in enumerate(zip(history.parts, divisions, strict=True)):
@@ -112,20 +109,20 @@ def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, l
     return SortedOut(tuple(groups), tuple(together), tuple(divisions))
 
 
-def require_apart(chunks: Sequence[Chunk], spans: Sequence[ProcessSpans], run: Run) -> None:
+def require_apart(chunks: Sequence[Chunk], spans: Sequence[ProcessSpans], job: Job) -> None:
     """Raises `UnreadableHistory` if a process is at work in two chunks of a bucket at once."""
-    run([MeetingTask((chunks[i], chunks[j]), processes) for i, j, processes in meetings(spans)])
+    job.run([MeetingTask((chunks[i], chunks[j]), processes) for i, j, processes in meetings(spans)])
 
 
-def dump_sorted_out(
-    dump: Sequence[Path], divisions: tuple[Grouping | None, ...], run: Run, scratch: Scratch, limits: Limits
-) -> list[Path]:
+def sort_out_dump(dump: Sequence[Path], divisions: tuple[Grouping | None, ...], job: Job) -> list[Path]:
     """Bring the final records of each group together; returns the files, of which each has a record batch for each group."""
     tasks = [
-        SortDumpTask(tuple(one.path for one in chunk), divisions, scratch.path / f"dump-{number}.arrow")
-        for number, chunk in enumerate(chunks_of(((path, (rows,)) for path, rows in dump_sizes(dump)), limits.chunk))
+        SortDumpTask(tuple(one.path for one in chunk), divisions, job.scratch.path / f"dump-{number}.arrow")
+        for number, chunk in enumerate(
+            chunks_of(((path, (rows,)) for path, rows in dump_sizes(dump)), job.limits.chunk)
+        )
     ]
-    run(tasks)
+    job.run(tasks)
     return [task.file for task in tasks]
 
 

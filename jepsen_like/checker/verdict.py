@@ -6,7 +6,7 @@ makes the whole unknown. A violation is at most `WITNESS_OPS_MAX` operations and
 
 import enum
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -328,6 +328,14 @@ class Findings:
     """Of a pushed queue: messages given to each group, each counted once."""
     given_again: int = 0
     """And how often one was given again."""
+
+    @classmethod
+    def join(cls, parts: Iterable["Findings"]) -> "Findings":
+        """Returns all of them together."""
+        findings = cls()
+        for part in parts:
+            findings = findings.plus(part)
+        return findings
 
     def plus(self, other: "Findings") -> "Findings":
         """Returns both together."""

@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.text import Text
 
 from jepsen_like.check.tables import write_tables
-from jepsen_like.checker.checking import TaskRunner, check_run
+from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.java import find_java
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster import namespaces, ports

@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jepsen_like.bench import figures
-from jepsen_like.checker.checking import TaskRunner, engine_of
+from jepsen_like.checker.checking import engine_of
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.record.words import count

@@ -70,6 +70,11 @@ def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
         pytest.param({"raft__rule": "x = 1\n"}, "states first", id="no docstring"),
         pytest.param({"raft__rule": DOC + "#\n" * 900}, "900 lines", id="long file"),
         pytest.param({"raft__rule": DOC + "def f():\n" + "    x = 1\n" * 70}, "71 lines", id="long function"),
+        pytest.param(
+            {"jepsen_like__checker__rule": DOC + "def f(a, b, c, d, *e, f, **g): ...\n"},
+            "7 parameters",
+            id="many parameters",
+        ),
         pytest.param({"raft__queue": DOC}, "standard library", id="a module named as one of the standard library"),
         pytest.param({"raft__log": DOC}, "package of this project", id="a module named as one of our packages"),
         pytest.param({"raft__rule": DOC + "import pickle\n"}, "can run code", id="pickle"),

@@ -3,6 +3,7 @@
 - Every module states first what it decides or promises.
 - No file over `FILE_LINES_MAX` lines, no function over `FUNCTION_LINES_MAX`; `LONG_FUNCTIONS` lists the exceptions,
   whose lengths may only fall.
+- In `FEW_PARAMETERS`, no function takes more than `PARAMETERS_MAX` parameters: what belongs together is one value.
 - A document has one title.
 - A public class name occurs in one module of a package: packages are namespaces, so two of them may each have a `Broker`. (The
   asyncio and plain Python faces repeat the names that they offer.)
@@ -28,6 +29,8 @@ BROKERS = ("raft", "kafka_compat", "rocketmq_compat")
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "examples")
 FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
+PARAMETERS_MAX = 6
+FEW_PARAMETERS = ("jepsen_like/check", "jepsen_like/checker")
 LONG_FUNCTIONS: dict[str, int] = {}
 """`path:function` -> lines. A ratchet: shorten one and lower or remove its number; nothing is added."""
 
@@ -80,7 +83,7 @@ def complaints(root: Path, pure_modules: Sequence[str]) -> list[str]:
     longest: dict[str, int] = {}
     for source in sources(root):
         found += file_rules(source)
-        found += [*dangerous_formats(source), *imports_of_tests(source)]
+        found += [*dangerous_formats(source), *imports_of_tests(source), *many_parameters(source)]
         if source.path.with_suffix("") in pure or any(folder in pure for folder in source.path.parents):
             found += chance(source)
         longest |= long_functions(source)
@@ -143,6 +146,20 @@ def long_functions(source: Source) -> dict[str, int]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     }
+
+
+def many_parameters(source: Source) -> Iterator[str]:
+    """Yields the functions of the checker that take too many parameters; `self` and `cls` do not count."""
+    if not any(source.path.is_relative_to(folder) for folder in FEW_PARAMETERS):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            of = node.args
+            named = [parameter.arg for parameter in (*of.posonlyargs, *of.args, *of.kwonlyargs)]
+            count = len([name for name in named if name not in ("self", "cls")])
+            count += (of.vararg is not None) + (of.kwarg is not None)
+            if count > PARAMETERS_MAX:
+                yield source.at(node, f"{node.name} takes {count} parameters; at most {PARAMETERS_MAX}")
 
 
 def ratchet(longest: dict[str, int]) -> Iterator[str]:

@@ -425,11 +425,11 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-trusts-where-a-dump-begins",
         bug="a final log that begins late is believed to have let go what it may, though no rule lets anything go",
-        module="jepsen_like.checker.checking",
+        module="jepsen_like.checker.log.check",
         edits=[
             Edit(
-                "    expires = any(one.rule.may_expire for one in (kept or {}).values())\n",
-                "    expires = bool(kept)\n",
+                "        return any(of_log.rule.may_expire for of_log in (self.kept or {}).values())\n",
+                "        return bool(self.kept)\n",
             )
         ],
         oracles=["retention"],

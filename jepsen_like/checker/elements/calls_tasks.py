@@ -10,11 +10,10 @@ from jepsen_like.checker.elements.elements import Elements, Gathering
 from jepsen_like.checker.elements.searched import Prepared, decide
 from jepsen_like.checker.elements.tasks import whole_groups
 from jepsen_like.checker.elements.user_model import AskedClass, AskedWho, UserModel, call_of, decoded
-from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.groups import Run
-from jepsen_like.checker.rows.gather import Limits
+from jepsen_like.checker.engine.job import Job
+from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.rows.packs import Packs
-from jepsen_like.checker.rows.tasks import Source, of_model, require_sound
+from jepsen_like.checker.rows.tasks import Source, Task, of_model, require_sound
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import HistoryReader
@@ -68,18 +67,20 @@ class CallsTask:
         return [call_of(op, values, tells_process=tells_process) for op in ops]
 
 
-def check_many_calls(
-    history: HistoryReader,
-    values: Path,
-    of_class: UserModel,
-    bounds: SearchBounds,
-    run: Run,
-    scratch: Scratch,
-    limits: Limits,
-) -> Findings:
-    """Returns everything that is wrong with the objects of a history; `values` is its table. Raises `UnreadableHistory`."""
-    findings = Findings()
-    groups = whole_groups(history, Model.CUSTOM, run, scratch, limits)
-    for found in run([CallsTask(sources, values, of_class, bounds, limits.object) for sources in groups]):
-        findings = findings.plus(found)
-    return findings
+@attrs.frozen
+class CallsCheck:
+    """The check of objects whose model is a class of the user's; see `ModelCheck`."""
+
+    values: Path
+    """The file of the values that the numbers in the history stand for."""
+    of_class: UserModel
+
+    def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
+        """Returns a task for each group of objects. Raises `UnreadableHistory`."""
+        limits = job.limits
+        groups = whole_groups(history, Model.CUSTOM, job)
+        return [CallsTask(sources, self.values, self.of_class, limits.search, limits.object) for sources in groups]
+
+    def join(self, results: Sequence[Findings]) -> Conclusion:
+        """Returns everything that is wrong with the objects."""
+        return Conclusion(Findings.join(results))

@@ -70,6 +70,18 @@ class Stay:
     end: Ints
 
 
+@attrs.frozen(eq=False)
+class _Queues:
+    """Queues as they are checked: their elements, what was left in them, and when they were found empty."""
+
+    made: Elements
+    seen: SeenElements
+    empties: Empties
+    left: Ints
+    stay: Stay
+    model: Model
+
+
 def check_element_queues(rows: Columns, model: Model, bounds: SearchBounds) -> Findings:
     """Returns everything that is wrong with the queues in `rows`, which hold all operations of each of them."""
     made = Elements.of(rows)
@@ -87,13 +99,14 @@ def check_element_queues(rows: Columns, model: Model, bounds: SearchBounds) -> F
     np.minimum.at(taken, seen.seen_element, rows.t_inv[seen.seen])
     stay = Stay(taken, seen.seen_first(rows))
     left, empties = _left(made, seen), _empties(made, seen)
-    lost = _check_empty(report, made, seen, empties, left, stay, model, ~searched)
+    queues = _Queues(made, seen, empties, left, stay, model)
+    lost = _check_empty(report, queues, ~searched)
     if model is Model.FIFO_QUEUE:
         unknown = np.zeros(len(made.objects), np.bool_)
         unknown[made.number[takes & (rows.type == Outcome.INFO)]] = True
         searched |= _check_turn(report, made, seen, stay, unknown, ~searched)
         scanned = unknown & ~searched & ~report.is_violated()
-        bad = _never_empty(made, seen, empties, left, stay, Model.FIFO_QUEUE, scanned, forgiving=False)
+        bad = _never_empty(queues, scanned, forgiving=False)
         searched[empties.object[bad]] = True
     _check_producers(report, made, seen, stay, model)
     undecided = decide(
@@ -172,24 +185,15 @@ def _empties(made: Elements, seen: SeenElements) -> Empties:
     return Empties(row, made.number[row], begin, rows.t_ret[row])
 
 
-def _never_empty(
-    made: Elements,
-    seen: SeenElements,
-    empties: Empties,
-    left: Ints,
-    stay: Stay,
-    model: Model,
-    chosen: Bools,
-    *,
-    forgiving: bool = True,
-) -> Ints:
+def _never_empty(queues: _Queues, chosen: Bools, *, forgiving: bool = True) -> Ints:
     """Which of the empties (of the chosen queues) have no good moment; without `forgiving` what is unknown took nothing."""
+    made, seen, empties, left, stay = queues.made, queues.seen, queues.empties, queues.left, queues.stay
     rows = made.rows
     asked = np.flatnonzero(chosen[empties.object])
     if not len(asked):
         return asked
     acked = seen.ended(rows)
-    sure = np.flatnonzero((acked < stay.begin) & (stay.begin < NEVER) & (model is not Model.TOTAL_QUEUE))
+    sure = np.flatnonzero((acked < stay.begin) & (stay.begin < NEVER) & (queues.model is not Model.TOTAL_QUEUE))
     may = np.isin(rows.f, (Action.DEQUEUE, Action.DRAIN)) & (rows.type == Outcome.INFO) & forgiving
     unknown = made.first[may[made.first]]
     moments = [acked[sure], stay.begin[sure], rows.t_ret[left], rows.t_inv[unknown], empties.begin, empties.end]
@@ -218,19 +222,11 @@ def _count(codes: Ints, since: Ints, until: Ints, side: Literal["left", "right"]
     return found
 
 
-def _check_empty(
-    report: Gathering,
-    made: Elements,
-    seen: SeenElements,
-    empties: Empties,
-    left: Ints,
-    stay: Stay,
-    model: Model,
-    chosen: Bools,
-) -> int:
+def _check_empty(report: Gathering, queues: _Queues, chosen: Bools) -> int:
     """Queues that were found empty and were not; returns how many acknowledged elements were lost."""
+    made, empties, left = queues.made, queues.empties, queues.left
     rows, lost = made.rows, 0
-    bad = _never_empty(made, seen, empties, left, stay, model, chosen)
+    bad = _never_empty(queues, chosen)
     unknown = np.flatnonzero(np.isin(rows.f, (Action.DEQUEUE, Action.DRAIN)) & (rows.type == Outcome.INFO))
     for number in np.unique(empties.object[bad]).tolist():
         mine = bad[empties.object[bad] == number]
@@ -242,7 +238,7 @@ def _check_empty(
             before = int(np.searchsorted(rows.t_ret[stuck], empties.begin[at], side="left"))
             helped = helping[rows.t_inv[helping] <= empties.end[at]]
             many = before if (rows.f[helped] == Action.DRAIN).any() else len(helped)
-            missing.append(max(before - many, min(before, 1) if model is Model.TOTAL_QUEUE else 0))
+            missing.append(max(before - many, min(before, 1) if queues.model is Model.TOTAL_QUEUE else 0))
         worst = int(np.argmax(missing))
         if missing[worst]:
             lost += missing[worst]
@@ -250,7 +246,7 @@ def _check_empty(
                 _explain_lost(report, made, number, stuck, helping, int(empties.row[mine[worst]]))
         for at, of_this in zip(mine.tolist(), missing, strict=True):
             if not of_this and report.add(Check.STALE, number):
-                _explain_stale(report, made, seen, number, stuck, stay, int(empties.row[at]))
+                _explain_stale(report, queues, number, stuck, int(empties.row[at]))
     return lost
 
 
@@ -264,10 +260,9 @@ def _explain_lost(report: Gathering, made: Elements, number: int, stuck: Ints, h
     report.explain(Check.LOST, number, said, [put, found], "queue")
 
 
-def _explain_stale(
-    report: Gathering, made: Elements, seen: SeenElements, number: int, stuck: Ints, stay: Stay, empty: int
-) -> None:
+def _explain_stale(report: Gathering, queues: _Queues, number: int, stuck: Ints, empty: int) -> None:
     """Elements of which one was there for certain at every moment of an operation that found nothing."""
+    made, seen, stay = queues.made, queues.seen, queues.stay
     rows, found = made.rows, made.made(empty)
     acked = seen.ended(rows)
     mine = np.flatnonzero((seen.object == number) & (acked < stay.begin) & (stay.begin < NEVER))

@@ -47,6 +47,8 @@ class Reads:
     """How many reads of the same object are before it here."""
     size: Ints
     """How many different elements it has."""
+    of_sighting: Ints
+    """The read of each sighting."""
 
 
 def check_sets(rows: Columns, model: Model) -> Findings:
@@ -55,14 +57,14 @@ def check_sets(rows: Columns, model: Model) -> Findings:
     rows = made.rows
     has = (rows.f == Action.READ) & (rows.type == Outcome.OK)
     seen = SeenElements.of(made, rows.f == Action.ADD, has & (rows.a != NONE))
-    reads, of_sighting = _reads(made, seen, has)
+    reads = _reads(made, seen, has)
     report = Gathering(made)
     report_unwritten(report, made, seen, "set")
     twice = _twice(made, seen, report)
     acked, known = seen.ended(rows), np.minimum(seen.ended(rows), seen.seen_first(rows))
     last_end = np.full(len(seen.object), -NEVER, np.int64)
     np.maximum.at(last_end, seen.seen_element, rows.t_ret[seen.seen])
-    lacking = _newest_without(seen, reads, of_sighting)
+    lacking = _newest_without(seen, reads)
     began = np.where(lacking != NONE, rows.t_inv[reads.row[lacking]] if len(reads.row) else 0, -NEVER)
     lost = (began > np.where(seen.times_seen > 0, last_end, acked)) & (seen.possible > 0)
     stale = (began > known) & ~lost & (seen.possible > 0)
@@ -80,7 +82,7 @@ def check_sets(rows: Columns, model: Model) -> Findings:
         for element in np.flatnonzero(stale).tolist():
             if report.add(Check.STALE, int(seen.object[element])):
                 _explain_stale(report, made, seen, element, int(reads.row[lacking[element]]))
-        _check_order(report, made, seen, reads, of_sighting, acked)
+        _check_order(report, made, seen, reads, acked)
     newest = np.full(len(made.objects), -NEVER, np.int64)
     np.maximum.at(newest, reads.object, rows.t_inv[reads.row])
     added = np.flatnonzero((rows.f == Action.ADD) & (rows.type == Outcome.OK))
@@ -95,8 +97,8 @@ def check_sets(rows: Columns, model: Model) -> Findings:
     )
 
 
-def _reads(made: Elements, seen: SeenElements, has: Bools) -> tuple[Reads, Ints]:
-    """The reads, and the read of each sighting."""
+def _reads(made: Elements, seen: SeenElements, has: Bools) -> Reads:
+    """Returns the reads, and the read of each sighting."""
     rows = made.rows
     first = made.first[has[made.first]]
     order = np.lexsort((-rows.t_inv[first], made.number[first]))
@@ -109,7 +111,7 @@ def _reads(made: Elements, seen: SeenElements, has: Bools) -> tuple[Reads, Ints]
     of_sighting = of_op[made.op[seen.seen]]
     pairs = np.unique(of_sighting * len(seen.object) + seen.seen_element)
     size = np.bincount(pairs // max(1, len(seen.object)), minlength=len(first))
-    return Reads(first, obj, rank, size), of_sighting
+    return Reads(first, obj, rank, size, of_sighting)
 
 
 def _twice(made: Elements, seen: SeenElements, report: Gathering) -> int:
@@ -126,10 +128,10 @@ def _twice(made: Elements, seen: SeenElements, report: Gathering) -> int:
     return len(again)
 
 
-def _newest_without(seen: SeenElements, reads: Reads, of_sighting: Ints) -> Ints:
+def _newest_without(seen: SeenElements, reads: Reads) -> Ints:
     """Of each element the read with the newest beginning that lacks it; `NONE` if all have it."""
     count = len(seen.object)
-    pairs = np.unique(seen.seen_element * max(1, len(reads.row)) + of_sighting)
+    pairs = np.unique(seen.seen_element * max(1, len(reads.row)) + reads.of_sighting)
     element, read = pairs // max(1, len(reads.row)), pairs % max(1, len(reads.row))
     begins = group_starts(element)
     place = np.arange(len(element)) - np.repeat(begins, np.diff(np.append(begins, len(element))))
@@ -164,9 +166,7 @@ def _explain_stale(report: Gathering, made: Elements, seen: SeenElements, elemen
     report.explain(Check.STALE, number, said, [before, read, *writers[:1]], "set")
 
 
-def _check_order(
-    report: Gathering, made: Elements, seen: SeenElements, reads: Reads, of_sighting: Ints, acked: Ints
-) -> None:
+def _check_order(report: Gathering, made: Elements, seen: SeenElements, reads: Reads, acked: Ints) -> None:
     """What is wrong with the order of sets of which each element is sound by itself."""
     rows = made.rows
     sound = ~report.is_violated()
@@ -175,11 +175,11 @@ def _check_order(
     place[order] = np.arange(len(order))
     count = len(seen.object)
     first = np.full(count, NEVER, np.int64)
-    np.minimum.at(first, seen.seen_element, place[of_sighting])
-    distinct = len(np.unique(seen.seen_element * max(1, len(order)) + of_sighting))
+    np.minimum.at(first, seen.seen_element, place[reads.of_sighting])
+    distinct = len(np.unique(seen.seen_element * max(1, len(order)) + reads.of_sighting))
     assert distinct == int(reads.size.sum())
     have = np.bincount(
-        np.unique(seen.seen_element * max(1, len(order)) + of_sighting) // max(1, len(order)), minlength=count
+        np.unique(seen.seen_element * max(1, len(order)) + reads.of_sighting) // max(1, len(order)), minlength=count
     )
     ends = np.searchsorted(reads.object, seen.object, side="right")
     gaps = (seen.times_seen > 0) & (have < ends - first) & sound[seen.object]
@@ -187,7 +187,7 @@ def _check_order(
     for element in np.flatnonzero(gaps)[of_object].tolist():
         number = int(seen.object[element])
         if report.add(Check.LINEARIZABLE, number):
-            _explain_apart(report, made, seen, element, reads, of_sighting, order, place)
+            _explain_apart(report, made, seen, element, reads, order)
     sound = ~report.is_violated()
     # Contents of one size are one content by now: the first read of each stands for its place.
     begins = (
@@ -218,40 +218,31 @@ def _check_order(
         one, other = int(chosen[early]), int(chosen[late])
         number = int(seen.object[one])
         if report.add(Check.ORDER, number):
-            _explain_added(report, made, seen, one, other, of_sighting, reads)
+            _explain_added(report, made, seen, one, other, reads)
 
 
 def _explain_apart(
-    report: Gathering,
-    made: Elements,
-    seen: SeenElements,
-    element: int,
-    reads: Reads,
-    of_sighting: Ints,
-    order: Ints,
-    place: Ints,
+    report: Gathering, made: Elements, seen: SeenElements, element: int, reads: Reads, order: Ints
 ) -> None:
     """Two reads of which neither has all that the other has."""
     number, value = int(seen.object[element]), int(seen.value[element])
-    having = set(of_sighting[seen.seen_element == element].tolist())
-    first = min(place[read] for read in having)
+    having = set(reads.of_sighting[seen.seen_element == element].tolist())
+    first = int(np.flatnonzero(np.isin(order, list(having)))[0])
     lacking = next(int(read) for read in order[first:] if int(read) not in having)
     one, other = made.made(int(reads.row[order[first]])), made.made(int(reads.row[lacking]))
     said = f"the {told(one)} has {value}, which the {told(other)} lacks, and that has what the former lacks"
     report.explain(Check.LINEARIZABLE, number, said, [one, other], "set")
 
 
-def _explain_added(
-    report: Gathering, made: Elements, seen: SeenElements, one: int, other: int, of_sighting: Ints, reads: Reads
-) -> None:
+def _explain_added(report: Gathering, made: Elements, seen: SeenElements, one: int, other: int, reads: Reads) -> None:
     """An add that had ended before another began, and a read that has only the element of the later one."""
     rows = made.rows
     known = [row for row in seen.puts_of(one) if rows.type[row] == Outcome.OK]
     early = made.made(min(known, key=lambda row: int(rows.t_ret[row])))
     later = [row for row in seen.puts_of(other) if rows.type[row] != Outcome.FAIL]
     late = made.made(min(later, key=lambda row: int(rows.t_inv[row])))
-    having = set(of_sighting[seen.seen_element == one].tolist())
-    read = next(at for at in of_sighting[seen.seen_element == other].tolist() if at not in having)
+    having = set(reads.of_sighting[seen.seen_element == one].tolist())
+    read = next(at for at in reads.of_sighting[seen.seen_element == other].tolist() if at not in having)
     seer = made.made(int(reads.row[read]))
     said = f"the {told(early)} had ended before the {told(late)} began, but the {told(seer)} has only the latter"
     report.explain(Check.ORDER, int(seen.object[one]), said, [early, late, seer], "set")

@@ -1,18 +1,20 @@
 """The pieces of work of a check of queues of elements, sets and keys: a group of whole objects each."""
 
+from collections.abc import Sequence
+
 import attrs
 
 from jepsen_like.checker.elements.key_values import check_key_values
 from jepsen_like.checker.elements.queues import check_element_queues
 from jepsen_like.checker.elements.sets import check_sets
-from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.groups import Long, Run, sort_out
+from jepsen_like.checker.engine.job import Job
+from jepsen_like.checker.groups import Long, sort_out
+from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.rows.columns import Columns
-from jepsen_like.checker.rows.gather import Limits
 from jepsen_like.checker.rows.packs import Packs
-from jepsen_like.checker.rows.tasks import Source, of_model, require_sound
+from jepsen_like.checker.rows.tasks import Source, Task, of_model, require_sound
 from jepsen_like.checker.search import SearchBounds
-from jepsen_like.checker.verdict import NOUNS, QUEUES_OF_ELEMENTS, SETS, Findings, Model
+from jepsen_like.checker.verdict import NOUNS, QUEUES_OF_ELEMENTS, SETS, Check, Findings, Model
 from jepsen_like.history.files import HistoryReader
 
 
@@ -46,25 +48,24 @@ class ObjectsTask:
         return findings
 
 
-def whole_groups(
-    history: HistoryReader, model: Model, run: Run, scratch: Scratch, limits: Limits
-) -> list[tuple[Source, ...]]:
+def whole_groups(history: HistoryReader, model: Model, job: Job) -> list[tuple[Source, ...]]:
     """Returns the rows of groups of whole objects. Only logs and registers are divided further."""
-    groups = sort_out(history, model, run, scratch, limits).groups
-    return [one for one in groups if not isinstance(one, Long)]
+    return [sources for sources in sort_out(history, model, job).groups if not isinstance(sources, Long)]
 
 
-def check_many_objects(
-    history: HistoryReader,
-    model: Model,
-    bounds: SearchBounds,
-    run: Run,
-    scratch: Scratch,
-    limits: Limits,
-) -> Findings:
-    """Returns everything that is wrong with the objects of a history. Raises `UnreadableHistory`."""
-    findings = Findings()
-    groups = whole_groups(history, model, run, scratch, limits)
-    for found in run([ObjectsTask(sources, model, bounds, limits.object) for sources in groups]):
-        findings = findings.plus(found)
-    return findings
+@attrs.frozen
+class ObjectsCheck:
+    """The check of queues of elements, sets or keys; see `ModelCheck`."""
+
+    model: Model
+
+    def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
+        """Returns a task for each group of objects. Raises `UnreadableHistory`."""
+        limits = job.limits
+        groups = whole_groups(history, self.model, job)
+        return [ObjectsTask(sources, self.model, limits.search, limits.object) for sources in groups]
+
+    def join(self, results: Sequence[Findings]) -> Conclusion:
+        """Returns everything that is wrong with the objects."""
+        findings = Findings.join(results)
+        return Conclusion(findings, unchecked=frozenset([Check.LOST]) if findings.unseen else frozenset())

@@ -5,78 +5,118 @@ Short logs are sorted out by groups, which are checked one by one; a long one is
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.groups import Long, Run, dump_sizes, dump_sorted_out, kept_of_groups, require_apart, sort_out
-from jepsen_like.checker.log.explain import without_final_log
+from jepsen_like.checker.engine.job import Job
+from jepsen_like.checker.groups import Long, dump_sizes, kept_of_groups, require_apart, sort_out, sort_out_dump
+from jepsen_like.checker.log.explain import check_logs, without_final_log
 from jepsen_like.checker.log.final_parts import DumpCensusTask, FinalParts
 from jepsen_like.checker.log.long import check_long_log
-from jepsen_like.checker.log.tasks import LogsTask
-from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT
-from jepsen_like.checker.rows.gather import Limits, chunks_of, gathered, rows_in, sized
-from jepsen_like.checker.rows.tasks import Gathered
-from jepsen_like.checker.verdict import Findings, Model, Undecided
-from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
+from jepsen_like.checker.log.tasks import LogsTask, forgiving
+from jepsen_like.checker.model import Conclusion
+from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, final_logs_of
+from jepsen_like.checker.rows.gather import chunks_of, gathered, rows_in, sized
+from jepsen_like.checker.rows.tasks import Gathered, Task
+from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
+from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory, read_dump_part, read_part
 
+LOGS_DIRECT_MAX: Final = 8
+"""A history of more logs than this is sorted out by log first: its part files have rows of each."""
 WHOLE_ROWS_MAX: Final = 1 << 25
 """A log with batches of unknown outcome is checked by one task, if it has no more rows than this."""
 
 
-def check_many_logs(
-    history: HistoryReader,
-    dump: Sequence[Path] | None,
-    kept: Mapping[int, Kept] | None,
-    allowances: Sequence[Allowance],
-    run: Run,
-    scratch: Scratch,
-    limits: Limits,
-    *,
-    expires: bool,
-) -> tuple[Findings, tuple[AllowedLoss, ...]]:
-    """Returns everything that is wrong with the logs of a history, and what was lost and may have been.
+@attrs.define
+class LogsCheck:
+    """The check of logs; see `ModelCheck`."""
 
-    `dump` are the part files of the final logs (None: they are not known). Raises `UnreadableHistory`.
-    """
-    sorted_out = sort_out(history, Model.LOG, run, scratch, limits)
-    findings, losses = Findings(), list[AllowedLoss]()
-    short = {number: one for number, one in enumerate(sorted_out.groups) if not isinstance(one, Long)}
-    for number, long in enumerate(sorted_out.groups):
-        if not isinstance(long, Long):
-            continue
-        final = None if dump is None else _long_final(long.object, dump, kept, run, limits, expires=expires)
-        found, chunks = check_long_log(long.object, long.sources, long.rows, final, run, scratch, limits)
-        if not isinstance(long.sources[0], Gathered):
-            require_apart(
-                [one for one in long.sources if not isinstance(one, Gathered)], [one.spans for one in chunks], run
-            )
-        if any(one.unknown_together for one in chunks) and long.rows <= WHOLE_ROWS_MAX:
-            short[number] = long.whole
+    dump: Sequence[Path]
+    """The part files of the final logs; none if they are not known."""
+    kept: Mapping[int, Kept] | None
+    allowances: Sequence[Allowance]
+    _findings: Findings = attrs.field(factory=Findings, init=False)
+    """What planning has found already."""
+    _losses: Sequence[AllowedLoss] = attrs.field(default=(), init=False)
+
+    @property
+    def expires(self) -> bool:
+        """Returns whether records may leave any log of the run by a rule."""
+        return any(of_log.rule.may_expire for of_log in (self.kept or {}).values())
+
+    def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
+        """Returns a task for each group of short logs, once all others are checked. Raises `UnreadableHistory`."""
+        rows, records = rows_in(sized(history.files())), rows_in(sized(self.dump))
+        # What faults explain is found with all of a log in memory.
+        records_max = job.limits.direct * (2 if self.allowances else 1)
+        if rows > job.limits.direct or records > records_max or _count_logs(history) > LOGS_DIRECT_MAX:
+            return self._plan_groups(history, job)
+        final = final_logs_of(_read_dump(self.dump), self.kept) if self.dump else None
+        if self.allowances and final is not None and history.files():
+            self._findings, self._losses = forgiving(history.files(), final, self.allowances, expires=self.expires)
         else:
-            found = without_final_log(found) if final is None and dump is not None else found
-            findings = findings.plus(_excused(found, long, final, allowances))
-    if not short:
-        return findings, ()
-    files = None if dump is None else dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
-    of_groups = kept_of_groups(kept, sorted_out)
-    tasks = [
-        LogsTask(
-            sources,
-            None if files is None else gathered(files, number),
-            of_groups[number],
-            tuple(allowances),
-            expires,
-            sorted_out.together[number],
-        )
-        for number, sources in short.items()
-    ]
-    for found, lost in run(tasks):
-        findings = findings.plus(found)
-        losses += lost
-    return findings, tuple(sorted(losses, key=lambda loss: loss.object))
+            self._findings = check_logs(history.files(), job, final, expires=self.expires)
+        return ()
+
+    def join(self, results: Sequence[tuple[Findings, Sequence[AllowedLoss]]]) -> Conclusion:
+        """Returns everything that is wrong with the logs, and what was lost and may have been."""
+        findings = Findings.join([self._findings, *(found for found, _ in results)])
+        losses = [*self._losses, *(loss for _, lost in results for loss in lost)]
+        unchecked = frozenset[Check]() if self.dump and not findings.unread else frozenset([Check.LOST])
+        return Conclusion(findings, tuple(sorted(losses, key=lambda loss: loss.object)), unchecked)
+
+    def _plan_groups(self, history: HistoryReader, job: Job) -> Sequence[Task]:
+        """Check the long logs, and plan a task for each group of the others."""
+        sorted_out = sort_out(history, Model.LOG, job)
+        short = {number: group for number, group in enumerate(sorted_out.groups) if not isinstance(group, Long)}
+        for number, long in enumerate(sorted_out.groups):
+            if isinstance(long, Long) and not self._check_long(long, job):
+                short[number] = long.whole
+        if not short:
+            return ()
+        files = sort_out_dump(self.dump, sorted_out.divisions, job) if self.dump else None
+        kept = kept_of_groups(self.kept, sorted_out)
+        return [
+            LogsTask(
+                sources,
+                None if files is None else gathered(files, number),
+                kept[number],
+                tuple(self.allowances),
+                self.expires,
+                sorted_out.together[number],
+            )
+            for number, sources in short.items()
+        ]
+
+    def _check_long(self, long: Long, job: Job) -> bool:
+        """Check a long log in parts. Returns False for one that a task has to check with all of its rows."""
+        final = self._final_parts(long.object, job) if self.dump else None
+        found, chunks = check_long_log(long.object, long.sources, long.rows, final, job)
+        if not isinstance(long.sources[0], Gathered):
+            parts = [source for source in long.sources if not isinstance(source, Gathered)]
+            require_apart(parts, [chunk.spans for chunk in chunks], job)
+        if any(chunk.unknown_together for chunk in chunks) and long.rows <= WHOLE_ROWS_MAX:
+            return False
+        found = without_final_log(found) if final is None and self.dump else found
+        self._findings = self._findings.plus(_excused(found, long, final, self.allowances))
+        return True
+
+    def _final_parts(self, obj: int, job: Job) -> FinalParts | None:
+        """Returns the final logs of a long log; None if there are none of it. Raises `UnreadableHistory`."""
+        mine = (self.kept or {}).get(obj)
+        chunks = chunks_of(((path, (rows,)) for path, rows in dump_sizes(self.dump)), job.limits.chunk)
+        starts = dict(mine.starts) if mine is not None else {}
+        censuses = [
+            DumpCensusTask(obj, tuple(part.path for part in chunk), starts, job.limits.task) for chunk in chunks
+        ]
+        parts = [part for counted in job.run(censuses) for part in counted]
+        if self.kept is not None and mine is None and parts:
+            raise UnreadableHistory(Path(DUMP), f"has records of log {obj}, and does not say where it begins")
+        if mine is None and not parts and not (obj == LOG_OBJECT and not rows_in(sized(self.dump))):
+            return None
+        return FinalParts.of(obj, parts, mine, expires=self.expires)
 
 
 def _excused(found: Findings, long: Long, final: FinalParts | None, allowances: Sequence[Allowance]) -> Findings:
@@ -91,17 +131,13 @@ def _excused(found: Findings, long: Long, final: FinalParts | None, allowances: 
     return attrs.evolve(found, violated=frozenset(), counts={}, violations=(), undecided=undecided)
 
 
-def _long_final(
-    obj: int, dump: Sequence[Path], kept: Mapping[int, Kept] | None, run: Run, limits: Limits, *, expires: bool
-) -> FinalParts | None:
-    """The final logs of a long log; None if there are none of it. Raises `UnreadableHistory`."""
-    mine = (kept or {}).get(obj)
-    chunks = chunks_of(((path, (rows,)) for path, rows in dump_sizes(dump)), limits.chunk)
-    starts = dict(mine.starts) if mine is not None else {}
-    paths = [tuple(one.path for one in chunk) for chunk in chunks]
-    parts = [one for some in run([DumpCensusTask(obj, of, starts, limits.task) for of in paths]) for one in some]
-    if kept is not None and mine is None and parts:
-        raise UnreadableHistory(Path(DUMP), f"has records of log {obj}, and does not say where it begins")
-    if mine is None and not parts and not (obj == LOG_OBJECT and not rows_in(sized(dump))):
-        return None
-    return FinalParts.of(obj, parts, mine, expires=expires)
+def _read_dump(dump: Sequence[Path]) -> Any:
+    import pyarrow as pa
+
+    return pa.concat_tables([read_dump_part(path) for path in dump]).combine_chunks()
+
+
+def _count_logs(history: HistoryReader) -> int:
+    """Returns how many logs the first part file of each bucket is about."""
+    first = [parts[0] for parts in history.parts if parts]
+    return sum(len(read_part(path, ("object",)).column("object").unique()) for path in first)

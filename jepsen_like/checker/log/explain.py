@@ -4,9 +4,9 @@ Only what an explanation needs is read again: the operations that speak of a wro
 valid history never takes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import attrs
 import numpy as np
@@ -32,18 +32,13 @@ from jepsen_like.checker.log.scan import (
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.rows.processes import ProcessSpans, may_overlap
-from jepsen_like.checker.rows.tasks import Shared, Source, Task, loaded, require_sound
+from jepsen_like.checker.rows.tasks import Sharing, Source, Task, loaded, require_sound
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
 """Violations explained per log; the others are counted."""
-
-Run = Callable[[Sequence[Task]], list[Any]]
-"""Executes tasks, results in their order."""
-Share = Callable[[Ints], Shared]
-"""Makes an array reachable for tasks."""
 
 
 @attrs.frozen
@@ -103,8 +98,7 @@ def joined(logs: Sequence[FinalLog], *, expires: bool = False) -> tuple[FinalLog
 
 def check_logs(
     sources: Sequence[Source],
-    run: Run,
-    share: Share,
+    engine: Sharing,
     final_logs: Mapping[int, Sequence[FinalLog]] | None = None,
     *,
     expires: bool = False,
@@ -114,10 +108,12 @@ def check_logs(
     `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
     """
     finals = {name: joined(logs, expires=expires) for name, logs in (final_logs or {}).items()}
-    contents = tuple((name, share(final.content), share(final.epochs)) for name, (final, _) in finals.items())
+    contents = tuple(
+        (name, engine.share(final.content), engine.share(final.epochs)) for name, (final, _) in finals.items()
+    )
     by_log: dict[int, list[Facts]] = {}
     spans: dict[Path, list[ProcessSpans]] = {}
-    results = run([FactsTask(source, number, contents) for number, source in enumerate(sources)])
+    results = engine.run([FactsTask(source, number, contents) for number, source in enumerate(sources)])
     for source, (facts, at_work) in zip(sources, results, strict=True):
         if isinstance(source, Path):
             spans.setdefault(source.parent, []).append(at_work)
@@ -129,7 +125,7 @@ def check_logs(
     findings = Findings()
     for name in sorted(by_log):
         final, differ = finals.get(name, (None, ()))
-        found = _LogCheck(sources, run, share).findings(by_log[name], final, differ)
+        found = _LogCheck(sources, engine).findings(by_log[name], final, differ)
         findings = findings.plus(found if final is not None or final_logs is None else without_final_log(found))
     return findings
 
@@ -153,8 +149,7 @@ class _LogCheck:
     """The check of one log after pass one."""
 
     sources: Sequence[Source]
-    run: Run
-    share: Share
+    engine: Sharing
 
     def findings(
         self, facts: Sequence[Facts], final: FinalLogs | None, differ: Sequence[NodesDiffer | EndsEarly]
@@ -194,13 +189,13 @@ class _LogCheck:
         )
 
     def _times(self, plan: LogPlan, spans: Sequence[tuple[int, int]]) -> list[Times]:
-        holes, batches = self.share(plan.holes), self.share(plan.batches)
+        holes, batches = self.engine.share(plan.holes), self.engine.share(plan.batches)
         tasks = []
         for one, span in zip(plan.facts, spans, strict=True):
             earlier = log_scan.before(plan.facts, one, plan.batches)
             beside = tuple(self.sources[number] for number in earlier.neighbours)
             tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes, span, batches))
-        return self.run(tasks)
+        return self.engine.run(tasks)
 
     def _explained(
         self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer | EndsEarly]
@@ -216,7 +211,9 @@ class _LogCheck:
         in_batches = {batch_at(plan, bare_length(op)) for one in times for pair in one.examples for op in pair}
         in_batches |= {batch_at(plan, op.offset) for op in half_seen}
         if explained or any(in_batches) or any(one.scattered for one in plan.facts):
-            explainer.fetched(self.run(self._fetches(plan, [one for one, _ in explained], filter(None, in_batches))))
+            explainer.fetched(
+                self.engine.run(self._fetches(plan, [one for one, _ in explained], filter(None, in_batches)))
+            )
         told_all = [explainer.told(one, check) for one, check in explained]
         odd = Odd(
             differ=differ,

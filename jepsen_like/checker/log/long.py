@@ -9,14 +9,14 @@ difference: how many contradictions between times are counted depends on how the
 Explanations are made of the operations that speak of the places concerned, as for short logs (`witnesses`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import attrs
 import numpy as np
 
-from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.log.chunks import ChunkFacts, ChunkTask
 from jepsen_like.checker.log.explain import (
     EXPLAINED_MAX,
@@ -45,8 +45,8 @@ from jepsen_like.checker.log.scan import (
 from jepsen_like.checker.log.values import ValueFacts, ValueTask, WaitingTask
 from jepsen_like.checker.log.witnesses import Denied, FewPlaces, FewPlacesPlan, SpeakTask, Wanted, first_denier
 from jepsen_like.checker.rows.columns import Columns, Ints
-from jepsen_like.checker.rows.gather import Chunk, Limits
-from jepsen_like.checker.rows.tasks import Gathered, Shared, Task
+from jepsen_like.checker.rows.gather import Chunk
+from jepsen_like.checker.rows.tasks import Gathered, Shared
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op
 
@@ -55,31 +55,28 @@ ROWS_PER_PART: Final = 4
 MARGIN_BATCHES: Final = 3
 """How many of the largest batches a margin is wide."""
 
-Run = Callable[[Sequence[Task]], list[Any]]
-
 
 def check_long_log(
     obj: int,
     sources: Sequence[Chunk | Gathered | Columns],
     rows: int,
     final: FinalParts | None,
-    run: Run,
-    scratch: Scratch,
-    limits: Limits,
+    job: Job,
 ) -> tuple[Findings, Sequence[ChunkFacts]]:
     """Returns everything that is wrong with a log, and what its chunks returned.
 
     `sources` are its rows and no others, about `rows`, in the order they were recorded.
     """
+    limits = job.limits
     farthest = max(rows, final.end if final is not None else 0)
     division = LogDivision(
         obj, limits.task, (farthest + 2) // limits.task + 1, max(1, rows // (ROWS_PER_PART * limits.task))
     )
-    directory = scratch.path / f"log-{obj}"
+    directory = job.scratch.path / f"log-{obj}"
     directory.mkdir(exist_ok=True)
     tasks = [ChunkTask(source, division, directory, number) for number, source in enumerate(sources)]
-    chunks: list[ChunkFacts] = run(tasks)
-    return _LongLog(sources, chunks, division, final, run, scratch, directory).findings(), chunks
+    chunks: list[ChunkFacts] = job.run(tasks)
+    return _LongLog(sources, chunks, division, final, job, directory).findings(), chunks
 
 
 @attrs.frozen
@@ -90,8 +87,7 @@ class _LongLog:
     chunks: Sequence[ChunkFacts]
     division: LogDivision
     final: FinalParts | None
-    run: Run
-    scratch: Scratch
+    job: Job
     directory: Path
 
     def findings(self) -> Findings:
@@ -113,8 +109,8 @@ class _LongLog:
             reason = f"it is too long for batches of unknown outcome, of which it has {together} records"
             return attrs.evolve(summed, undecided=(Undecided(name, reason),))
         tasks = self._range_tasks()
-        ranges: list[RangeFacts] = self.run(tasks)
-        values: list[ValueFacts] = self.run(self._value_tasks(ranges))
+        ranges: list[RangeFacts] = self.job.run(tasks)
+        values: list[ValueFacts] = self.job.run(self._value_tasks(ranges))
         gaps, first_gaps = self._waiting(ranges, values)
         wrong, counts, standing = self._wrong(ranges, values, gaps, first_gaps)
         told = self._told(tasks, ranges, wrong, standing)
@@ -162,7 +158,7 @@ class _LongLog:
             for at in near:
                 touching.setdefault(at, []).append(number)
         later_ns = np.append(np.minimum.accumulate(known_ns[::-1])[::-1][1:], NEVER)
-        exchanged, times = self._exchanged(), self.scratch.share(self._times())
+        exchanged, times = self._exchanged(), self.job.share(self._times())
         numbers = {*range(-(-end // division.places)), *touching} & set(range(division.ranges))
         tasks = []
         for number in sorted(numbers):
@@ -200,7 +196,7 @@ class _LongLog:
             by_range.setdefault(number, []).append(buckets)
         found = [np.unique(np.concatenate(some)) for some in by_range.values()]
         bucket, ranges = np.unique(np.concatenate([*found, np.zeros(0, np.int64)]), return_counts=True)
-        return self.scratch.share(bucket[ranges > 1])
+        return self.job.share(bucket[ranges > 1])
 
     def _times(self) -> Ints:
         """Where the parts of time begin, but the first: about as many appends begin in each."""
@@ -210,13 +206,13 @@ class _LongLog:
 
     def _value_tasks(self, ranges: Sequence[RangeFacts]) -> list[ValueTask]:
         chunks, holes = tuple(one.values for one in self.chunks), tuple(one.holes for one in ranges)
-        times, parts = self.scratch.share(self._times()), self.division.parts
+        times, parts = self.job.share(self._times()), self.division.parts
         return [ValueTask(number, parts, chunks, holes, times, self.directory) for number in range(parts)]
 
     def _waiting(self, ranges: Sequence[RangeFacts], values: Sequence[ValueFacts]) -> tuple[int, list[Gap]]:
         """How many holes of which nothing is known stay empty, and the first of them."""
         unseen, left = tuple(one.unseen for one in ranges), tuple(one.left for one in values)
-        found = self.run([WaitingTask(number, unseen, left) for number in range(self.division.parts)])
+        found = self.job.run([WaitingTask(number, unseen, left) for number in range(self.division.parts)])
         waiting = 0
         for one in reversed(found):
             waiting = max(waiting + one.net, one.least)
@@ -301,7 +297,7 @@ class _LongLog:
         offsets |= {place for places in standing.values() for place in places}
         ends |= {one.after_ns for one in denied}
         wanted = Wanted(frozenset(values), frozenset(offsets), frozenset(ends), frozenset(half_seen), tuple(denied))
-        found = self.run([SpeakTask(source, wanted) for source in self.sources])
+        found = self.job.run([SpeakTask(source, wanted) for source in self.sources])
         ops = [op for some in found for op in some]
         explainer = Explainer(plan)
         explainer.fetched([ops])
@@ -360,7 +356,7 @@ class _LongLog:
                 for task in tasks
                 if task.number in by_range
             ]
-            found += [one.around for one in self.run(again)]
+            found += [one.around for one in self.job.run(again)]
             batches = {pair for one in found for pair in zip(*one.batches.tolist(), strict=True)}
             known = {place for one in found for place in one.places.tolist()}
             wanted = {place for start, end in batches for place in range(start, end)[:WRONG_KEPT_MAX]}

@@ -85,34 +85,38 @@ class _Asked:
 _NAMES: Final = tuple(field.name for field in attrs.fields(Columns))
 
 
-def judge_retention(
-    history: HistoryReader,
-    rule: KeepRule,
-    kept: Kept | None,
-    findings: Findings,
-    losses: Sequence[AllowedLoss] = (),
-    *,
-    is_lossless: bool = True,
-    clocks: ClockErrors = RIGHT_CLOCKS,
-    held: Ints | None = None,
-    obj: int = 0,
-) -> Findings:
-    """Violations for nodes that let go what their rule keeps, or said that something had left that had not.
+@attrs.frozen(kw_only=True, eq=False)
+class RetentionCase:
+    """The rule that the final logs of one object are held to, and what is known of them."""
 
-    `findings` and `losses` are what is known of the logs of the object `obj`. `is_lossless`: no fault of the run may cost what was acknowledged.
-    `clocks` are the nodes' clocks as far as faults set them, `held` the values in all final logs.
+    rule: KeepRule
+    kept: Kept | None
+    losses: Sequence[AllowedLoss] = ()
+    is_lossless: bool = True
+    """No fault of the run may cost what was acknowledged."""
+    clocks: ClockErrors = RIGHT_CLOCKS
+    """The nodes' clocks as far as faults set them."""
+    held: Ints | None = None
+    """The values in all final logs."""
+
+
+def judge_retention(history: HistoryReader, case: RetentionCase, findings: Findings, obj: int = 0) -> Findings:
+    """Returns violations for nodes that let go what their rule keeps, or said that something had left that had not.
+
+    `findings` are about the logs of the object `obj`.
     """
+    rule, kept, losses, held = case.rule, case.kept, case.losses, case.held
     asked = _Asked.read(history, rule, obj)
     if held is not None:
         absent = ~np.isin(asked.unknown_value, held)
         asked = attrs.evolve(
             asked, unknown_t_inv=asked.unknown_t_inv[absent], unknown_value=asked.unknown_value[absent]
         )
-    found = _refusals(asked, rule, kept, clocks, is_lossless=is_lossless)
+    found = _refusals(asked, case)
     # A log that has lost its end holds less than its rule kept, and a loss that nothing allows is told anyway.
     if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):
         late = [node for node, start in sorted(kept.starts.items()) if start > 0]
-        found += [_let_go(node, obj, kept) for node in late if _is_overdone(node, asked, rule, kept, losses, clocks)]
+        found += [_let_go(node, obj, kept) for node in late if _is_overdone(node, asked, kept, case)]
     unjudged = frozenset(_unjudged(asked, rule, kept, losses))
     if not found:
         return Findings(unjudged=unjudged)
@@ -143,24 +147,21 @@ def _unjudged(asked: _Asked, rule: KeepRule, kept: Kept | None, losses: Sequence
 # ---------------------------------------------------------------- what is left
 
 
-def _is_overdone(
-    node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss], clocks: ClockErrors
-) -> bool:
+def _is_overdone(node: int, asked: _Asked, kept: Kept, case: RetentionCase) -> bool:
     """Whether no rule that there is lets this log begin where it does."""
-    start = kept.starts[node]
+    rule, start = case.rule, kept.starts[node]
     if rule.retention_bytes:
-        held = kept.bytes_kept[node] + _unseen_bytes(node, asked, rule, kept, losses)
+        held = kept.bytes_kept[node] + _unseen_bytes(node, asked, rule, kept, case.losses)
         if held >= rule.retention_bytes:
             return False
     if rule.retention_s:
-        return rule.judges_age and _was_young(node, start, kept.dumped_ns, asked, rule, kept, clocks)
+        return rule.judges_age and _was_young(node, start, kept.dumped_ns, asked, case)
     return True
 
 
-def _was_young(
-    node: int, start: int, now_ns: int, asked: _Asked, rule: KeepRule, kept: Kept | None, clocks: ClockErrors
-) -> bool:
+def _was_young(node: int, start: int, now_ns: int, asked: _Asked, case: RetentionCase) -> bool:
     """Whether an acknowledged record below `start` was too young to leave this node's log by `now_ns`."""
+    rule, kept, clocks = case.rule, case.kept, case.clocks
     taken_ns = asked.t_inv[: asked.below(start)]
     # A node that lacks what another one has let go begins where that one does, by its clock.
     others = kept.starts if kept is not None else {one.node: NEVER for one in clocks.jumps}
@@ -205,36 +206,33 @@ def _let_go(node: int, obj: int, kept: Kept) -> Violation:
 # ---------------------------------------------------------------- what was refused
 
 
-def _refusals(
-    asked: _Asked, rule: KeepRule, kept: Kept | None, clocks: ClockErrors, *, is_lossless: bool
-) -> list[Violation]:
+def _refusals(asked: _Asked, case: RetentionCase) -> list[Violation]:
     """Answers that records had left where they cannot have."""
     rows = asked.refused
     found: list[Violation] = []
     for row in range(len(rows)):
         op = rows.op(row)
-        why = _why_not(op, asked, rule, kept, clocks, is_lossless=is_lossless)
+        why = _why_not(op, asked, case)
         if why is not None:
             sentence = f"log {op.object}: node {op.node} said that its log began at {op.seen} when process {op.process} asked for offset {op.offset}, {why}"
             found.append(Violation(Check.LOST, op.object, sentence, (op,)))
     return found
 
 
-def _why_not(
-    op: Op, asked: _Asked, rule: KeepRule, kept: Kept | None, clocks: ClockErrors, *, is_lossless: bool
-) -> str | None:
+def _why_not(op: Op, asked: _Asked, case: RetentionCase) -> str | None:
     """Why this refusal cannot be right; None if it can."""
+    rule, kept = case.rule, case.kept
     if not rule.may_expire:
         return "and nothing may leave it"
     if op.f is not Action.READ or op.offset >= op.seen:
         return "which is not below"
-    if not is_lossless:
+    if not case.is_lossless:
         return None  # places below may have held other records since
     if kept is not None and op.node in kept.starts:
         bound = kept.starts[op.node] if rule.starts_stay else kept.ends[op.node]
         if op.seen > bound:
             return f"and it {'begins' if rule.starts_stay else 'ends'} at {bound} in the end"
     by_age_alone = rule.retention_s and not rule.retention_bytes and rule.judges_age
-    if by_age_alone and _was_young(op.node, op.seen, op.t_ret, asked, rule, kept, clocks):
+    if by_age_alone and _was_young(op.node, op.seen, op.t_ret, asked, case):
         return f"though it keeps {_keeps(rule)}"
     return None

@@ -44,14 +44,14 @@ class LogsTask:
             return forgiving(self.sources, final, self.allowances, expires=self.expires)
         local = LocalEngine()
         if not self.together:
-            return check_logs(self.sources, local.run, local.share, final, expires=self.expires), ()
+            return check_logs(self.sources, local, final, expires=self.expires), ()
         rows = of_model(loaded(self.sources), self.sources[0], Model.LOG)
         require_sound(rows, self.sources)
         findings = Findings()
         # Each by itself: the passes over many logs would look for each of them in the rows of all.
         for obj, piece in pieces_of(rows).items():
             known = None if final is None else {obj: final[obj]} if obj in final else {}
-            findings = findings.plus(check_logs([piece.rows], local.run, local.share, known, expires=self.expires))
+            findings = findings.plus(check_logs([piece.rows], local, known, expires=self.expires))
         return findings, ()
 
     def _final_logs(self) -> Mapping[int, Sequence[FinalLog]] | None:
@@ -86,7 +86,7 @@ def forgiving(
             losses += lost
         else:
             local = LocalEngine()
-            found = check_logs([of_log], local.run, local.share, {}, expires=expires)
+            found = check_logs([of_log], local, {}, expires=expires)
         findings = findings.plus(found)
     return findings, tuple(losses)
 
@@ -97,11 +97,11 @@ def _forgiving_log(
     local = LocalEngine()
     final, _ = joined(logs)
     forgiven = forgive(rows, final.content, allowances, final.start if expires else 0)
-    findings = check_logs([forgiven.rows], local.run, local.share, {obj: logs}, expires=expires)
+    findings = check_logs([forgiven.rows], local, {obj: logs}, expires=expires)
     for until in forgiven.until:
         if findings.counts:
             break  # one broken promise is enough, and the same one would be found again
-        before = check_logs([until], local.run, local.share)
+        before = check_logs([until], local)
         findings = attrs.evolve(findings, counts=before.counts, violations=before.violations, violated=before.violated)
     first = begins_operation(rows.process, rows.t_inv, rows.t_ret)
     happened = np.bincount(rows.type[first], minlength=len(Outcome) + 1)

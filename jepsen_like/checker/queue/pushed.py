@@ -166,6 +166,7 @@ def _back(
     if not len(looks):
         return (), [], False
     offset, t_inv, t_ret = rows.offset[looks], rows.t_inv[looks], rows.t_ret[looks]
+    positions = _Positions(one.number, offset, t_ret)
     name = expectations.group(group)
     tally = _Tally(Check.COMMIT_REGRESS, one.number)
     begins = _begins(rows, given)
@@ -174,7 +175,7 @@ def _back(
         recent = begins[(rows.t_inv[begins] <= t_ret[at]) & (rows.t_inv[begins] >= t_inv[at - 1] - COMMITTED_WITHIN_NS)]
         if (rows.offset[recent] <= offset[at]).any():
             continue
-        cause = _rewound_by(one.number, allowances, offset, t_ret, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
+        cause = _rewound_by(positions, allowances, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
         if tally.counts(cause):
             pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
             said = f"group {name} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}, and no member had begun there"
@@ -194,9 +195,7 @@ def _back(
         floor = int(offset[first:last].min())
         if rows.offset[begin] >= floor:
             continue
-        cause = _rewound_by(
-            one.number, allowances, offset, t_ret, int(rows.offset[begin]), int(t_inv[first]), int(rows.t_ret[begin])
-        )
+        cause = _rewound_by(positions, allowances, int(rows.offset[begin]), int(t_inv[first]), int(rows.t_ret[begin]))
         if tally.counts(cause):
             pair = (rows.op(int(looks[first])), rows.op(begin))
             said = f"group {name} was at {floor} when {who(pair[1])} joined, and it began before that: {told(pair[1])}"
@@ -221,16 +220,25 @@ def _joined(rows: Columns, group: int) -> dict[int, int]:
     return dict(zip(rows.process[mine].tolist(), rows.t_inv[mine].tolist(), strict=True))
 
 
+@attrs.frozen(eq=False)
+class _Positions:
+    """The positions of a group in one partition, and when each was known."""
+
+    number: int
+    offset: Ints
+    t_ret: Ints
+
+
 def _rewound_by(
-    number: int, allowances: Sequence[Allowance], offset: Ints, t_ret: Ints, low: int, since: int, until: int
+    positions: _Positions, allowances: Sequence[Allowance], low: int, since: int, until: int
 ) -> Allowance | None:
-    """The fault that may have cost the commits behind `low`: it held, or ended not long before, when the position fell."""
+    """Returns the fault that may have cost the commits behind `low`: it held, or ended not long before, when the position fell."""
     for allowance in allowances:
-        if allowance.rewinds_ns == NONE or not allowance.reaches(number):
+        if allowance.rewinds_ns == NONE or not allowance.reaches(positions.number):
             continue
         if not (allowance.begun_ns <= until and since <= allowance.injected_ns + REBALANCED_WITHIN_NS):
             continue
-        kept = offset[t_ret < allowance.begun_ns - allowance.rewinds_ns]
+        kept = positions.offset[positions.t_ret < allowance.begun_ns - allowance.rewinds_ns]
         if low >= int(kept.max(initial=0)):
             return allowance
     return None

@@ -7,18 +7,19 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.engine.scratch import Scratch
-from jepsen_like.checker.groups import Long, Run, dump_sorted_out, kept_of_groups, sort_out
+from jepsen_like.checker.engine.job import Job
+from jepsen_like.checker.groups import Long, kept_of_groups, sort_out, sort_out_dump
+from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.queue.check import check_queue
 from jepsen_like.checker.queue.keys import check_keys
 from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
-from jepsen_like.checker.rows.gather import Limits, gathered
+from jepsen_like.checker.rows.gather import gathered
 from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.processes import malformed
-from jepsen_like.checker.rows.tasks import Gathered, Source, loaded, of_model
-from jepsen_like.checker.verdict import Findings, Model, Undecided
+from jepsen_like.checker.rows.tasks import Gathered, Source, Task, loaded, of_model
+from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
 from jepsen_like.history.ops import NEVER, NONE
 
@@ -67,47 +68,50 @@ class QueueTask:
         return final_logs_of(pa.concat_tables(mine).combine_chunks(), kept)
 
 
-def check_many_queues(
-    history: HistoryReader,
-    dump: Sequence[Path],
-    kept: Mapping[int, Kept] | None,
-    expectations: QueueExpectations,
-    allowances: Sequence[Allowance],
-    run: Run,
-    scratch: Scratch,
-    limits: Limits,
-) -> tuple[Findings, tuple[AllowedLoss, ...]]:
-    """Returns everything that is wrong with the partitions of a history, and what was lost and may have been.
+@attrs.define
+class QueueCheck:
+    """The check of partitions and their consumers; see `ModelCheck`."""
 
-    `dump` are the part files of the final logs. Raises `UnreadableHistory`.
-    """
-    sorted_out = sort_out(history, Model.QUEUE, run, scratch, limits)
-    files = dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
-    of_groups = kept_of_groups(kept, sorted_out)
-    tasks = [
-        QueueTask(sources, gathered(files, number), of_groups[number], expectations, tuple(allowances), limits.object)
-        for number, sources in enumerate(sorted_out.groups)
-        if not isinstance(sources, Long)
-    ]
-    findings, losses = Findings(), list[AllowedLoss]()
-    for found, lost in run(tasks):
-        findings = findings.plus(found)
-        losses += lost
-    if expectations.keys:
-        findings = findings.plus(_of_keys(history, expectations, limits))
-    if findings.t_first == NEVER:
-        findings = attrs.evolve(findings, t_first=history.began_ns())
-    losses = [attrs.evolve(loss, origin_ns=findings.t_first) for loss in losses]
-    return findings, tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object)))
+    dump: Sequence[Path]
+    """The part files of the final logs."""
+    kept: Mapping[int, Kept] | None
+    expectations: QueueExpectations
+    allowances: Sequence[Allowance]
+    _history: HistoryReader | None = attrs.field(default=None, init=False)
+    _rows_max: int = attrs.field(default=0, init=False)
+
+    def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
+        """Returns a task for each group of partitions. Raises `UnreadableHistory`."""
+        self._history, self._rows_max = history, job.limits.object
+        sorted_out = sort_out(history, Model.QUEUE, job)
+        files = sort_out_dump(self.dump, sorted_out.divisions, job)
+        kept, allowances = kept_of_groups(self.kept, sorted_out), tuple(self.allowances)
+        return [
+            QueueTask(sources, gathered(files, number), kept[number], self.expectations, allowances, self._rows_max)
+            for number, sources in enumerate(sorted_out.groups)
+            if not isinstance(sources, Long)
+        ]
+
+    def join(self, results: Sequence[tuple[Findings, Sequence[AllowedLoss]]]) -> Conclusion:
+        """Returns everything that is wrong with the partitions, and what was lost and may have been."""
+        assert self._history is not None
+        findings = Findings.join([found for found, _ in results])
+        if self.expectations.keys:
+            findings = findings.plus(_check_order_of_keys(self._history, self.expectations, self._rows_max))
+        if findings.t_first == NEVER:
+            findings = attrs.evolve(findings, t_first=self._history.began_ns())
+        losses = [attrs.evolve(loss, origin_ns=findings.t_first) for _, lost in results for loss in lost]
+        losses.sort(key=lambda loss: (loss.allowance.begun_ns, loss.object))
+        return Conclusion(findings, tuple(losses), frozenset([Check.LOST]) if findings.unread else frozenset())
 
 
-def _of_keys(history: HistoryReader, expectations: QueueExpectations, limits: Limits) -> Findings:
-    """What is wrong with the order of keys, which is that over all partitions."""
+def _check_order_of_keys(history: HistoryReader, expectations: QueueExpectations, rows_max: int) -> Findings:
+    """Returns everything that is wrong with the order of keys, which is that over all partitions."""
     rows = history.rows()
-    if rows > limits.object:
+    if rows > rows_max:
         reason = (
             f"the order of the messages of each key was not checked: it is that over all partitions, and of their {rows:,} rows "
-            f"a process holds {limits.object:,}"
+            f"a process holds {rows_max:,}"
         )
         return Findings(undecided=(Undecided(NONE, reason),))
     return check_keys(of_model(loaded(history.files()), history.files()[0], Model.QUEUE), expectations)

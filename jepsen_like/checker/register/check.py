@@ -7,14 +7,15 @@ gathered, too; one that has too many operations for that is undecided.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import numpy as np
 
-from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.engine.job import Job
+from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.register.reduce import REGISTER_BITS, Territory, registers_of
 from jepsen_like.checker.register.tasks import (
     GatherTask,
@@ -40,12 +41,10 @@ from jepsen_like.checker.rows.gather import (
     sized,
 )
 from jepsen_like.checker.rows.tasks import Shared, Source, Task
-from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Undecided
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NEVER
 
-Run = Callable[[Sequence[Task]], list[Any]]
 KEYS_MAX: Final = 1 << 22
 """Compared by one task."""
 JOINED_SHARE_MAX: Final = 0.75
@@ -64,11 +63,34 @@ class RowsPiece:
     end: int
 
 
-def check_many_registers(
-    history: HistoryReader, bounds: SearchBounds, run: Run, scratch: Scratch, limits: Limits
-) -> Findings:
-    """Returns everything that is wrong with the registers of a history. Raises `UnreadableHistory`."""
-    return _Registers(history, bounds, run, scratch, limits).findings()
+@attrs.define
+class RegisterCheck:
+    """The check of registers; see `ModelCheck`."""
+
+    _findings: Findings = attrs.field(factory=Findings, init=False)
+    """What reducing has found already."""
+    _undecided: Sequence[Undecided] = attrs.field(default=(), init=False)
+    _whole: int = attrs.field(default=0, init=False)
+    """So many of the last tasks are about registers whose operations have been counted."""
+
+    def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
+        """Returns a task for each group of registers, once those of large buckets are reduced. Raises `UnreadableHistory`."""
+        reducing = _Reducing(history, job)
+        self._findings = reducing.reduced()
+        groups = reducing.groups()
+        whole, self._undecided = reducing.gather_whole()
+        self._whole = len(whole)
+        return [RegistersTask(sources, job.limits.search) for sources in [*groups, *whole]]
+
+    def join(self, results: Sequence[Findings]) -> Conclusion:
+        """Returns everything that is wrong with the registers."""
+        counted = len(results) - self._whole
+        of_whole = [
+            attrs.evolve(found, ok=0, fail=0, info=0, objects=0, acked=0, unread=0, unexamined=0)
+            for found in results[counted:]
+        ]
+        whole = Findings.join([Findings(undecided=tuple(self._undecided)), *of_whole])
+        return Conclusion(Findings.join([self._findings, *results[:counted], whole]))
 
 
 class _Bucket:
@@ -114,63 +136,70 @@ class _Bucket:
         return self.registers[self.whole]
 
 
-class _Registers:
-    def __init__(
-        self, history: HistoryReader, bounds: SearchBounds, run: Run, scratch: Scratch, limits: Limits
-    ) -> None:
-        self._history = history
-        self._bounds = bounds
-        self._run = run
-        self._scratch = scratch
-        self._limits = limits
-        self._files = 0
+class _Reducing:
+    """The registers of large buckets while they are reduced."""
 
-    def findings(self) -> Findings:
-        """See `check_many_registers`."""
-        limits = self._limits
+    def __init__(self, history: HistoryReader, job: Job) -> None:
+        self._history = history
+        self._job = job
+        self._files = 0
+        self._large: set[int] = set()
+        """Numbers of the large buckets."""
+        self._buckets: list[_Bucket] = []
+
+    def reduced(self) -> Findings:
+        """Reduce all large registers; returns everything that is wrong with them, but for those that `whole` has."""
+        limits = self._job.limits
         sizes = [sized(parts) for parts in self._history.parts]
         large = {
             number: chunks_of(of, limits.piece) for number, of in enumerate(sizes) if rows_in(of) > 2 * limits.task
         }
-        censuses = iter(self._run([CensusTask(chunk, timed=True) for chunks in large.values() for chunk in chunks]))
-        buckets = [
+        self._large = set(large)
+        censuses = iter(self._job.run([CensusTask(chunk, timed=True) for chunks in large.values() for chunk in chunks]))
+        buckets = self._buckets = [
             _Bucket(number, chunks, [next(censuses) for _ in chunks], limits) for number, chunks in large.items()
         ]
-        findings = Findings()
         self._reduce(buckets, of_history=True)
-        met = self._run([SpansTask(tuple(bucket.files)) for bucket in buckets])
+        findings = self._count(buckets)
+        active = buckets
+        while active := [bucket for bucket in active if not self._joined(bucket)]:
+            self._reduce(active, of_history=False)
+        last = [LastTask(tuple(bucket.files), self._share(bucket.without())) for bucket in buckets]
+        for bucket, (found, ambiguous) in zip(buckets, self._job.run(last), strict=True):
+            findings = findings.plus(found)
+            bucket.add_whole(np.searchsorted(bucket.registers, ambiguous))
+        return findings
+
+    def _count(self, buckets: Sequence[_Bucket]) -> Findings:
+        """Returns the operations of these registers, counted. Raises `UnreadableHistory` if a process did two things at once."""
+        findings = Findings()
+        met = self._job.run([SpansTask(tuple(bucket.files)) for bucket in buckets])
         for bucket, found in zip(buckets, met, strict=True):
             counted = [left.counted for left in bucket.left.values() if left.counted is not None]
-            self._run([MeetingTask((bucket.chunks[i], bucket.chunks[j]), some) for i, j, some in found])
-            for one in counted:
-                findings = findings.plus(one.findings)
-            looked = np.max([one.looked for one in counted], axis=0)
-            changed = np.max([one.changed for one in counted], axis=0)
+            self._job.run([MeetingTask((bucket.chunks[i], bucket.chunks[j]), some) for i, j, some in found])
+            for of_piece in counted:
+                findings = findings.plus(of_piece.findings)
+            looked = np.max([of_piece.looked for of_piece in counted], axis=0)
+            changed = np.max([of_piece.changed for of_piece in counted], axis=0)
             findings = attrs.evolve(
                 findings,
                 objects=findings.objects + len(bucket.registers),
                 unread=findings.unread + int((changed > looked).sum()),
                 unexamined=findings.unexamined + int((looked == -NEVER).sum()),
             )
-        active = buckets
-        while active := [bucket for bucket in active if not self._joined(bucket)]:
-            self._reduce(active, of_history=False)
-        last = [LastTask(tuple(bucket.files), self._share(bucket.without())) for bucket in buckets]
-        for bucket, (found, ambiguous) in zip(buckets, self._run(last), strict=True):
-            findings = findings.plus(found)
-            bucket.add_whole(np.searchsorted(bucket.registers, ambiguous))
+        return findings
+
+    def groups(self) -> list[tuple[Source, ...]]:
+        """Returns the rows of all other registers: small buckets as they lie, and groups of the large ones."""
         small: list[tuple[Source, ...]] = [
-            parts for number, parts in enumerate(self._history.parts) if parts and number not in large
+            parts for number, parts in enumerate(self._history.parts) if parts and number not in self._large
         ]
-        groups = [
+        return small + [
             gathered(bucket.others, number)
-            for bucket in buckets
+            for bucket in self._buckets
             if bucket.has_others
             for number in range(bucket.division.groups)
         ]
-        for found in self._run([RegistersTask(sources, self._bounds) for sources in [*small, *groups]]):
-            findings = findings.plus(found)
-        return findings.plus(self._of_whole(buckets))
 
     def _reduce(self, buckets: Sequence[_Bucket], *, of_history: bool) -> None:
         """Reduce all pieces; then again those that others know more of, until none is left of which that is not known."""
@@ -185,13 +214,13 @@ class _Registers:
         for round_ in range(OPENINGS_MAX + 1):
             work = [(bucket, at) for bucket in buckets for at in todo[bucket.number]]
             tasks = [self._task(bucket, at, opened[bucket.number], of_history) for bucket, at in work]
-            for (bucket, at), left in zip(work, self._run(tasks), strict=True):
+            for (bucket, at), left in zip(work, self._job.run(tasks), strict=True):
                 before = bucket.left.get(at)
                 bucket.left[at] = left if before is None else attrs.evolve(left, counted=before.counted)
                 bucket.add_whole(np.searchsorted(bucket.registers, left.ambiguous))
             todo = {bucket.number: [] for bucket in buckets}
             ranges = [(bucket, begin, end) for bucket in buckets for begin, end in self._ranges(bucket)]
-            compared = self._run([KeysTask(tuple(bucket.keys), begin, end) for bucket, begin, end in ranges])
+            compared = self._job.run([KeysTask(tuple(bucket.keys), begin, end) for bucket, begin, end in ranges])
             for (bucket, _, _), shared in zip(ranges, compared, strict=True):
                 bucket.add_whole(shared.many)
                 keys = shared.keys[~np.isin(registers_of(shared.keys), bucket.whole)]
@@ -231,12 +260,12 @@ class _Registers:
 
     def _joined(self, bucket: _Bucket) -> bool:
         """Join what is left of neighbouring pieces. Returns whether one task can hold all of it."""
-        if sum(left.rows for left in bucket.left.values()) <= self._limits.task:
+        if sum(left.rows for left in bucket.left.values()) <= self._job.limits.task:
             return True
         joined: list[RowsPiece] = []
         for left, file in zip(bucket.left.values(), bucket.files, strict=True):
             before = joined[-1] if joined else None
-            if before is not None and before.rows + left.rows <= self._limits.task:
+            if before is not None and before.rows + left.rows <= self._job.limits.task:
                 joined[-1] = RowsPiece(
                     (*before.source, file),
                     before.rows + left.rows,
@@ -251,16 +280,16 @@ class _Registers:
         per_register = np.sum([left.per_register for left in bucket.left.values()], axis=0)
         per_register[bucket.whole] = 0
         by_rows = np.argsort(per_register, kind="stable")
-        bucket.add_whole(by_rows[np.cumsum(per_register[by_rows]) > self._limits.whole])
+        bucket.add_whole(by_rows[np.cumsum(per_register[by_rows]) > self._job.limits.whole])
         return True
 
-    def _of_whole(self, buckets: Sequence[_Bucket]) -> Findings:
-        """What is wrong with the registers that cannot be reduced. Their operations have been counted."""
+    def gather_whole(self) -> tuple[list[tuple[Source, ...]], list[Undecided]]:
+        """Gather the registers that cannot be reduced; returns their rows by group, and which of them are too long."""
         undecided: list[Undecided] = []
         groups: list[tuple[Source, ...]] = []
         work: list[GatherTask] = []
-        rows_max = self._limits.whole
-        for bucket in buckets:
+        rows_max = self._job.limits.whole
+        for bucket in self._buckets:
             fits = bucket.rows[bucket.whole] <= rows_max
             for number in bucket.whole[~fits].tolist():
                 reason = (
@@ -273,25 +302,20 @@ class _Registers:
                 continue
             nothing = np.zeros(0, np.int64)
             census = Census(np.zeros(SLOTS, np.int64), bucket.registers[chosen], bucket.rows[chosen])
-            division = Grouping.of([census, Census(np.zeros(SLOTS, np.int64), nothing, nothing)], self._limits.task)
+            division = Grouping.of([census, Census(np.zeros(SLOTS, np.int64), nothing, nothing)], self._job.limits.task)
             files = self._paths("whole", len(bucket.chunks))
             objects = self._share(bucket.registers[chosen])
             work += [
                 GatherTask(chunk, objects, division, file) for chunk, file in zip(bucket.chunks, files, strict=True)
             ]
             groups += [gathered(files, number) for number in range(division.groups)]
-        self._run(work)
-        findings = Findings(undecided=tuple(undecided))
-        for found in self._run([RegistersTask(sources, self._bounds) for sources in groups]):
-            findings = findings.plus(
-                attrs.evolve(found, ok=0, fail=0, info=0, objects=0, acked=0, unread=0, unexamined=0)
-            )
-        return findings
+        self._job.run(work)
+        return groups, undecided
 
     def _share(self, values: Ints) -> Shared:
-        return self._scratch.share(values)
+        return self._job.share(values)
 
     def _paths(self, name: str, count: int) -> list[Path]:
         self._files += 1
         suffix = "npy" if name == "keys" else "arrow"
-        return [self._scratch.path / f"{name}-{self._files}-{number}.{suffix}" for number in range(count)]
+        return [self._job.scratch.path / f"{name}-{self._files}-{number}.{suffix}" for number in range(count)]

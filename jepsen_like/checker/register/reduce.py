@@ -102,7 +102,7 @@ def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, 
     decided = np.ones(len(outcome.objects), np.bool_)
     decided[outcome.ambiguous] = False
     block_key = keys_of(blocks.object, blocks.value)
-    beside = _beside(rows, outcome, number, decided, block_key, territory, opened)
+    beside = _beside(outcome, number, decided, block_key, territory, opened)
     opened = np.union1d(opened, beside.expected)
     is_open = occurs(block_key, opened) | (blocks.value == NONE)
     entries = outcome.entries
@@ -160,14 +160,9 @@ class _Beside:
 
 
 def _beside(
-    rows: Columns,
-    outcome: RegisterScan,
-    number: Ints,
-    decided: Bools,
-    block_key: Keys,
-    territory: Territory,
-    opened: Keys,
+    outcome: RegisterScan, number: Ints, decided: Bools, block_key: Keys, territory: Territory, opened: Keys
 ) -> _Beside:
+    rows = outcome.rows
     cas = rows.f == Action.CAS
     undecided = ~decided[number]
     writes = (rows.f == Action.WRITE) | (cas & (rows.a != rows.b))

@@ -11,6 +11,7 @@ bytes twice more, from Python into the JVM and back.
 
 import contextlib
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from jepsen_like.checker.rows.columns import NEEDED, Columns, Ints
 from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examined, malformed
 from jepsen_like.checker.rows.segments import counted
 from jepsen_like.checker.rows.tasks import Gathered, of_model
+from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory, part_rows, read_dump_part, read_part, time_span
 from jepsen_like.history.ops import DUMP_COLUMNS, NEVER, ErrorCode
@@ -35,7 +37,7 @@ HEAVY_SHARE: Final = 1000
 
 @attrs.frozen
 class Limits:
-    """How many rows are in one process's memory at once; each takes up to 450 bytes there."""
+    """The rows that one process holds in memory at once, up to 450 bytes each, and what its searches may cost."""
 
     direct: int = 1 << 23
     """A history of logs with no more rows than this is checked part file by part file, as it lies."""
@@ -53,6 +55,8 @@ class Limits:
     everything was."""
     reduced_share: int = 1000
     """A register that has at least this part of the rows of a large bucket is reduced piece by piece."""
+    search: SearchBounds = SearchBounds(clock=time.process_time)
+    """How much each task may spend on searches."""
 
 
 LIMITS: Final = Limits()

@@ -94,7 +94,7 @@ def opinion_on_log(history: History, rng: random.Random) -> Opinion:
         columns = {node: np.array(records, np.int64).reshape(-1, 2).T for node, records in dumped.items()}
         final = {0: [FinalLog(node, 0, values, epochs) for node, (values, epochs) in columns.items()]}
     engine = LocalEngine()
-    findings = check_logs([Columns.of_ops(part) for part in _segments(ops, rng)], engine.run, engine.share, final)
+    findings = check_logs([Columns.of_ops(part) for part in _segments(ops, rng)], engine, final)
     return Opinion(None if findings.undecided else not findings.violated, findings.violations)
 
 

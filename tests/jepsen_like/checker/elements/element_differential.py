@@ -16,6 +16,7 @@ from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.rows.gather import Limits
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Findings, Model, Violation
 from jepsen_like.history.ops import NONE
@@ -129,12 +130,12 @@ def judged(histories: Sequence[History], model: Model, form: str, rng: random.Ra
         path.write_text(text)
         if keyed or rng.random() < WHOLE_CHECKS:
             with as_run(path, model, Names()) as run:
-                return check_run(run, model, Engine.LOCAL, bounds=SearchBounds()).findings, moved
+                return check_run(run, model, Engine.LOCAL, limits=Limits(search=SearchBounds())).findings, moved
         rows = Columns.of_ops(rows_of(operations(read_events(path), model, path)))
     engine = LocalEngine()
     match model:
         case Model.LOG:
-            return check_logs([rows], engine.run, engine.share), moved
+            return check_logs([rows], engine), moved
         case Model.REGISTER:
             return check_registers(rows), moved
         case _:

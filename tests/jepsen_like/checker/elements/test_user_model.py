@@ -177,7 +177,7 @@ def test_a_search_that_grows_is_undecided(place: Path) -> None:
     Path("h.jsonl").write_text(maps(*adds, ("see", None, None)))
     model = UserModel.of(f"{place.stem}:Growing")
     with as_run(Path("h.jsonl"), model, Names()) as run:
-        verdict = check_run(run, model, Engine.LOCAL, bounds=SearchBounds(memory_mib=5))
+        verdict = check_run(run, model, Engine.LOCAL, limits=Limits(search=SearchBounds(memory_mib=5)))
     (reason,) = verdict.reasons
     assert "more than 5 MiB of configurations" in reason
 

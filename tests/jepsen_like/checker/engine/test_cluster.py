@@ -16,9 +16,10 @@ import pytest
 from jepsen_like.bench.processes import until
 from jepsen_like.check import command
 from jepsen_like.check import runs as many
-from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run, engine_of
+from jepsen_like.checker.checking import HISTORY, check_run, engine_of
 from jepsen_like.checker.engine import context as context_engine
 from jepsen_like.checker.engine.context import ContextEngine
+from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.rows.tasks import Task
 from jepsen_like.checker.verdict import Engine, Model, Verdict

@@ -20,6 +20,7 @@ from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.engine.spark_errors import lacking_of
 from jepsen_like.checker.register.tasks import RegistersTask
 from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.checker.rows.gather import Limits
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus, is_full_disk
@@ -42,10 +43,10 @@ def unsettled(place: Path) -> Path:
 
 @pytest.mark.spark
 def test_spark_says_the_same_of_what_it_cannot_decide(tmp_path: Path, spark: SparkEngine) -> None:
-    bounds = SearchBounds(memory_mib=0.04)
+    limits = Limits(search=SearchBounds(memory_mib=0.04))
     history = unsettled(tmp_path)
-    here = check_history(history, Model.REGISTER, Engine.LOCAL, bounds=bounds)
-    assert check_history(history, Model.REGISTER, Engine.SPARK, bounds=bounds, worker=spark).findings == here.findings
+    here = check_history(history, Model.REGISTER, Engine.LOCAL, limits=limits)
+    assert check_history(history, Model.REGISTER, Engine.SPARK, limits=limits, worker=spark).findings == here.findings
 
 
 @pytest.mark.spark

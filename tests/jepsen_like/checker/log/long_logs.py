@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.scratch import Scratch
 from jepsen_like.checker.log.explain import check_logs
@@ -67,10 +68,10 @@ def both(history: History, rng: random.Random, directory: Path) -> tuple[Finding
         mine = (kept or {}).get(0)
         census = DumpCensusTask(0, dump_parts(directory / "dump"), dict(mine.starts) if mine else {}, limits.task)
         parts = FinalParts.of(0, census.execute(), mine, expires=expires)
-    short = check_logs(pieces, engine.run, engine.share, final, expires=expires)
+    short = check_logs(pieces, engine, final, expires=expires)
     with Scratch(directory) as scratch:
         rows = sum(len(piece) for piece in pieces)
-        long, _ = check_long_log(0, pieces, rows, parts, engine.run, scratch, limits)
+        long, _ = check_long_log(0, pieces, rows, parts, Job(engine, scratch, limits))
     return short, long
 
 

@@ -66,7 +66,7 @@ def checked(
     together = [list(rows) for _, rows in itertools.groupby(by_end, key=lambda op: (op.process, op.t_inv, op.t_ret))]
     parts = [[op for rows in together[at::pieces] for op in rows] for at in range(pieces)]
     sources = [Columns.of_ops(part) for part in parts if part]
-    return check_logs(sources, engine.run, engine.share, None if logs is None else {0: logs}, expires=expires)
+    return check_logs(sources, engine, None if logs is None else {0: logs}, expires=expires)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

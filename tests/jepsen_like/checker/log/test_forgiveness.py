@@ -274,8 +274,8 @@ def findings(ops: Sequence[Op], left: list[int], allowances: Sequence[Allowance]
     ]
     rows, content = Columns.of_ops(ops), joined(logs)[0].content
     forgiven = forgive(rows, content, allowances, start)
-    whole = check_logs([forgiven.rows], engine.run, engine.share, {LOG_OBJECT: logs}, expires=start > 0)
-    before = [check_logs([rows], engine.run, engine.share) for rows in forgiven.until]
+    whole = check_logs([forgiven.rows], engine, {LOG_OBJECT: logs}, expires=start > 0)
+    before = [check_logs([rows], engine) for rows in forgiven.until]
     wrong = sum(sum(one.counts.values()) for one in [whole, *before])
     return wrong, sum(loss.records for loss in forgiven.losses)
 

@@ -12,7 +12,7 @@ import pytest
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.log.clocks import clock_errors_of
-from jepsen_like.checker.log.retention import judge_retention
+from jepsen_like.checker.log.retention import RetentionCase, judge_retention
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
@@ -187,7 +187,7 @@ def test_each_term_that_passed_over_what_is_kept_counts_for_what_it_leaves(tmp_p
     last = Op(f=Action.APPEND, type=Outcome.OK, a=100, offset=99, epoch=9, t_inv=101 * 10**9, t_ret=102 * 10**9)
     history, kept = HistoryReader.open(more(run, last).joinpath("history.parquet")), kept_of(run)
     assert kept is not None
-    assert judge_retention(history, RULE, kept, Findings()).counts == {}
+    assert judge_retention(history, RetentionCase(rule=RULE, kept=kept), Findings()).counts == {}
 
 
 CUT = Allowance(fault=1, kind="power", promise="", since_ns=0, begun_ns=50, injected_ns=60)
@@ -197,8 +197,8 @@ def test_a_log_that_lost_its_end_is_not_accused_of_letting_go_its_beginning(tmp_
     run = run_of(tmp_path, RULE, kept=7)
     history, kept = HistoryReader.open(run / "history.parquet"), kept_of(run)
     assert kept is not None
-    assert judge_retention(history, RULE, kept, Findings()).counts == {Check.LOST: 3}
-    assert judge_retention(history, RULE, kept, Findings(lost_acked=1)).counts == {}
+    assert judge_retention(history, RetentionCase(rule=RULE, kept=kept), Findings()).counts == {Check.LOST: 3}
+    assert judge_retention(history, RetentionCase(rule=RULE, kept=kept), Findings(lost_acked=1)).counts == {}
 
 
 def test_a_loss_that_is_allowed_excuses_as_much_as_was_lost(tmp_path: Path) -> None:
@@ -215,7 +215,8 @@ def test_a_loss_that_is_allowed_excuses_as_much_as_was_lost(tmp_path: Path) -> N
             last_acked_ns=2,
             examples=(),
         )
-        told = judge_retention(history, RULE, kept, Findings(lost_acked=records), [lost], is_lossless=False)
+        case = RetentionCase(rule=RULE, kept=kept, losses=[lost], is_lossless=False)
+        told = judge_retention(history, case, Findings(lost_acked=records))
         assert told.counts == found, records
 
 
@@ -251,14 +252,13 @@ def test_appends_of_unknown_outcome_excuse_nothing_while_no_leader_can_have_repl
     run = with_unknown(run_of(tmp_path, rule, kept=8), 900)
     history, kept = HistoryReader.open(run / "history.parquet"), kept_of(run)
     assert kept is not None
-    assert not judge_retention(
-        history, rule, kept, Findings()
-    ).violations  # no epoch is named, so there may have been several
+    case = RetentionCase(rule=rule, kept=kept)
+    assert not judge_retention(history, case, Findings()).violations  # no epoch is named: there may have been several
     one_epoch = tmp_path / "one epoch"
     with HistoryWriter(one_epoch) as named:
         for op in history.ops():
             named.record(attrs.evolve(op, epoch=1 if op.type is Outcome.OK else NONE))
-    assert judge_retention(HistoryReader.open(one_epoch), rule, kept, Findings()).violations
+    assert judge_retention(HistoryReader.open(one_epoch), case, Findings()).violations
 
 
 def test_appends_that_are_there_in_the_end_have_replaced_nothing(tmp_path: Path) -> None:
@@ -268,10 +268,11 @@ def test_appends_that_are_there_in_the_end_have_replaced_nothing(tmp_path: Path)
     with HistoryWriter(run / "history.parquet", name="2") as more:  # a new leader
         more.record(Op(f=Action.APPEND, type=Outcome.OK, a=999, offset=100, epoch=9, t_inv=10**11, t_ret=10**11 + 9))
     history = HistoryReader.open(run / "history.parquet")
-    told = [
-        bool(judge_retention(history, kept.rule, kept, Findings(), held=np.array(held, np.int64)).violations)
+    cases = [
+        RetentionCase(rule=kept.rule, kept=kept, held=np.array(held, np.int64))
         for held in (range(100), range(10_000, 10_030))
     ]
+    told = [bool(judge_retention(history, case, Findings()).violations) for case in cases]
     assert told == [False, True]
 
 
@@ -317,7 +318,8 @@ def test_a_clock_that_was_ahead_excuses_only_as_much_as_its_own_node_has_let_go(
     clocks, kept = clock_errors_of(run), kept_of(run)
     assert kept is not None
     kept = attrs.evolve(kept, starts={1: 92, 2: 91, 3: 91})
-    found = judge_retention(HistoryReader.open(run / "history.parquet"), kept.rule, kept, Findings(), clocks=clocks)
+    case = RetentionCase(rule=kept.rule, kept=kept, clocks=clocks)
+    found = judge_retention(HistoryReader.open(run / "history.parquet"), case, Findings())
     assert [one.sentence.partition(" begins")[0] for one in found.violations] == ["log 0: the final log of node 1"]
     assert said["rule"]["judges_age"] is True
 
