@@ -33,6 +33,8 @@ SLOTS: Final = 1024
 """Small objects are counted, and grouped, by a hash of their number."""
 HEAVY_SHARE: Final = 1000
 """Objects that have more than this part of the rows of a chunk are counted by themselves."""
+TIMED: Final = SearchBounds(clock=time.process_time)
+"""The bounds of a search in a process of its own."""
 
 
 @attrs.frozen
@@ -55,7 +57,7 @@ class Limits:
     everything was."""
     reduced_share: int = 1000
     """A register that has at least this part of the rows of a large bucket is reduced piece by piece."""
-    search: SearchBounds = SearchBounds(clock=time.process_time)
+    search: SearchBounds = TIMED
     """How much each task may spend on searches."""
 
 
