@@ -16,7 +16,7 @@ from tests.examples import examples
 
 pytest_plugins = ["pytester"]
 
-SPARK_CLUSTER = Path(__file__).parent / "jepsen_like" / "checker" / "test_cluster.py"
+SPARK_CLUSTER = Path(__file__).parent / "jepsen_like" / "checker" / "engine" / "test_cluster.py"
 
 # No deadline: two shared cores make any single example slow now and then. Fresh examples each time, so that runs add up;
 # a failure prints the blob that reproduces it.
