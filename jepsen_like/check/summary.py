@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jepsen_like.checker.verdict import NOUNS, Verdict
-from jepsen_like.record.words import available, count, faults_words, mode_words
+from jepsen_like.record.results import count
+from jepsen_like.record.words import available, faults_words, mode_words
 
 if TYPE_CHECKING:
     from jepsen_like.check.runs import Judged
@@ -87,7 +88,7 @@ def verdict_of(one: "Judged") -> tuple[str, str]:
 def figures_of(one: "Judged") -> list[str]:
     """The figures of a row, as `RIGHT` names them."""
     verdict, figures = one.verdict, one.figures
-    rto, up = figures["rto_s"], available(figures)
+    rto, up = figures["rto_s"], available(figures["availability"])
     away = "never back" if rto["unrecovered"] else seconds(rto["max"])
     return [
         f"{verdict['acked']:,}",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jepsen_like.checker.verdict import Check
-from jepsen_like.record.words import count
+from jepsen_like.record.results import count
 
 FORMAT: Final = "1"
 VERDICT: Final = "verdict"

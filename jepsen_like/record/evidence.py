@@ -19,7 +19,7 @@ invalid, because it is about the harness and not the system: a doubt leaves the 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.observations import LEADER, RoleSeen
 from jepsen_like.record.recovery_time import Writes, recovery, unbroken_s
+from jepsen_like.record.results import CheckResult
 
 GONE = re.compile(r"^pid \d+ dead$")
 POWERLESS = re.compile(r"^pid \d+ dead, its files held [\d,]+ bytes$")
@@ -276,10 +277,6 @@ def of_history(operations: Operations, counted: Mapping[Outcome, int], *, may_ov
     return doubts
 
 
-def row(doubts: Sequence[str]) -> dict[str, Any]:
-    """The doubts as a check of results.json: open, not broken."""
-    return {
-        "valid": None if doubts else True,
-        "count": len(doubts),
-        "examples": list(itertools.islice(doubts, DOUBTS_MAX)),
-    }
+def check(doubts: Sequence[str]) -> CheckResult:
+    """Returns the doubts as a check of the run: open, not broken."""
+    return CheckResult(None if doubts else True, len(doubts), tuple(itertools.islice(doubts, DOUBTS_MAX)))

@@ -11,7 +11,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from jepsen_like.record.words import count
+from jepsen_like.record.results import count
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
@@ -76,8 +76,7 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
     banner = verdict(found, face)
     stalls = row["stalls"] or {"groups_s": {}, "reads_s": None}
     silences = row["silences"] or {"scopes_s": {}}
-    losses = found.results.get("lost_allowed")
-    lines = [said(loss) for loss in losses[:LOSSES_MAX]] if isinstance(losses, list) else []
+    lines = [said(loss) for loss in found.results.lost_allowed[:LOSSES_MAX]]
     return {
         "number": number,
         "name": row["name"],

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from jepsen_like.record.words import count
+from jepsen_like.record.results import CheckResult, RunResults, count
 
 FINAL_LOG = -1
 """The process number of what is no client's operation: what a node held at the end."""
@@ -211,7 +211,7 @@ class RunFindings:
     """Everything the page shows."""
 
     valid: bool | None
-    results: Mapping[str, Any]
+    results: RunResults
     test: Mapping[str, Any]
     series: Series
     faults: tuple[ShownFault, ...]
@@ -230,8 +230,8 @@ class RunFindings:
     @property
     def is_loss_allowed(self) -> bool:
         """Whether something acknowledged was lost, all of it as the mode allows."""
-        allowed = count(self.results.get("lost_allowed"))
-        return allowed > 0 and allowed == count(self.results.get("lost_acked"))
+        allowed = count(self.results.lost_allowed)
+        return allowed > 0 and allowed == self.results.lost_acked
 
     def blamed(self, violation: ShownViolation) -> ShownFault | None:
         """The fault that most likely made it: of a loss the next one after the acknowledgement, else the last before it."""
@@ -294,12 +294,13 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def findings(
-    results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]
+    document: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]
 ) -> RunFindings:
     """Build the values; raises what a wrong shape raises."""
-    rto = {row.get("id"): row for row in (results.get("rto_s") or {}).get("faults") or ()}
-    raw = results.get("series") or {}
-    t_s = tuple(float(t) for t in raw.get("t_s") or ())
+    results = RunResults.of_json(document)
+    rto = {row.get("id"): row for row in (results.rto.faults if results.rto is not None else None) or ()}
+    raw = results.series
+    t_s = tuple(float(t or 0.0) for t in raw.get("t_s") or ())
 
     def rates(name: str) -> tuple[float, ...]:
         values = tuple(float(value or 0.0) for value in raw.get(name) or ())
@@ -321,45 +322,43 @@ def findings(
     if any(len(column) != len(t_s) for column in attrs.astuple(series, recurse=False)):
         raise ValueError("the columns of `series` differ in length")
     return RunFindings(
-        valid=results.get("valid"),
+        valid=results.valid,
         results=results,
         test=test,
         series=series,
         faults=tuple(
-            fault_of(row, rto.get(row.get("id"), {}), nemesis.get(row.get("id"), {}))
-            for row in results.get("faults") or ()
+            fault_of(row, rto.get(row.get("id"), {}), nemesis.get(row.get("id"), {})) for row in results.faults
         ),
         roles=tuple(
             sorted(
                 (
                     RoleChange(int(row["node"]), float(row["at_s"]), str(row["role"]), int(row["term"]))
-                    for row in results.get("roles") or ()
+                    for row in results.roles
                 ),
                 key=lambda change: change.at_s,
             )
         ),
         elections=tuple(
             ShownElection(float(row["at_s"]), int(row["term"]), int(row["leader"]), number(row.get("took_s")))
-            for row in results.get("elections") or ()
+            for row in results.elections
         ),
-        violations=tuple(violation_of(row) for row in results.get("violations") or ()),
+        violations=tuple(violation_of(row) for row in results.violations),
         checks=tuple(
             ShownCheck(
                 name,
-                row.get("valid"),
-                int(row.get("count") or 0),
-                notes_of(row),
-                any(one["check"] == name for one in results.get("tolerated") or ()),
+                check.valid,
+                check.count,
+                notes_of(check),
+                any(row["check"] == name for row in results.tolerated or ()),
             )
-            for name, row in (results.get("checks") or {}).items()
+            for name, check in results.checks.items()
         ),
     )
 
 
-def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+def notes_of(check: CheckResult) -> tuple[str, ...]:
     """Returns the notes of a check in addition to its verdict."""
-    examples = row.get("examples") or ()
-    return tuple(str(note) for note in (row.get("reason"), *examples) if note)
+    return tuple(str(note) for note in (check.reason, *check.examples) if note)
 
 
 def number(value: Any) -> float | None:

@@ -11,7 +11,8 @@ from typing import Any, Final
 import attrs
 import jinja2
 
-from jepsen_like.record.words import available, count, faults_words, mode_words
+from jepsen_like.record.results import RecoveryTimes
+from jepsen_like.record.words import available, faults_words, mode_words
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import RunFindings, ShownFault, UnreadableRun, read_findings
 from jepsen_like.report.page import face_of, trusted
@@ -123,12 +124,12 @@ def row_of(place: Path, name: str) -> IndexedRun:
         told = {"verdict": {"verdict": word, "why": error.reason}}
         return IndexedRun(name=name, href="", kind=kind, word=word, system="", mode="", cells=cells, told=told)
     kind, word, _, _ = face_of(found)
-    if kind == "valid" and count(found.results.get("lost_acked")):
+    if kind == "valid" and found.results.lost_acked:
         kind = "allowed"  # what was lost is never green
     href = f"{name}/{REPORT}" if (place / REPORT).is_file() else ""
     figures = dict(figures_of(found))
     system = " ".join(str(found.test[part]) for part in ("system", "workload") if part in found.test)
-    mode, faults = mode_words(found.test), faults_words(found.results.get("faults") or ())
+    mode, faults = mode_words(found.test), faults_words(found.results.faults)
     words = ((name, name), (system, system), (mode, mode), (faults, faults), (word, word))
     return IndexedRun(
         name=name,
@@ -149,13 +150,12 @@ def row_of(place: Path, name: str) -> IndexedRun:
 def figures_of(found: RunFindings) -> Iterator[tuple[str, tuple[str, float]]]:
     """The figures of a row by their column: in words, and to sort by (-1: not measured, and never back: longer than anything)."""
     results = found.results
-    rto, up = results.get("rto_s") or {}, available(results)
-    latency, rate = results.get("latency_ms") or {}, results.get("throughput_ops_s")
-    lost, rpo_s = count(results.get("lost_acked")), (results.get("rpo") or {}).get("s")
-    yield "acked", (f"{count(results.get('acked')):,}", count(results.get("acked")))
+    rto, up = results.rto or RecoveryTimes(), available(results.availability)
+    latency, rate, lost = results.latency_ms, results.throughput_ops_s, results.lost_acked
+    yield "acked", (f"{results.acked:,}", results.acked)
     yield "lost", (f"{lost:,}", lost)
-    yield "RTO", ("never back", 1e9) if rto.get("unrecovered") else _timed(rto.get("max"))
-    yield "RPO", _timed(rpo_s)
+    yield "RTO", ("never back", 1e9) if rto.unrecovered else _timed(rto.max)
+    yield "RPO", _timed(results.rpo.s)
     yield "rate", (f"{rate:,.0f}/s", rate) if rate is not None else ("-", -1.0)
     yield "available", (up[0], float(up[0].split()[0])) if up else ("-", -1.0)
     for name in ("p50", "p99"):
@@ -170,7 +170,7 @@ def _timed(value: float | None) -> tuple[str, float]:
 def reasons_of(found: RunFindings) -> dict[str, str]:
     """Why a run is not simply valid, by check."""
     bad = {f"why {check.name}": check.notes[0] for check in found.checks if check.valid is not True and check.notes}
-    unknown = found.results.get("unknown") or ()
+    unknown = found.results.unknown
     return {**bad, **({"undecided": str(unknown[0])} if unknown else {})}
 
 

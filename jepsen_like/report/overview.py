@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.observations import DOWN
-from jepsen_like.record.words import count
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
 from jepsen_like.report.findings import RoleChange, RunFindings, Series, ShownFault, ShownViolation
 
@@ -273,7 +272,7 @@ def label_place(
 def lost_spans(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
     """On the time axis, hatched: when what was acknowledged was lost later; with how much it was in all."""
     spans = found.series.lost_spans
-    lost = count(found.results.get("lost_acked"))
+    lost = found.results.lost_acked
     for begin, end in spans:
         left, width = x(begin), max(x(end) - x(begin), 2.0)
         story = element("title", f"acknowledged from {begin:.2f} s to {end:.2f} s, and lost in part or whole")

@@ -17,7 +17,8 @@ from markupsafe import Markup
 from jepsen_like.checker.verdict import Model
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.record.words import allowed_loss, available, count, things
+from jepsen_like.record.results import LongestTurn, RecoveryTimes, RunResults, count
+from jepsen_like.record.words import allowed_loss, available, things
 from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.copies import copies_picture
 from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
@@ -119,7 +120,7 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     face = face_of(found)
-    is_loss_allowed = count(found.results.get("lost_allowed")) > 0
+    is_loss_allowed = count(found.results.lost_allowed) > 0
     shown, left_out = gathered(found)
     return environment.get_template("report.html.jinja").render(
         title=title(found),
@@ -179,9 +180,9 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
 
 def face_of(found: RunFindings) -> tuple[str, str, str, str]:
     """How the verdict looks: kind, word, sign and colour."""
-    if found.valid is True and count(found.results.get("lost_allowed")) > 0:
+    if found.valid is True and count(found.results.lost_allowed) > 0:
         return WITH_LOSS
-    if found.valid is True and found.results.get("tolerated"):
+    if found.valid is True and found.results.tolerated:
         return WITH_TOLERATED
     return FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
 
@@ -204,7 +205,7 @@ def title(found: RunFindings) -> str:
     faults = ", ".join(str(kind) for kind in nemesis) if isinstance(nemesis, list | tuple) else str(nemesis or "")
     duration = f"{test['duration_s']:g} s" if isinstance(test.get("duration_s"), int | float) else ""
     seed = f"seed {test['seed']}" if "seed" in test else ""
-    ended = "interrupted" if found.results.get("is_interrupted") else ""
+    ended = "interrupted" if found.results.is_interrupted else ""
     client = f"client={test['client']}" if "client" in test else ""
     parts = (str(test.get("system") or "quorumlog"), client, nodes, faults, duration, seed, ended)
     return " · ".join(part for part in parts if part)
@@ -214,12 +215,12 @@ def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
     """The banner in words: what was promised and what was found."""
     kind, word, sign, _ = face
     results = found.results
-    acked = int(results.get("acked") or 0)
+    acked = results.acked
     through = f"through {len(found.faults)} faults" if len(found.faults) != 1 else "through one fault"
-    promise = str(results.get("promise") or found.test.get("promise") or "")
+    promise = str(results.promise or found.test.get("promise") or "")
     if found.valid is True:
         loss = allowed_loss(results)
-        tolerated = sum(one["count"] for one in results.get("tolerated") or ())
+        tolerated = sum(row["count"] for row in results.tolerated or ())
         but = loss or (f"with {tolerated:,} deviations that it allows" if tolerated else "")
         headline = f"Valid for this mode, but {but}" if but else "Every promise was kept"
         lost = "all else that was acknowledged is there" if loss else "none lost"
@@ -234,8 +235,7 @@ def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
         told += f". {acked:,} acknowledged {through}."
     else:
         headline = "No verdict"
-        unknown = results.get("unknown")
-        reasons = [str(reason) for reason in unknown] if isinstance(unknown, list) else []
+        reasons = [str(reason) for reason in results.unknown]
         reasons += [
             f"{words(check.name)}: {note}" for check in found.checks if check.valid is None for note in check.notes
         ]
@@ -243,8 +243,7 @@ def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
     if found.valid is not True and (loss := allowed_loss(results)) is not None:
         told += f" Also, {loss}."
     example = found.violations[0].sentence if found.violations else ""
-    untested = results.get("not_tested")
-    lacks = "; ".join(map(without, untested)) if isinstance(untested, list) else ""
+    lacks = "; ".join(map(without, results.not_tested))
     return Banner(kind, word, sign, headline, told, promise, example, lacks)
 
 
@@ -327,16 +326,16 @@ def article(found: RunFindings, group: Sequence[ShownViolation]) -> dict[str, An
 def figures(found: RunFindings) -> list[str]:
     """What the key figures count, one sentence each."""
     sentences = []
-    if found.results.get("rto_s"):
+    if found.results.rto is not None:
         sentences.append(f"Longest outage: {OUTAGE_MEANS}. RTO: {RTO_MEANS}.")
-    if available(found.results) is not None:
-        sentences.append(f"Available: {available_means(found.results)}.")
+    if available(found.results.availability) is not None:
+        sentences.append(f"Available: {available_means(found.results.availability)}.")
     return [*sentences, "All times count from the first operation of the load, here and on the terminal."]
 
 
-def available_means(results: Mapping[str, Any]) -> str:
+def available_means(availability: Mapping[str, float | None]) -> str:
     """What the share of availability is a share of."""
-    gap = seconds(float(results["availability"].get("gap_s") or 0.0))
+    gap = seconds(float(availability.get("gap_s") or 0.0))
     return (
         f"the share of the load's time in which writes were acknowledged; down is any time of {gap} or more without one"
     )
@@ -345,80 +344,72 @@ def available_means(results: Mapping[str, Any]) -> str:
 def cards(found: RunFindings) -> Iterable[Card]:
     """The key figures."""
     results = found.results
-    ops = results.get("ops") or {}
-    total = sum(int(ops.get(name) or 0) for name in ("ok", "fail", "info"))
-    attempted = int(results.get("attempted") or 0)
-    tried = f"of {attempted:,} {things(results)} tried" if attempted else ""
-    yield Card(f"{int(results.get('acked') or 0):,}", "acknowledged", note=tried)
-    lost = count(results.get("lost_acked"))
-    rpo = results.get("rpo") or {}
-    lag = f" over {seconds(float(rpo['s']))}" if rpo.get("s") else ""
-    note = f"RPO {int(rpo['records']):,} records{lag}" if rpo.get("records") is not None else ""
+    ops = results.ops
+    tried = f"of {results.attempted:,} {things(results)} tried" if results.attempted else ""
+    yield Card(f"{results.acked:,}", "acknowledged", note=tried)
+    lost, rpo = results.lost_acked, results.rpo
+    lag = f" over {seconds(float(rpo.s))}" if rpo.s else ""
+    note = f"RPO {rpo.records:,} records{lag}" if rpo.records is not None else ""
     tone = ("warn" if found.is_loss_allowed else "bad") if lost else "good"
     yield Card(f"{lost:,}", "acknowledged, lost" + (" (allowed)" if found.is_loss_allowed else ""), tone, note)
-    if expired := count(results.get("expired")):
-        snapshots = count((results.get("retention") or {}).get("snapshots"))
+    if results.expired:
+        snapshots = results.retention.snapshots if results.retention is not None else 0
         note = f"{snapshots:,} snapshot{'s' * (snapshots != 1)} installed" if snapshots else ""
-        yield Card(f"{expired:,}", "acknowledged, expired", note=note)
-    unknown = int(ops.get("info") or 0)
-    share = f"{100 * unknown / total:.2f} % of {total:,} operations" if total else ""
-    yield Card(f"{unknown:,}", "outcome unknown", note=share)
-    duplicated = results.get("duplicated")
-    if duplicated is not None:
-        is_allowed = results.get("model") == Model.QUEUE.value and results["checks"]["duplicated"]["valid"] is not False
-        tone = ("warn" if is_allowed else "bad") if count(duplicated) else ""
-        yield Card(f"{count(duplicated):,}", "duplicated", tone, "retries may, in this mode" if tone == "warn" else "")
-    if given := results.get("given"):
-        yield Card(f"{count(given['again']):,}", "given again", note=f"of {count(given['messages']):,} messages")
-    if unseen := count(results.get("unseen")):
-        yield Card(f"{unseen:,}", "acknowledged, not reached", "warn")
-    yield from outage(results.get("rto_s") or {})
-    if (of_clients := results.get("rto_client_s")) is not None:
-        worst = of_clients.get("max")
-        told = "to the end" if worst is None else seconds(float(worst))
-        yield Card(told, "RTO as clients saw it", note=f"client={results.get('client')}", meaning=RTO_MEANS)
-    if (up := available(results)) is not None:
+        yield Card(f"{results.expired:,}", "acknowledged, expired", note=note)
+    share = f"{100 * ops.info / ops.total:.2f} % of {ops.total:,} operations" if ops.total else ""
+    yield Card(f"{ops.info:,}", "outcome unknown", note=share)
+    if (duplicated := results.duplicated) is not None:
+        is_allowed = results.model == Model.QUEUE.value and results.checks["duplicated"].valid is not False
+        tone = ("warn" if is_allowed else "bad") if duplicated else ""
+        yield Card(f"{duplicated:,}", "duplicated", tone, "retries may, in this mode" if tone == "warn" else "")
+    if given := results.given:
+        yield Card(f"{given.again:,}", "given again", note=f"of {given.messages:,} messages")
+    if results.unseen:
+        yield Card(f"{results.unseen:,}", "acknowledged, not reached", "warn")
+    yield from outage(results.rto or RecoveryTimes())
+    if (of_clients := results.rto_client) is not None:
+        told = "to the end" if of_clients.max is None else seconds(float(of_clients.max))
+        yield Card(told, "RTO as clients saw it", note=f"client={results.client}", meaning=RTO_MEANS)
+    if (up := available(results.availability)) is not None:
         share, down = up
-        note = f"{down} down in all" if float(results["availability"]["down_s"]) else "never down"
-        yield Card(share, "of the time available", note=note, meaning=available_means(results))
+        note = f"{down} down in all" if results.availability["down_s"] else "never down"
+        yield Card(share, "of the time available", note=note, meaning=available_means(results.availability))
     if found.elections:
         yield Card(f"{len(found.elections):,}", "elections")
-    if "longest_turn" in results:
-        yield longest_turn(results["longest_turn"])
-    if results.get("throughput_ops_s") is not None:
-        yield Card(rounded(float(results["throughput_ops_s"])), "ops per second")
-    latency = results.get("latency_ms") or {}
-    if latency.get("p99") is not None:
+    if results.measures_turns:
+        yield longest_turn(results.longest_turn)
+    if results.throughput_ops_s is not None:
+        yield Card(rounded(float(results.throughput_ops_s)), "ops per second")
+    latency = results.latency_ms
+    if (p99 := latency.get("p99")) is not None:
         yield Card(
-            seconds(float(latency["p99"]) / 1e3),
-            "p99 latency",
-            note=f"p50 {seconds(float(latency.get('p50') or 0) / 1e3)}",
+            seconds(float(p99) / 1e3), "p99 latency", note=f"p50 {seconds(float(latency.get('p50') or 0) / 1e3)}"
         )
 
 
-def longest_turn(turn: Mapping[str, Any] | None) -> Card:
+def longest_turn(turn: LongestTurn | None) -> Card:
     """The longest time in which a node's loop served no one without a fault, with its cause where it deserves a warning."""
     if turn is None:
         return Card(f"< {LONG_TURN_MS} ms", "longest turn of a node", meaning=TURN_MEANS)
-    note = f"n{turn['node']}: {turn['cause']}, {count(turn['processor_ms']):,} ms of it computing"
-    return Card(seconds(float(turn["ms"]) / 1e3), "longest turn of a node", "warn", note, TURN_MEANS)
+    note = f"n{turn.node}: {turn.cause}, {int(turn.processor_ms):,} ms of it computing"
+    return Card(seconds(float(turn.ms) / 1e3), "longest turn of a node", "warn", note, TURN_MEANS)
 
 
-def outage(rto: Mapping[str, Any]) -> Iterable[Card]:
+def outage(rto: RecoveryTimes) -> Iterable[Card]:
     """The longest time without service, if it was measured: the greatest gap, which sees a recovery that did not last."""
-    worst = rto.get("max")
-    if unrecovered := count(rto.get("unrecovered")):
+    worst = rto.max
+    if unrecovered := rto.unrecovered:
         note = f"no write acknowledged any more after {unrecovered:,} of the faults"
         yield Card("to the end", "longest outage", "bad", note, OUTAGE_MEANS)
     elif worst is not None:
-        longest = max(float(worst), float(rto.get("gap_max") or 0.0))
+        longest = max(float(worst), float(rto.gap_max or 0.0))
         note = f"RTO {seconds(float(worst))}, worst of all faults"
         yield Card(seconds(longest), "longest outage", note=note, meaning=f"{OUTAGE_MEANS}; RTO: {RTO_MEANS}")
 
 
 def repro(found: RunFindings) -> str:
     """The command that makes this run again."""
-    command = found.results.get("repro") or found.test.get("command")
+    command = found.results.repro or found.test.get("command")
     if isinstance(command, list):
         return " ".join(str(part) for part in command)
     return str(command) if command else f"quorumlog run --seed {found.test['seed']}" if "seed" in found.test else ""
@@ -473,14 +464,13 @@ def fault_rows(faults: Iterable[ShownFault]) -> Iterable[dict[str, Any]]:
         }
 
 
-def losses(results: Mapping[str, Any]) -> Iterable[dict[str, str]]:
+def losses(results: RunResults) -> Iterable[dict[str, str]]:
     """Examples of what was lost or doubled, when there are any."""
-    for key, name, note in (
-        ("lost", "Lost records", "Acknowledged, and on no node at the end. The first of them:"),
-        ("lost_allowed", "Losses this mode allows", "Each with the event and the setting that allow it:"),
+    for rows, name, note in (
+        (results.lost, "Lost records", "Acknowledged, and on no node at the end. The first of them:"),
+        (results.lost_allowed, "Losses this mode allows", "Each with the event and the setting that allow it:"),
     ):
-        rows = results.get(key)
-        if isinstance(rows, list) and rows:
+        if rows:
             text = "\n".join(said(row) for row in rows[:EXAMPLES_MAX])
             yield {"name": name, "note": note, "text": text}
 

@@ -18,6 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 import trio
 from rich.console import Console
@@ -44,9 +45,10 @@ from jepsen_like.port.wires import Network
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.allowed import of_partitions
 from jepsen_like.record.attempts import Attempts
+from jepsen_like.record.results import RecoveryTimes, RunResults
 from jepsen_like.record.stalls import silences_of, stalls_of
 from jepsen_like.record.under_faults import under_faults
-from jepsen_like.record.words import allowed_loss, available, count
+from jepsen_like.record.words import allowed_loss, available
 from jepsen_like.report import render_report
 from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.run.options import (
@@ -61,7 +63,7 @@ from jepsen_like.run.options import (
     parse_system,
     unless_given,
 )
-from jepsen_like.run.results import Observed, merged
+from jepsen_like.run.results import Observed, build_results
 
 DURATION_S = 30.0
 QUICK_DURATION_S = 10.0
@@ -199,11 +201,11 @@ def run(
     if engine is Engine.SPARK:
         find_java()  # its absence is better known before the run than after it
     directory = new_run_directory(out, plan.seed)
-    results = carried_out(plan, mode, directory, command, engine)
-    return concluded(results, directory / REPORT, command, as_json=as_json)
+    results = execute_run(plan, mode, directory, command, engine)
+    return print_summary(results, directory / REPORT, command, as_json=as_json)
 
 
-def carried_out(
+def execute_run(
     plan: RunPlan,
     mode: Mode,
     directory: Path,
@@ -212,8 +214,8 @@ def carried_out(
     *,
     worker: TaskRunner | None = None,
     quiet: bool = False,
-) -> dict[str, Any]:
-    """Run, check and draw it in an empty directory. Returns results.json. `worker` is an engine that runs already, for many runs.
+) -> RunResults:
+    """Run, check and draw it in an empty directory; returns the results. `worker` is an engine that runs already, for many runs.
 
     Raises `EnvironmentMissing` if no cluster could be started.
     """
@@ -222,17 +224,17 @@ def carried_out(
         click.echo(headline(plan), err=True)
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with RunProgress(total_s=plan.duration_s, nodes=range(1, plan.nodes + 1), console=console) as progress:
-        observed = exercised(plan, directory, progress)
+        observed = run_workload(plan, directory, progress)
         progress.phase("checking")
         try:
-            results = checked(plan, mode, directory, observed, engine, worker)
+            results = check_results(plan, mode, directory, observed, engine, worker)
         except KeyboardInterrupt:
             progress.event(
                 f"the history is whole, and can be checked: {check_of(plan, directory, engine)}", topic="run"
             )
             raise
-        results["repro"] = command
-        write_json(directory / "results.json", results)
+        results = attrs.evolve(results, repro=command)
+        write_json(directory / "results.json", results.as_json())
         write_tables(directory, [of_run(directory, results)])
         progress.event(str(render_report(directory)), topic="report")
     return results
@@ -401,7 +403,7 @@ def headline(plan: RunPlan) -> str:
 # -------------------------------------------------------------------- the run
 
 
-def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
+def run_workload(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
     """Run the plan and return what was observed. Raises `EnvironmentMissing` if no cluster could be started."""
     try:
         return trio.run(exercise, plan, directory, progress)
@@ -412,10 +414,10 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
         raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group
 
 
-def checked(
+def check_results(
     plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine, worker: TaskRunner | None = None
-) -> dict[str, Any]:
-    """Everything in results.json but the command that repeats it."""
+) -> RunResults:
+    """Check what was recorded; returns the results, but for the command that repeats the run."""
     written = directory / "test.json"
     test = json.loads(written.read_text()) if written.exists() else {}
     try:
@@ -425,23 +427,23 @@ def checked(
         # The recorder's fault, so the run decides nothing; `evidence` names the operations.
         findings = Findings(undecided=(Undecided(NONE, str(error)),))
         verdict = Verdict(model=plan.model, engine=engine, findings=findings, unchecked=frozenset(Check))
-    results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
+    results = build_results(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
     stalls = stalls_of(directory / "history.parquet", test, observed.load_ended_ns)
     silences = silences_of(directory / "history.parquet", test, observed.load_ended_ns)
-    return {
-        **results,
-        **({"stalls": stalls.as_json()} if stalls is not None else {}),
-        **({"under_faults": pushed} if (pushed := under_faults(directory, test, observed.faults)) else {}),
-        **({"client": test["client"]} if "client" in test else {}),
-        **({"silences": silences.as_json()} if silences is not None else {}),
-        "promise": mode.promise(plan.kinds),
-    }
+    return attrs.evolve(
+        results,
+        stalls=stalls.as_json() if stalls is not None else None,
+        under_faults=tuple(under_faults(directory, test, observed.faults)) or None,
+        client=test.get("client"),
+        silences=silences.as_json() if silences is not None else None,
+        promise=mode.promise(plan.kinds),
+    )
 
 
-def of_run(directory: Path, results: dict[str, Any]) -> dict[str, Any]:
-    """What the tables of a run are made of."""
+def of_run(directory: Path, results: RunResults) -> dict[str, Any]:
+    """Returns the row of a run from which its tables are made."""
     test = json.loads((directory / "test.json").read_text())
-    return {**results, "run": directory.resolve().name, "path": str(directory), "test": test}
+    return {**results.as_json(), "run": directory.resolve().name, "path": str(directory), "test": test}
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -452,9 +454,9 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 # -------------------------------------------------------------------- after
 
 
-def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: bool) -> ExitStatus:
-    """Say how it went, last of all the command that repeats a run that failed; the exit status."""
-    status = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results["valid"]]
+def print_summary(results: RunResults, report: Path, command: str, *, as_json: bool) -> ExitStatus:
+    """Print how it went, last of all the command that repeats a run that failed; returns the exit status."""
+    status = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results.valid]
     first, *lines = summary(results, report)
     if status is not ExitStatus.VALID:
         lines.append(command)
@@ -464,67 +466,67 @@ def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: b
         click.echo(line, err=as_json)
     if as_json:
         sys.stderr.flush()
-        click.echo(json.dumps(results, separators=(",", ":")))
+        click.echo(json.dumps(results.as_json(), separators=(",", ":")))
     return status
 
 
-def colour(results: dict[str, Any]) -> str:
-    """How the verdict looks: never green where something was lost, or where the mode had to allow something else."""
-    return {False: "bold red", None: "bold yellow"}.get(
-        results["valid"], "bold yellow" if count(results["lost_acked"]) or results.get("tolerated") else "bold green"
-    )
+def colour(results: RunResults) -> str:
+    """Returns the style of the verdict: never green where something was lost, or where the mode had to allow something else."""
+    if results.valid is not True:
+        return "bold red" if results.valid is False else "bold yellow"
+    return "bold yellow" if results.lost_acked or results.tolerated else "bold green"
 
 
-def summary(results: dict[str, Any], report: Path) -> list[str]:
-    """What a person wants to know, in a few lines."""
-    early = ", interrupted" if results["is_interrupted"] else ""
+def summary(results: RunResults, report: Path) -> list[str]:
+    """Returns what a person wants to know, in a few lines."""
+    early = ", interrupted" if results.is_interrupted else ""
     loss = allowed_loss(results)
     valid = f"VALID for this mode, but {loss}" if loss else "VALID"
-    if results.get("tolerated") and not loss:
+    if results.tolerated and not loss:
         valid = (
             "VALID for this mode, but not in the order, or by one owner at a time, that it would have without faults"
         )
     verdict = {True: valid, False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
-    untested = "".join(f"   {line}" for line in results.get("not_tested", ()))
-    up = available(results)
+    untested = "".join(f"   {line}" for line in results.not_tested)
+    up = available(results.availability)
     serving = f"   available {up[0]}, {up[1]} without an acknowledged write" if up else ""
-    ops, rto, latency = results["ops"], results["rto_s"], results["latency_ms"]
+    ops, rto, latency = results.ops, results.rto or RecoveryTimes(), results.latency_ms
     lines = [
-        f"{verdict[results['valid']]}{early}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
+        f"{verdict[results.valid]}{early}   acked {results.acked:,}   lost {results.lost_acked:,}   "
         f"{expired(results)}"
-        f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}{untested}",
-        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']:,} records{serving}   "
-        f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
+        f"duplicated {results.duplicated or 0:,}   failed {ops.fail:,}   unknown {ops.info:,}{untested}",
+        f"{len(results.faults)} fault{'s' * (len(results.faults) != 1)}   RTO max {seconds(rto.max)}   RPO {results.rpo.records or 0:,} records{serving}   "
+        f"{results.throughput_ops_s or 0:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
     ]
-    if (of_clients := results.get("rto_client_s")) is not None:
-        longest = "to the end" if of_clients["max"] is None else f"max {seconds(of_clients['max'])}"
-        lines.append(f"RTO as its clients saw it (client={results['client']}): {longest}")
-    if turn := results.get("longest_turn"):
+    if (of_clients := results.rto_client) is not None:
+        longest = "to the end" if of_clients.max is None else f"max {seconds(of_clients.max)}"
+        lines.append(f"RTO as its clients saw it (client={results.client}): {longest}")
+    if turn := results.longest_turn:
         lines.append(
-            f"long turn: n{turn['node']} served no one for {turn['ms']} ms ({turn['processor_ms']} ms of them computing) because of {turn['cause']}"
+            f"long turn: n{turn.node} served no one for {turn.ms} ms ({turn.processor_ms} ms of them computing) because of {turn.cause}"
         )
-    if rto.get("unrecovered"):
-        lines.append(f"no write was acknowledged any more after {rto['unrecovered']} of the faults")
-    for name, check in results["checks"].items():
-        if check["valid"] is not True and check["examples"]:
-            lines.append(f"{name}: {check['count']:,} found, for example: {check['examples'][0]}")
-    if given := results.get("given"):
+    if rto.unrecovered:
+        lines.append(f"no write was acknowledged any more after {rto.unrecovered} of the faults")
+    for name, check in results.checks.items():
+        if check.valid is not True and check.examples:
+            lines.append(f"{name}: {check.count:,} found, for example: {check.examples[0]}")
+    if given := results.given:
         lines.append(
-            f"given to consumers: {given['messages']:,} messages, {given['again']:,} times one again   "
-            f"client={results.get('client')}"
+            f"given to consumers: {given.messages:,} messages, {given.again:,} times one again   "
+            f"client={results.client}"
         )
     lines += [
-        f"{one['check']}, as this mode allows: {one['count']:,}; {one['because']}; for example: {one['example']}"
-        for one in results.get("tolerated", ())[:TOLERATED_SHOWN_MAX]
+        f"{row['check']}, as this mode allows: {row['count']:,}; {row['because']}; for example: {row['example']}"
+        for row in (results.tolerated or ())[:TOLERATED_SHOWN_MAX]
     ]
-    lines += [f"lost, as this mode allows: {loss['says']}" for loss in results["lost_allowed"]]
-    lines += [f"not decided: {reason}" for reason in results.get("unknown", ())]
+    lines += [f"lost, as this mode allows: {loss['says']}" for loss in results.lost_allowed]
+    lines += [f"not decided: {reason}" for reason in results.unknown]
     return [*lines, f"report: {report}"]
 
 
-def expired(results: dict[str, Any]) -> str:
-    """What left by the rule of retention, where something did."""
-    return f"expired {results['expired']:,}   " if results.get("expired") else ""
+def expired(results: RunResults) -> str:
+    """Returns how much left by the rule of retention; empty where nothing did."""
+    return f"expired {results.expired:,}   " if results.expired else ""
 
 
 def seconds(value: float | None) -> str:

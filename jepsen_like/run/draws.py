@@ -6,7 +6,7 @@ whose disk is touched and the file; of the kinds that touch a disk the kind is d
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import attrs
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.nemesis import HEAL, FaultRecord
 from jepsen_like.port.scenario import Shows, Trial
+from jepsen_like.record.results import RecoveryTimes, RunResults
 
 COLUMNS = ("draw", "trial", "what was done", "acknowledged", "lost", "served after")
 
@@ -39,7 +40,7 @@ def excused(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "missing": None} if row["name"] in shown and row["lost"] == 0 else row for row in rows]
 
 
-def row_of(number: int, row: dict[str, Any], directory: Path, results: dict[str, Any]) -> tuple[str, ...]:
+def row_of(number: int, row: dict[str, Any], directory: Path, results: RunResults) -> tuple[str, ...]:
     """One line of the table; `row` as scenario.json has it, and the run itself in `directory`."""
     return (
         str(number),
@@ -47,7 +48,7 @@ def row_of(number: int, row: dict[str, Any], directory: Path, results: dict[str,
         "; ".join(done(fault) for fault in faults_of(directory)) or "nothing",
         f"{row['acked']:,}",
         f"{row['lost']:,}",
-        ", ".join(map(served_after, results["rto_s"]["faults"])) or "-",
+        ", ".join(map(served_after, (results.rto or RecoveryTimes()).faults or ())) or "-",
     )
 
 
@@ -67,7 +68,7 @@ def done(fault: FaultRecord) -> str:
     return f"{fault.kind} of {names}: {'; '.join([*touched, order] if order else touched) or fault.target}"
 
 
-def served_after(recovery: dict[str, Any]) -> str:
+def served_after(recovery: Mapping[str, Any]) -> str:
     """How long after the end of a fault a write was acknowledged that began after it was complete."""
     if recovery["s"] is None or not recovery["recovered"]:
         return "never"

@@ -22,14 +22,14 @@ from jepsen_like.checker.checking import engine_of
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
-from jepsen_like.record.words import count
+from jepsen_like.record.results import RecoveryTimes, RunResults, count
 from jepsen_like.report import matrix_words
 from jepsen_like.report.matrix import MATRIX, render_matrix
 from jepsen_like.run.command import (
     QUICK_HELP,
     REPORT,
     allow_descriptors,
-    carried_out,
+    execute_run,
     new_run_directory,
     reproduction,
     validated,
@@ -137,10 +137,10 @@ def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: Ta
         mode = validated(cell.plan)
         allow_descriptors(cell.plan)
         again = reproduction(cell.plan, quick=engine is Engine.LOCAL)
-        results = carried_out(cell.plan, mode, place, again, engine, worker=worker, quiet=True)
+        results = execute_run(cell.plan, mode, place, again, engine, worker=worker, quiet=True)
     except (EnvironmentMissing, click.UsageError) as error:
         return absent(cell, f"did not start: {error.format_message()}")
-    if results["is_interrupted"]:
+    if results.is_interrupted:
         return absent(cell, "interrupted")
     return judged(cell, name, results)
 
@@ -150,13 +150,13 @@ def absent(cell: Cell, reason: str) -> dict[str, Any]:
     return {"way": cell.way.name, "column": cell.column.name, "reason": reason}
 
 
-def judged(cell: Cell, directory: str, results: dict[str, Any]) -> dict[str, Any]:
+def judged(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
     """A cell as matrix.json has it. `rate_s` counts acknowledged records per second of load; times are in seconds."""
-    rto = results["rto_s"]
+    rto = results.rto or RecoveryTimes()
     broken = [
-        f"{name}: {check['examples'][0]}"
-        for name, check in results["checks"].items()
-        if check["valid"] is False and check["examples"]
+        f"{name}: {check.examples[0]}"
+        for name, check in results.checks.items()
+        if check.valid is False and check.examples
     ]
     return {
         "way": cell.way.name,
@@ -164,17 +164,17 @@ def judged(cell: Cell, directory: str, results: dict[str, Any]) -> dict[str, Any
         "reason": None,
         "directory": directory,
         "report": f"{directory}/{REPORT}",
-        "valid": results["valid"],
-        "why": (broken or list(results["unknown"]) or [""])[0],
-        "acked": results["acked"],
-        "lost": results["lost_acked"],
-        "lost_allowed": count(results["lost_allowed"]),
-        "rto_s": rto["max"],
-        "unrecovered": rto["unrecovered"],
-        "down_s": results["availability"]["down_s"],
-        "rate_s": round(results["acked"] / cell.plan.duration_s, 1),
-        "p50_ms": results["latency_ms"]["p50"],
-        "p99_ms": results["latency_ms"]["p99"],
+        "valid": results.valid,
+        "why": (broken or list(results.unknown) or [""])[0],
+        "acked": results.acked,
+        "lost": results.lost_acked,
+        "lost_allowed": count(results.lost_allowed),
+        "rto_s": rto.max,
+        "unrecovered": rto.unrecovered,
+        "down_s": results.availability["down_s"],
+        "rate_s": round(results.acked / cell.plan.duration_s, 1),
+        "p50_ms": results.latency_ms["p50"],
+        "p99_ms": results.latency_ms["p99"],
     }
 
 

@@ -18,15 +18,16 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.observations import RoleSeen, StartSeen, TurnSeen
 from jepsen_like.record import evidence
 from jepsen_like.record.attempts import Attempts
-from jepsen_like.record.figures import measured, rpo_of, since
+from jepsen_like.record.figures import measured, rpo_s, since
 from jepsen_like.record.recovery_time import elections, touches_leader
+from jepsen_like.record.results import CheckResult, LongestTurn, RecoveryPoint, RecoveryTimes, Retained, RunResults
 
 EXAMPLES_MAX = 5
 
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """What is known of a run in addition to its history."""
+    """The facts about a run that its history does not hold."""
 
     faults: Sequence[FaultRecord]
     roles: Sequence[RoleSeen]
@@ -35,7 +36,7 @@ class Observed:
     nonsense: Sequence[str]
     """Answers that did not answer what was asked."""
     not_recovered: str | None
-    """Why the healed cluster did not come to agree and serve; None if it did."""
+    """The reason why the healed cluster did not come to agree and serve; None if it did."""
     is_interrupted: bool
     nodes: Sequence[int] = ()
     kinds: Sequence[str] = ()
@@ -45,11 +46,11 @@ class Observed:
     turns: Sequence[TurnSeen] = ()
     """The long turns of the nodes' loops."""
     load_ended_ns: int = 0
-    """When the clients were told to stop; 0: with the last operation."""
+    """The moment when the clients were told to stop; 0: with the last operation."""
     last_acked: int = 0
-    """How many acknowledged records or values were written when all was healed: they show service, and test no promise."""
+    """The number of acknowledged records or values that were written when all was healed: they show service, and test no promise."""
     counted: Mapping[Outcome, int] = {}
-    """How many operations ended in which way, as they ended."""
+    """The number of operations that ended in each way, as they ended."""
     latency_from_intended_ms: Mapping[str, float | None] | None = None
     """Open loop: percentiles that count from when an operation was due, not from when a client was free to send it."""
 
@@ -57,59 +58,57 @@ class Observed:
 NOTHING_ACKNOWLEDGED = "nothing was acknowledged, so no promise was put to the test"
 
 
-def failure(reasons: Sequence[str]) -> dict[str, Any]:
-    """A check of the run itself: valid without reasons."""
-    return {"valid": not reasons, "count": len(reasons), "examples": list(reasons[:EXAMPLES_MAX])}
+def fail_for(reasons: Sequence[str]) -> CheckResult:
+    """Returns a check of the run itself, which is valid without reasons."""
+    return CheckResult(not reasons, len(reasons), tuple(reasons[:EXAMPLES_MAX]))
 
 
-def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -> dict[str, Any]:
-    """Returns the whole of results.json; `verdict` is the checker's part."""
+def build_results(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -> RunResults:
+    """Returns the results of a run; `verdict` is the checker's part, as `Verdict.as_json` has it."""
+    of_checker = RunResults.of_json(verdict)
+    doubts = doubts_about(attempts, observed)
+    recovered = fail_for([observed.not_recovered] if observed.not_recovered is not None else [])
+    if recovered.valid is False and not evidence.is_all_undone(observed.faults):
+        recovered = attrs.evolve(recovered, valid=None)  # it may be the harness that kept the cluster from recovering
     checks = {
-        **verdict["checks"],
-        "nodes": failure(observed.unasked_ends),
-        "answers": failure(observed.nonsense),
-        "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),
-        "evidence": evidence.row(doubts := doubts_about(attempts, observed)),
+        **of_checker.checks,
+        "nodes": fail_for(observed.unasked_ends),
+        "answers": fail_for(observed.nonsense),
+        "recovered": recovered,
+        "evidence": evidence.check(doubts),
     }
-    if checks["recovered"]["valid"] is False and not evidence.is_all_undone(observed.faults):
-        checks["recovered"]["valid"] = None  # it may be the harness that kept the cluster from recovering
-    valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]
-    unknown = list(verdict["unknown"])
-    if valid and verdict["acked"] <= observed.last_acked:
+    valid = False if any(check.valid is False for check in checks.values()) else of_checker.valid
+    unknown = list(of_checker.unknown)
+    if valid and of_checker.acked <= observed.last_acked:
         valid = None
         unknown.append(NOTHING_ACKNOWLEDGED)
     if valid and doubts:
         valid = None
         unknown += doubts[: evidence.DOUBTS_MAX]
-    known = measured_of(attempts, observed)
-    return {
-        **verdict,
-        "valid": valid,
-        "unknown": unknown,
-        "not_tested": not_tested(verdict, observed),
-        "checks": checks,
-        **known,
-        "rpo": rpo_of(verdict, known["faults"]),
-        **_retained(verdict, observed),
-        "is_interrupted": observed.is_interrupted,
-        **(
-            {"latency_from_intended_ms": observed.latency_from_intended_ms}
-            if observed.latency_from_intended_ms is not None
-            else {}
-        ),
-    }
+    results = measure_run(of_checker, attempts, observed)
+    return attrs.evolve(
+        results,
+        valid=valid,
+        unknown=tuple(unknown),
+        not_tested=tuple(not_tested(of_checker, observed)),
+        checks=checks,
+        rpo=RecoveryPoint(of_checker.lost_acked, rpo_s(verdict, results.faults)),
+        retention=_count_trims(of_checker, observed),
+        is_interrupted=observed.is_interrupted,
+        latency_from_intended_ms=observed.latency_from_intended_ms,
+    )
 
 
-def _retained(verdict: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
-    """What left the logs, where something did."""
-    if not (observed.starts or verdict.get("expired")):
-        return {}
+def _count_trims(verdict: RunResults, observed: Observed) -> Retained | None:
+    """Returns how often logs were trimmed; None where nothing left them."""
+    if not (observed.starts or verdict.expired):
+        return None
     snapshots = sum(start.is_snapshot for start in observed.starts)
-    return {"retention": {"trims": len(observed.starts) - snapshots, "snapshots": snapshots}}
+    return Retained(trims=len(observed.starts) - snapshots, snapshots=snapshots)
 
 
 def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
-    """What of this run is not proved, so that its verdict would be worth nothing."""
+    """Returns what of this run is not proved, so that its verdict would be worth nothing."""
     kinds = () if observed.is_interrupted else observed.kinds
     happened = {fault.kind for fault in observed.faults}
     is_too_soon = observed.is_interrupted and bool(observed.kinds) and happened.isdisjoint(observed.kinds)
@@ -121,8 +120,8 @@ def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
     ]
 
 
-def not_tested(verdict: Mapping[str, Any], observed: Observed) -> list[str]:
-    """What a valid verdict does not speak of, one line each: first what the run did not do, then what the history lacks."""
+def not_tested(verdict: RunResults, observed: Observed) -> list[str]:
+    """Returns the limits of a valid verdict, one line each: first what the run did not do, then what the history lacks."""
     faults = observed.faults
     happened = {fault.kind for fault in faults}
     lines = [] if faults else ["faults: none"]
@@ -131,28 +130,38 @@ def not_tested(verdict: Mapping[str, Any], observed: Observed) -> list[str]:
     if not any(touches_leader(fault) for fault in faults):
         lines.append("elections: not tested, no leader was hit")
     lines += [f"{kind}: not tested, it did not happen" for kind in observed.kinds if kind not in happened]
-    return list(dict.fromkeys([*lines, *verdict.get("not_tested", ())]))
+    return list(dict.fromkeys([*lines, *verdict.not_tested]))
 
 
-def measured_of(attempts: Attempts, observed: Observed) -> dict[str, Any]:
-    """Recovery, speed and the picture of the run over time."""
+def measure_run(verdict: RunResults, attempts: Attempts, observed: Observed) -> RunResults:
+    """Returns the results with recovery, speed and the picture of the run over time."""
     origin = attempts.origin_ns
-    return {
-        "elections": [
+    found = measured(attempts, observed.faults, observed.load_ended_ns)
+    figures = found.as_json()
+    of_clients = figures.get("rto_client_s")
+    return attrs.evolve(
+        verdict,
+        elections=tuple(
             {"at_s": since(each.t_ns, origin), "term": each.term, "leader": each.node, "took_s": each.took_s}
             for each in elections(observed.roles, observed.faults)
-        ],
-        "longest_turn": _longest_turn(observed, origin),
-        **measured(attempts, observed.faults, observed.load_ended_ns).as_json(),
-        "series": attempts.series(),
-        "roles": [
+        ),
+        longest_turn=_longest_turn(observed, origin),
+        attempted=found.attempted,
+        rto=RecoveryTimes.of_json(figures["rto_s"]),
+        rto_client=RecoveryTimes.of_json(of_clients) if of_clients is not None else None,
+        availability=figures["availability"],
+        latency_ms=figures["latency_ms"],
+        throughput_ops_s=found.throughput_ops_s,
+        faults=tuple(figures["faults"]),
+        series=attempts.series(),
+        roles=tuple(
             {"node": role.node, "at_s": since(role.t_ns, origin), "role": role.role, "term": role.term}
             for role in observed.roles
-        ],
-    }
+        ),
+    )
 
 
-def _longest_turn(observed: Observed, origin_ns: int) -> dict[str, Any] | None:
+def _longest_turn(observed: Observed, origin_ns: int) -> LongestTurn | None:
     """Returns the longest turn of a node's loop that no fault overlaps; None if none was long enough to be reported.
 
     A fault stops or slows processes, so a turn next to one shows the fault.
@@ -162,14 +171,14 @@ def _longest_turn(observed: Observed, origin_ns: int) -> dict[str, Any] | None:
         return None
     longest = max(own, key=lambda each: each.turn.ms)
     turn = longest.turn
-    return {
-        "node": longest.node,
-        "at_s": since(longest.t_ns, origin_ns),
-        "ms": turn.ms,
-        "processor_ms": turn.processor_ms,
-        "cause": turn.cause,
-        "count": len(own),
-    }
+    return LongestTurn(
+        node=longest.node,
+        at_s=since(longest.t_ns, origin_ns),
+        ms=turn.ms,
+        processor_ms=turn.processor_ms,
+        cause=turn.cause,
+        count=len(own),
+    )
 
 
 def _beside(seen: TurnSeen, fault: FaultRecord) -> bool:

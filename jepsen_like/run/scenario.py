@@ -5,7 +5,7 @@ A directory of its own under `--out` holds a whole run directory for each trial,
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +18,12 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.port.port import System
 from jepsen_like.port.registry import SYSTEMS, system_named
 from jepsen_like.port.scenario import NamedScenario, Shows, Trial
-from jepsen_like.record.words import count
+from jepsen_like.record.results import RecoveryTimes, RunResults, count
 from jepsen_like.report.comparison import render_comparison
 from jepsen_like.run.command import (
     QUICK_HELP,
     allow_descriptors,
-    carried_out,
+    execute_run,
     new_run_directory,
     summary,
     validated,
@@ -114,12 +114,12 @@ def scenario(
     for number, (trial, plan, mode) in enumerate(zip(trials, plans, modes, strict=True), 1):
         place = directory / str(number)
         place.mkdir()
-        results = carried_out(plan, mode, place, command, engine)
+        results = execute_run(plan, mode, place, command, engine)
         rows.append(judged(trial, place.name, results))
         drawn.append(row_of((number - 1) % (draws or 1) + 1, rows[-1], place, results))
         for line in [trial.name, *summary(results, place / "report.html")]:
             click.echo(line, err=as_json)
-        if results["is_interrupted"]:
+        if results.is_interrupted:
             break
     if draws is not None:
         rows = excused(rows)
@@ -172,58 +172,60 @@ def reproduction(story: NamedScenario, only: Sequence[str], seed: int, *, draws:
 # -------------------------------------------------------------------- what came of it
 
 
-def judged(trial: Trial, directory: str, results: dict[str, Any]) -> dict[str, Any]:
+def judged(trial: Trial, directory: str, results: RunResults) -> dict[str, Any]:
     """A trial as scenario.json has it: its verdict, what it was to show, and why that did not come about, if so."""
-    down_s = max((fault["end_s"] - fault["begin_s"] for fault in results["faults"]), default=0.0)
+    down_s = max((fault["end_s"] - fault["begin_s"] for fault in results.faults), default=0.0)
     return {
         "name": trial.name,
         "directory": directory,
-        "valid": results["valid"],
-        "acked": results["acked"],
-        "lost": results["lost_acked"],
-        "lost_allowed": count(results["lost_allowed"]),
-        "stalls": results.get("stalls"),
-        "silences": results.get("silences"),
+        "valid": results.valid,
+        "acked": results.acked,
+        "lost": results.lost_acked,
+        "lost_allowed": count(results.lost_allowed),
+        "stalls": results.stalls,
+        "silences": results.silences,
         "shows": trial.shows.value,
         "missing": not_broken(trial, results)
         or missing(trial.shows, results, down_s, min((fault.hold_s for fault in trial.faults), default=0.0)),
     }
 
 
-def not_broken(trial: Trial, results: dict[str, Any]) -> str | None:
+def not_broken(trial: Trial, results: RunResults) -> str | None:
     """Why the trial was not what was planned; None if each of its faults was carried out."""
-    withheld = len(trial.faults) - len(results["faults"])
+    withheld = len(trial.faults) - len(results.faults)
     return f"{withheld} of {len(trial.faults)} faults were not carried out" if withheld > 0 else None
 
 
-def missing(shows: Shows, results: dict[str, Any], down_s: float, held_s: float) -> str | None:
+def missing(shows: Shows, results: RunResults, down_s: float, held_s: float) -> str | None:
     """Why a trial has not shown what it was to show; None if it has.
 
     `down_s`: how long its longest fault held, all undone; `held_s`: for how long each held at least, before that began.
     """
     match shows:
         case Shows.LOSS:
-            return None if count(results["lost_allowed"]) else "no loss that the mode allows was found"
+            return None if count(results.lost_allowed) else "no loss that the mode allows was found"
         case Shows.NO_LOSS:
             return missing_records(results)
         case Shows.SCOPE_STOPS_ALONE:
-            return missing_records(results) or missing_of_scopes(results["silences"], down_s)
+            return missing_records(results) or missing_of_scopes(results.silences or {}, down_s)
         case Shows.MAJORITY_COUNTS:
-            return missing_records(results) or missing_of_majority(results["rto_s"]["faults"], held_s)
+            return missing_records(results) or missing_of_majority(
+                (results.rto or RecoveryTimes()).faults or (), held_s
+            )
         case Shows.GROUPS_STALL | Shows.GROUPS_GO_ON:
-            return missing_of_groups(shows, results["stalls"], down_s)
+            return missing_of_groups(shows, results.stalls or {}, down_s)
         case Shows.CONSUMERS_GO_ON | Shows.CONSUMERS_WAIT:
-            return missing_of_consumers(shows, results["under_faults"], down_s)
+            return missing_of_consumers(shows, results.under_faults or (), down_s)
         case Shows.WRITES_WAIT_IN_ORDER | Shows.WRITES_GO_ON_OUT_OF_ORDER:
             return missing_of_order(shows, results)
 
 
-def missing_records(results: dict[str, Any]) -> str | None:
+def missing_records(results: RunResults) -> str | None:
     """Why it is not true that nothing was lost."""
-    return f"{results['lost_acked']:,} records were lost" if results["lost_acked"] else None
+    return f"{results.lost_acked:,} records were lost" if results.lost_acked else None
 
 
-def missing_of_scopes(silences: dict[str, Any], down_s: float) -> str | None:
+def missing_of_scopes(silences: Mapping[str, Any], down_s: float) -> str | None:
     """The same of scopes, of which one has no leader while a broker is down for `down_s`."""
     scopes: dict[str, float | None] = silences["scopes_s"]
     for name, silent_s in scopes.items():
@@ -239,7 +241,7 @@ def missing_of_scopes(silences: dict[str, Any], down_s: float) -> str | None:
     return f"nothing was acknowledged for {silences['all_s']:.1f} s" if silences["all_s"] >= goes_on_s else None
 
 
-def missing_of_majority(recoveries: Sequence[dict[str, Any]], held_s: float) -> str | None:
+def missing_of_majority(recoveries: Sequence[Mapping[str, Any]], held_s: float) -> str | None:
     """The same of a group of three, of which first one is down and then two; one of these may serve before the other is back."""
     one, two = recoveries
     if one["s"] is None or one["s"] >= one["hold_s"]:
@@ -249,7 +251,7 @@ def missing_of_majority(recoveries: Sequence[dict[str, Any]], held_s: float) -> 
     return None if two["recovered"] else "nothing was acknowledged after two had been down"
 
 
-def missing_of_groups(shows: Shows, stalls: dict[str, Any], down_s: float) -> str | None:
+def missing_of_groups(shows: Shows, stalls: Mapping[str, Any], down_s: float) -> str | None:
     """The same of groups and plain reads; the broker was down for `down_s`."""
     limit_s = min(TAKES_OVER_S, down_s)
     if stalls["reads_s"] is None or stalls["reads_s"] >= limit_s:
@@ -264,7 +266,7 @@ def missing_of_groups(shows: Shows, stalls: dict[str, Any], down_s: float) -> st
     return None
 
 
-def missing_of_consumers(shows: Shows, under_faults: Sequence[dict[str, Any]], down_s: float) -> str | None:
+def missing_of_consumers(shows: Shows, under_faults: Sequence[Mapping[str, Any]], down_s: float) -> str | None:
     """The same of consumers that are pushed to; the master was down for `down_s`."""
     fault = max(under_faults, key=lambda one: float(one["hold_s"]), default=None)
     if fault is None or not fault["left"]:
@@ -277,10 +279,10 @@ def missing_of_consumers(shows: Shows, under_faults: Sequence[dict[str, Any]], d
     return None
 
 
-def missing_of_order(shows: Shows, results: dict[str, Any]) -> str | None:
+def missing_of_order(shows: Shows, results: RunResults) -> str | None:
     """The same of keys, of which some have their queue where the master is down."""
-    fault = max(results["under_faults"], key=lambda one: float(one["hold_s"]))
-    inverted = sum(one["count"] for one in results.get("tolerated", ()) if one["check"] == "key_order")
+    fault = max(results.under_faults or (), key=lambda one: float(one["hold_s"]))
+    inverted = sum(one["count"] for one in (results.tolerated or ()) if one["check"] == "key_order")
     waited, keys = fault["keys_waiting"], fault["keys"]
     if shows is Shows.WRITES_WAIT_IN_ORDER:
         if not 0 < waited < keys:

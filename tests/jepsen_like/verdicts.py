@@ -7,7 +7,6 @@ evidence, each alone, with and without faults that excuse nothing. What is said 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -15,7 +14,8 @@ from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.port.observations import RoleSeen
-from jepsen_like.run.command import checked, concluded
+from jepsen_like.record.results import RunResults
+from jepsen_like.run.command import check_results, print_summary
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.results import Observed
 from jepsen_like.systems.raft.mode import RaftMode
@@ -102,17 +102,17 @@ def first_wrong() -> tuple[str | None, int]:
     for case in cases():
         tried += 1
         results = results_of(case)
-        if results["valid"] not in case.expected:
-            return f"{case.name} is judged {results['valid']}", tried
-        status = concluded(results, Path("report.html"), "the command", as_json=False)
-        right = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results["valid"]]
+        if results.valid not in case.expected:
+            return f"{case.name} is judged {results.valid}", tried
+        status = print_summary(results, Path("report.html"), "the command", as_json=False)
+        right = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results.valid]
         if status is not right:
-            return f"{case.name} is judged {results['valid']} and ends with status {status}", tried
+            return f"{case.name} is judged {results.valid} and ends with status {status}", tried
     return None, tried
 
 
-def results_of(case: Case) -> dict[str, Any]:
-    """results.json as the run would write it."""
+def results_of(case: Case) -> RunResults:
+    """Returns the results of a run."""
     plan = RunPlan(
         system="raft",
         replication="raft",
@@ -128,4 +128,4 @@ def results_of(case: Case) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         write_run(case.base, Path(directory))
         mode = RaftMode.of([f"flush={case.flush.value}"])
-        return {**checked(plan, mode, Path(directory), case.observed, Engine.LOCAL), "repro": ""}
+        return check_results(plan, mode, Path(directory), case.observed, Engine.LOCAL)

@@ -334,8 +334,8 @@ VERDICTS: Sequence[Mutant] = (
         module="jepsen_like.run.results",
         edits=[
             Edit(
-                '        "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),\n',
-                '        "recovered": failure([]),\n',
+                "    recovered = fail_for([observed.not_recovered] if observed.not_recovered is not None else [])\n",
+                "    recovered = fail_for([])\n",
             )
         ],
         oracles=["verdicts"],
@@ -347,8 +347,8 @@ VERDICTS: Sequence[Mutant] = (
         module="jepsen_like.run.results",
         edits=[
             Edit(
-                '    valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]\n',
-                '    valid = verdict["valid"]\n',
+                "    valid = False if any(check.valid is False for check in checks.values()) else of_checker.valid\n",
+                "    valid = of_checker.valid\n",
             )
         ],
         oracles=["verdicts"],

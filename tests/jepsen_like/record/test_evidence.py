@@ -16,13 +16,18 @@ from jepsen_like.port.observations import RoleSeen
 from jepsen_like.port.wires import CLEAR, CUT, Condition, Evidence
 from jepsen_like.record import evidence
 from jepsen_like.record.attempts import Attempts
-from jepsen_like.run.results import merged
+from jepsen_like.run.results import Observed, build_results
 from tests.jepsen_like.record.test_recovery_time import a_fault, writes
 from tests.jepsen_like.run.test_results import QUIET, S, a_verdict, attempts
 
 NODES = (1, 2, 3)
 LED = (RoleSeen(1, 1 * S, "leader", 1),)
 FULL_CUT = ("1>2", "2>1", "1>3", "3>1")
+
+
+def results_of(verdict: Mapping[str, Any], found: Attempts, observed: Observed) -> dict[str, Any]:
+    """results.json of a run."""
+    return build_results(verdict, found, observed).as_json()
 
 
 def doubts(kind: str = "kill", *, observed: Mapping[str, str], **changes: Any) -> list[str]:
@@ -181,11 +186,11 @@ def test_every_operation_that_ended_is_in_the_history() -> None:
 def test_a_run_that_proves_nothing_is_undecided_and_a_broken_promise_stays_one(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     idle = attrs.evolve(QUIET, faults=(attrs.evolve(a_fault(101, 103), observed={"1": "pid 9 state S"}),), nodes=NODES)
-    results = merged(a_verdict(), found, idle)
+    results = results_of(a_verdict(), found, idle)
     assert results["valid"] is None
     assert results["checks"]["evidence"]["valid"] is None
     assert any("n1 was not gone" in reason for reason in results["unknown"])
-    assert merged(a_verdict(stale=1), found, idle)["valid"] is False
+    assert results_of(a_verdict(stale=1), found, idle)["valid"] is False
 
 
 @pytest.mark.parametrize(
@@ -228,11 +233,11 @@ def test_a_fault_that_was_not_undone_is_a_doubt_that_names_it(
 def test_a_cluster_is_not_blamed_for_what_the_harness_has_left_broken(tmp_path: Path) -> None:
     left = attrs.evolve(a_fault(101, 103), observed={"1": "pid 7 dead"}, healed={"1": "pid 7 dead"})
     stuck = attrs.evolve(QUIET, faults=(left,), roles=LED, nodes=NODES, not_recovered="the nodes do not agree")
-    results = merged(a_verdict(), attempts(tmp_path), stuck)
+    results = results_of(a_verdict(), attempts(tmp_path), stuck)
     assert (results["valid"], results["checks"]["recovered"]["valid"]) == (None, None)
     assert "n1 does not run after its end" in results["unknown"][0]
     undone = attrs.evolve(stuck, faults=(attrs.evolve(left, healed={"1": "pid 8 state S"}),))
-    assert merged(a_verdict(), attempts(tmp_path / "again"), undone)["valid"] is False
+    assert results_of(a_verdict(), attempts(tmp_path / "again"), undone)["valid"] is False
 
 
 @pytest.mark.parametrize(
@@ -283,32 +288,32 @@ def test_service_that_stays_away_while_nothing_is_broken_is_a_doubt() -> None:
 
 def test_an_interrupted_run_without_a_fault_that_was_asked_for_is_undecided(tmp_path: Path) -> None:
     short = attrs.evolve(QUIET, kinds=("kill", "pause"), is_interrupted=True)
-    results = merged(a_verdict(), attempts(tmp_path), short)
+    results = results_of(a_verdict(), attempts(tmp_path), short)
     assert results["valid"] is None
     assert results["unknown"] == ["interrupted before any kill or pause, which had been asked for"]
     killed = attrs.evolve(a_fault(100.2, 100.4), observed={"1": "pid 7 dead"})
     had_them = attrs.evolve(short, faults=(killed,), roles=LED, nodes=NODES)
-    had_one = merged(a_verdict(), attempts(tmp_path / "again"), had_them)
+    had_one = results_of(a_verdict(), attempts(tmp_path / "again"), had_them)
     assert had_one["valid"] is True
     assert "pause: not tested, it did not happen" in had_one["not_tested"]
     none_asked = attrs.evolve(QUIET, is_interrupted=True)
-    assert merged(a_verdict(), attempts(tmp_path / "quiet"), none_asked)["valid"] is True
+    assert results_of(a_verdict(), attempts(tmp_path / "quiet"), none_asked)["valid"] is True
 
 
 def test_a_verdict_names_what_was_not_tested(tmp_path: Path) -> None:
     found = attempts(tmp_path)
-    assert merged(a_verdict(), found, QUIET)["not_tested"] == [
+    assert results_of(a_verdict(), found, QUIET)["not_tested"] == [
         "faults: none",
         "durability: not tested, no power fault",
         "elections: not tested, no leader was hit",
     ]
     killed = attrs.evolve(QUIET, faults=(a_fault(101, 103),), kinds=("kill", "damage"))
     lacks = {**a_verdict(), "not_tested": ["lost: not tested, no dump"]}
-    assert merged(lacks, found, killed)["not_tested"] == [
+    assert results_of(lacks, found, killed)["not_tested"] == [
         "durability: not tested, no power fault",
         "damage: not tested, it did not happen",
         "lost: not tested, no dump",
     ]
     follower = attrs.evolve(a_fault(101, 103, nodes=(2,)), kind="power", target="one")
     power = attrs.evolve(QUIET, faults=(follower,), kinds=("power",))
-    assert merged(a_verdict(), found, power)["not_tested"] == ["elections: not tested, no leader was hit"]
+    assert results_of(a_verdict(), found, power)["not_tested"] == ["elections: not tested, no leader was hit"]

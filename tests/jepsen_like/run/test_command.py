@@ -23,7 +23,8 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
 from jepsen_like.port.registry import system_named
 from jepsen_like.port.wires import Network
-from jepsen_like.run.command import checked, colour, concluded, summary, validated
+from jepsen_like.record.results import RunResults
+from jepsen_like.run.command import check_results, colour, print_summary, summary, validated
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.options import chosen, unless_given
 from tests.jepsen_like.run.test_results import QUIET
@@ -125,7 +126,7 @@ def test_interrupted_in_its_check_it_says_how_to_check_what_it_recorded(
 
     arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register"]
     with monkeypatch.context() as patched:
-        patched.setattr("jepsen_like.run.command.checked", interrupted)
+        patched.setattr("jepsen_like.run.command.check_results", interrupted)
         assert execute([*arguments, "--out", str(tmp_path)]) == ExitStatus.INTERRUPTED
     said = capsys.readouterr().err
     command = said[said.index("quorumlog check") :].splitlines()[0]
@@ -285,7 +286,7 @@ def test_a_recording_in_which_a_process_does_two_things_at_once_decides_nothing(
                 )
             )
     plan = a_plan("kill")
-    results = checked(plan, plan.mode(), tmp_path, QUIET, Engine.LOCAL)
+    results = check_results(plan, plan.mode(), tmp_path, QUIET, Engine.LOCAL).as_json()
     assert results["valid"] is None
     assert "two operations under way at once" in results["unknown"][0]
     assert results["checks"]["evidence"]["valid"] is None
@@ -332,8 +333,8 @@ def test_a_file_called_latest_stays_what_it_is(tmp_path: Path, capsys: pytest.Ca
     assert (tmp_path / "latest").read_text() == "mine"
 
 
-def ended(valid: bool | None) -> dict[str, Any]:
-    return {
+def ended(valid: bool | None, **more: object) -> RunResults:
+    document = {
         "valid": valid,
         "acked": 5,
         "lost_acked": 1,
@@ -349,10 +350,11 @@ def ended(valid: bool | None) -> dict[str, Any]:
         "checks": {"lost": {"valid": valid, "count": 1, "examples": ["value 7 is gone"]}},
         "unknown": ["object 0: too hard"] if valid is None else [],
     }
+    return RunResults.of_json({**document, **more})
 
 
 def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
-    lines = summary({**ended(True), "rto_s": {"max": None, "unrecovered": 2}}, Path("r.html"))
+    lines = summary(ended(True, rto_s={"max": None, "unrecovered": 2}), Path("r.html"))
     assert "no write was acknowledged any more after 2 of the faults" in lines
     assert not any("any more" in line for line in summary(ended(True), Path("r.html")))
 
@@ -360,20 +362,20 @@ def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
 def test_an_allowed_loss_is_in_the_verdict_and_never_green() -> None:
     promise = "raft, flush=none: what a majority had not flushed yet may be lost"
     loss = [{"records": 1, "promise": promise, "says": "1 acknowledged record"}]
-    results = {**ended(True), "lost_allowed": loss}
+    results = ended(True, lost_allowed=loss)
     first = summary(results, Path("r.html"))[0]
     assert first.startswith(
         "VALID for this mode, but 1 of 5 acknowledged records were lost, as flush=none allows   acked 5   lost 1"
     )
     assert colour(results) == "bold yellow"
-    assert colour({**ended(True), "lost_acked": 0}) == "bold green"
+    assert colour(ended(True, lost_acked=0)) == "bold green"
     assert (colour(ended(None)), colour(ended(False))) == ("bold yellow", "bold red")
 
 
 def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_served() -> None:
     lines = ["durability: not tested, no power fault", "elections: not tested, no leader was hit"]
     up = {"share": 0.93, "down_s": 2.1, "longest_s": 1.48, "gap_s": 0.25}
-    first, second, *_ = summary({**ended(True), "not_tested": lines, "availability": up}, Path("r.html"))
+    first, second, *_ = summary(ended(True, not_tested=lines, availability=up), Path("r.html"))
     assert first.endswith(
         "unknown 3   durability: not tested, no power fault   elections: not tested, no leader was hit"
     )
@@ -382,7 +384,7 @@ def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_serve
 
 def test_what_has_left_is_reported_next_to_what_is_lost() -> None:
     assert "expired" not in summary(ended(True), Path("r.html"))[0]
-    assert "lost 1   expired 1,234   duplicated 0" in summary({**ended(True), "expired": 1234}, Path("r.html"))[0]
+    assert "lost 1   expired 1,234   duplicated 0" in summary(ended(True, expired=1234), Path("r.html"))[0]
 
 
 @pytest.mark.parametrize(
@@ -392,13 +394,13 @@ def test_what_has_left_is_reported_next_to_what_is_lost() -> None:
 def test_the_last_line_of_a_failing_run_repeats_it(
     valid: bool | None, status: ExitStatus, as_json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert concluded(ended(valid), Path("r.html"), "quorumlog run --seed 3", as_json=as_json) == status
+    assert print_summary(ended(valid), Path("r.html"), "quorumlog run --seed 3", as_json=as_json) == status
     told = capsys.readouterr()
     lines = (told.err if as_json else told.out).splitlines()
     assert (lines[-1] == "quorumlog run --seed 3") == (valid is not True)
     assert any("value 7 is gone" in line for line in lines) == (valid is not True)
     if as_json:
-        assert json.loads(told.out) == ended(valid)
+        assert json.loads(told.out) == ended(valid).as_json()
 
 
 RETENTION = ["--set", "retention_bytes=1024", "--set", "segment_bytes_max=65536"]

@@ -1,5 +1,6 @@
 """results.json contains what happened: of the history, of the nodes, and of nothing else."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,19 @@ from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.port.observations import RoleSeen, StartSeen, TurnReported, TurnSeen
 from jepsen_like.record.attempts import Attempts
+from jepsen_like.record.results import LongestTurn
 from jepsen_like.report.page import longest_turn
-from jepsen_like.run.results import Observed, merged
+from jepsen_like.run.results import Observed, build_results
 from tests.jepsen_like.record.test_recovery_time import a_fault
 
 S = 1_000_000_000
 MS = 1_000_000
 QUIET = Observed(faults=(), roles=(), unasked_ends=(), nonsense=(), not_recovered=None, is_interrupted=False)
+
+
+def results_of(verdict: Mapping[str, Any], found: Attempts, observed: Observed) -> dict[str, Any]:
+    """results.json of a run."""
+    return build_results(verdict, found, observed).as_json()
 
 
 def attempts(directory: Path) -> Attempts:
@@ -45,7 +52,7 @@ def test_what_was_attempted_counts_records_of_appends_whatever_became_of_them(tm
     found = attempts(tmp_path)
     assert sorted(found.records.tolist()) == [1] * 11 + [4]
     assert found.attempted() == 14
-    assert merged(a_verdict(), found, QUIET)["attempted"] == 14
+    assert results_of(a_verdict(), found, QUIET)["attempted"] == 14
 
 
 def test_latency_and_throughput_are_of_what_was_answered(tmp_path: Path) -> None:
@@ -91,15 +98,15 @@ def a_verdict(*, valid: bool | None = True, lost: int = 0, stale: int = 0, acked
 def test_the_verdict_of_the_history_stands(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     for valid in (True, None):
-        assert merged(a_verdict(valid=valid), found, QUIET)["valid"] is valid
-    assert merged(a_verdict(stale=1), found, QUIET)["valid"] is False
+        assert results_of(a_verdict(valid=valid), found, QUIET)["valid"] is valid
+    assert results_of(a_verdict(stale=1), found, QUIET)["valid"] is False
 
 
 def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
-    results = merged(a_verdict(acked=0), attempts(tmp_path), QUIET)
+    results = results_of(a_verdict(acked=0), attempts(tmp_path), QUIET)
     assert results["valid"] is None
     assert "nothing was acknowledged" in results["unknown"][0]
-    assert merged(a_verdict(acked=0, stale=1), attempts(tmp_path), QUIET)["valid"] is False
+    assert results_of(a_verdict(acked=0, stale=1), attempts(tmp_path), QUIET)["valid"] is False
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,7 @@ def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_failure_that_no_history_shows_makes_a_run_invalid(observed: Observed, check: str, tmp_path: Path) -> None:
-    results = merged(a_verdict(), attempts(tmp_path), observed)
+    results = results_of(a_verdict(), attempts(tmp_path), observed)
     assert results["valid"] is False
     assert [name for name, each in results["checks"].items() if each["valid"] is False] == [check]
 
@@ -120,7 +127,7 @@ def test_a_failure_that_no_history_shows_makes_a_run_invalid(observed: Observed,
 def test_an_allowed_loss_is_measured_back_from_the_fault_that_cost_it(tmp_path: Path) -> None:
     allowed = [{"records": 2, "reach_s": 0.25}, {"records": 1, "reach_s": 0.75}]
     verdict = {**a_verdict(), "lost_acked": 3, "lost_allowed": allowed, "lost_unexplained": 0}
-    results = merged(verdict, attempts(tmp_path), QUIET)
+    results = results_of(verdict, attempts(tmp_path), QUIET)
     assert results["valid"] is True
     assert (results["lost_allowed"], results["lost_unexplained"]) == (allowed, 0)
     assert results["rpo"] == {"records": 3, "s": 0.75}
@@ -129,9 +136,9 @@ def test_an_allowed_loss_is_measured_back_from_the_fault_that_cost_it(tmp_path: 
 def test_an_allowed_loss_excuses_nothing_else(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     allowed = {"lost_acked": 3, "lost_allowed": [{"records": 3, "reach_s": 0.1}], "lost_unexplained": 0}
-    assert merged({**a_verdict(stale=1), **allowed}, found, QUIET)["valid"] is False
+    assert results_of({**a_verdict(stale=1), **allowed}, found, QUIET)["valid"] is False
     crashed = attrs.evolve(QUIET, unasked_ends=("node 1 ended",))
-    assert merged({**a_verdict(), **allowed}, found, crashed)["valid"] is False
+    assert results_of({**a_verdict(), **allowed}, found, crashed)["valid"] is False
 
 
 def test_a_loss_that_nothing_allows_is_measured_back_from_the_next_fault(tmp_path: Path) -> None:
@@ -139,36 +146,36 @@ def test_a_loss_that_nothing_allows_is_measured_back_from_the_next_fault(tmp_pat
     lost = [{"check": "lost", "ops": [{"t_ret_s": acked_s}]} for acked_s in (0.4, 9.9, 50.0)]
     lost.append({"check": "stale", "ops": [{"t_ret_s": 0.1}]})
     verdict = {**a_verdict(lost=3), "violations": lost}
-    results = merged(verdict, attempts(tmp_path), attrs.evolve(QUIET, faults=faults))
+    results = results_of(verdict, attempts(tmp_path), attrs.evolve(QUIET, faults=faults))
     assert results["rpo"] == {"records": 3, "s": 0.6}
 
 
 def test_a_loss_from_within_a_fault_is_not_measured_to_the_next_one(tmp_path: Path) -> None:
     faults = (a_fault(101, 103), a_fault(110, 112))
     verdict = {**a_verdict(lost=1), "violations": [{"check": "lost", "ops": [{"t_ret_s": 2.0}]}]}
-    results = merged(verdict, attempts(tmp_path), attrs.evolve(QUIET, faults=faults))
+    results = results_of(verdict, attempts(tmp_path), attrs.evolve(QUIET, faults=faults))
     assert results["rpo"] == {"records": 1, "s": 0.0}
 
 
 def test_a_fault_that_nothing_recovered_from_is_not_hidden_by_the_others(tmp_path: Path) -> None:
     found = attempts(tmp_path)
-    one = merged(a_verdict(), found, attrs.evolve(QUIET, faults=(a_fault(100.45, 100.65),)))["rto_s"]
+    one = results_of(a_verdict(), found, attrs.evolve(QUIET, faults=(a_fault(100.45, 100.65),)))["rto_s"]
     assert (one["max"], one["gap_max"], one["unrecovered"]) == (0.056, 0.101, 0)
-    both = merged(a_verdict(), found, attrs.evolve(QUIET, faults=(a_fault(100.45, 100.65), a_fault(100.7, 102))))
+    both = results_of(a_verdict(), found, attrs.evolve(QUIET, faults=(a_fault(100.45, 100.65), a_fault(100.7, 102))))
     assert (both["rto_s"]["max"], both["rto_s"]["gap_max"], both["rto_s"]["unrecovered"]) == (None, None, 1)
     assert [row["recovered"] for row in both["rto_s"]["faults"]] == [True, False]
 
 
 def test_what_was_written_when_all_was_healed_puts_no_promise_to_the_test(tmp_path: Path) -> None:
     found = attempts(tmp_path)
-    assert merged(a_verdict(acked=1), found, attrs.evolve(QUIET, last_acked=1))["valid"] is None
-    assert merged(a_verdict(acked=2), found, attrs.evolve(QUIET, last_acked=1))["valid"] is True
+    assert results_of(a_verdict(acked=1), found, attrs.evolve(QUIET, last_acked=1))["valid"] is None
+    assert results_of(a_verdict(acked=2), found, attrs.evolve(QUIET, last_acked=1))["valid"] is True
 
 
 def test_times_count_from_the_first_operation(tmp_path: Path) -> None:
     roles = (RoleSeen(1, 99 * S, "leader", 1), RoleSeen(2, int(100.7 * S), "leader", 2))
     observed = attrs.evolve(QUIET, faults=(a_fault(100.5, 102),), roles=roles)
-    results = merged(a_verdict(), attempts(tmp_path), observed)
+    results = results_of(a_verdict(), attempts(tmp_path), observed)
     assert [(row["at_s"], row["took_s"]) for row in results["elections"]] == [(-1.0, None), (0.7, 0.2)]
     assert (results["faults"][0]["begin_s"], results["faults"][0]["end_s"]) == (0.5, 2.0)
     assert results["rto_s"]["faults"][0]["acked_before"] == 5
@@ -176,27 +183,27 @@ def test_times_count_from_the_first_operation(tmp_path: Path) -> None:
 
 def test_the_longest_turn_of_a_loop_is_the_one_that_no_fault_explains(tmp_path: Path) -> None:
     found = attempts(tmp_path)
-    assert merged(a_verdict(), found, QUIET)["longest_turn"] is None
+    assert results_of(a_verdict(), found, QUIET)["longest_turn"] is None
     turns = (
         TurnSeen(1, int(100.3 * S), TurnReported(150, 140, "applying")),
         TurnSeen(2, int(101.5 * S), TurnReported(900, 2, "paused")),
         TurnSeen(3, 103 * S, TurnReported(120, 1, "sending")),
     )
     observed = attrs.evolve(QUIET, faults=(a_fault(100.5, 102),), turns=turns)
-    results = merged(a_verdict(), found, observed)
+    results = results_of(a_verdict(), found, observed)
     assert results["longest_turn"] == {
         "node": 1, "at_s": 0.3, "ms": 150, "processor_ms": 140, "cause": "applying", "count": 2
     }  # fmt: skip
-    assert longest_turn(results["longest_turn"]).tone == "warn"
+    assert longest_turn(LongestTurn(**results["longest_turn"])).tone == "warn"
     assert longest_turn(None).figure == "< 100 ms"
 
 
 def test_what_left_the_logs_is_told_where_something_did(tmp_path: Path) -> None:
     starts = (StartSeen(1, 5, is_snapshot=False), StartSeen(2, 5, is_snapshot=True), StartSeen(1, 9, is_snapshot=False))
     observed = attrs.evolve(QUIET, starts=starts)
-    results = merged({**a_verdict(), "expired": 9}, attempts(tmp_path), observed)
+    results = results_of({**a_verdict(), "expired": 9}, attempts(tmp_path), observed)
     assert (results["valid"], results["retention"]) == (True, {"trims": 2, "snapshots": 1})
-    assert "retention" not in merged(a_verdict(), attempts(tmp_path / "again"), QUIET)
+    assert "retention" not in results_of(a_verdict(), attempts(tmp_path / "again"), QUIET)
 
 
 def test_the_acknowledged_are_split_in_kept_and_lost(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 import pytest
 
 from jepsen_like.cli import ExitStatus
 from jepsen_like.port.scenario import Shows
+from jepsen_like.record.results import RunResults
 from jepsen_like.run.command import validated
 from jepsen_like.run.scenario import (
     TAKES_OVER_S,
@@ -46,10 +48,10 @@ def under(**changes: int) -> dict[str, Any]:
     return {"under_faults": [{"hold_s": 8.0, "left": 9, "given_late": 0, "keys": 4, "keys_waiting": 0, **changes}]}
 
 
-def results(**changes: Any) -> dict[str, Any]:
+def results(**changes: Any) -> RunResults:
     faults = [{"begin_s": 4.0, "end_s": 12.0}, {"begin_s": 5.0, "end_s": 6.0}]
     stalls = {"groups_s": {"readers": 0.2, "auditors": 0.3}, "reads_s": 0.1}
-    return {
+    document = {
         "valid": True,
         "acked": 9,
         "lost_acked": 0,
@@ -60,6 +62,7 @@ def results(**changes: Any) -> dict[str, Any]:
         "faults": faults,
         **changes,
     }
+    return RunResults.of_json(document)
 
 
 @pytest.mark.parametrize(("system", "story", "trial"), EVERY_TRIAL)
@@ -123,9 +126,9 @@ def test_a_scenario_ends_as_its_worst_trial() -> None:
     kept = judged(safe, "2", results())
     assert status_of([judged(lossy, "1", lost), kept]) is ExitStatus.VALID
     assert status_of([judged(lossy, "1", results()), kept]) is ExitStatus.UNKNOWN
-    assert status_of([judged(lossy, "1", {**lost, "faults": lost["faults"][:1]}), kept]) is ExitStatus.UNKNOWN
-    assert status_of([judged(lossy, "1", {**lost, "valid": None}), kept]) is ExitStatus.UNKNOWN
-    assert status_of([judged(lossy, "1", {**lost, "valid": False}), kept]) is ExitStatus.VIOLATION
+    assert status_of([judged(lossy, "1", attrs.evolve(lost, faults=lost.faults[:1])), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judged(lossy, "1", attrs.evolve(lost, valid=None)), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judged(lossy, "1", attrs.evolve(lost, valid=False)), kept]) is ExitStatus.VIOLATION
 
 
 def test_a_trial_is_chosen_by_its_name() -> None:
