@@ -33,8 +33,8 @@ check: $(DEV)
 # when others have most of the machine holds a time against the wrong bound. Those of a file share the clusters that it starts.
 test: $(DEV)
 	$(BIN)/python -m tests.house
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster'
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m 'cluster and not house'
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster and not campaign'
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m 'cluster and not house and not campaign'
 
 format: $(DEV)
 	$(BIN)/python -m ruff check --fix-only .
@@ -53,6 +53,7 @@ campaign: $(DEV)
 	$(BIN)/quorumlog sim --system rocketmq --seeds 0:5000
 	$(BIN)/quorumlog sim --system rocketmq --explore --minutes 10
 	QUORUMLOG_EXAMPLES=10 $(BIN)/python -m pytest -q -n auto --timeout 3600 -o faulthandler_timeout=0 -m 'not house and not cluster and not spark'
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 600 -m 'campaign and (spark or cluster)'
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.jepsen_like.checker.differential --maps --count 100000
 	$(BIN)/python -m tests.jepsen_like.checker.register.in_pieces --count 20000

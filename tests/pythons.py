@@ -32,7 +32,7 @@ QUICK: Final = (
     "tests/jepsen_like/test_cli.py",
     *(f"tests/jepsen_like/{name}" for name in OF_CHECKER),
 )
-LEFT_OUT: Final = "not house and not cluster and not spark and not simulation"
+LEFT_OUT: Final = "not house and not cluster and not spark and not simulation and not campaign"
 
 
 def candidates(version: str) -> Iterator[str]:

@@ -156,6 +156,7 @@ def test_programs_in_the_documents_run(number: int) -> None:
     assert "first" in done.stdout
 
 
+@pytest.mark.campaign
 @pytest.mark.spark
 def test_the_check_in_a_session_of_spark_finds_what_its_page_states(tmp_path: Path) -> None:
     (code,) = (block for block in blocks("docs/cluster.md", "python") if "SparkSession" in block)

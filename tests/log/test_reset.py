@@ -357,7 +357,10 @@ def test_before_it_is_done_what_was_not_flushed_may_be_lost_as_ever(loss: PowerL
 
 @every_life
 def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one_finds_the_same(life: Life) -> None:
-    """The first crash at every call from the log-start checkpoint on, the second at every call of the recovery."""
+    """The first crash at every call from the log-start checkpoint on, the second at every call of the recovery.
+
+    After each first crash the disk is of one kind, in turn, and in the campaign of every kind.
+    """
     interrupted = 0
     for first in range(1, 100):
         disk, log = lived(life)
@@ -367,7 +370,8 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
         with contextlib.suppress(StorageFailed):
             log.reset(BEFORE, b"a snapshot")
             break
-        for crashed in (killed(disk), disk.after_crash(random.Random(first)), disk.durable_copy()):
+        kinds = (killed(disk), disk.after_crash(random.Random(first)), disk.durable_copy())
+        for crashed in kinds if TIMES > 1 else kinds[first % 3 :][:1]:
             expected = moment_of(open_log(killed(crashed)))
             assert expected in (old, _after_reset(old))
             for second in range(1, 200):
@@ -382,7 +386,7 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
                 # A killed process may leave a log-start checkpoint that no sync covers, so recovery must sync it first.
                 unread = START in crashed.paths() and trial.durable_content(START) != crashed.content(START)
                 assert seen == expected or (unread and seen == old)
-    assert interrupted > 200
+    assert interrupted > (200 if TIMES > 1 else 60)
 
 
 def test_a_process_that_is_killed_before_the_log_start_is_durable_leaves_one_log_or_the_other_for_good() -> None:

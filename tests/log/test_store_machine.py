@@ -12,6 +12,7 @@ from log.memory_disk import MemoryDisk, PowerLoss
 from log.store import LogStore
 from log.store_flush import FlushRound
 from log.store_log import StoreLog
+from tests.examples import examples
 from tests.log.store_model import LogModel, batch, entry, memory_disk, moment_of, open_store
 
 NAMES = st.sampled_from(["a", "a", "b"])
@@ -300,4 +301,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=120, stateful_step_count=40)
+TestStoreMachine.settings = settings(max_examples=examples(40), stateful_step_count=40)

@@ -9,39 +9,21 @@ from tests.mutants.mutant import LINES_MAX, Mutant, MutantMisplaced
 pytestmark = pytest.mark.simulation
 
 QUICK = [
-    "vote-before-durable",
     "votes-twice",
-    "ack-before-fsync",
-    "leader-counts-itself-unflushed",
     "commit-by-count-of-older-term",
-    "no-up-to-date-check",
     "read-before-own-commit",
-    "outbox-one-write-early",
     "restart-forgets-vote",
-    "directory-not-synced",
     "torn-tail-not-cut",
-    "vote-ignores-floor",
-    "mark-before-flush",
     "snapshot-counts-before-it-arrived",
-    "trims-what-is-not-applied",
-    "restart-forgets-snapshot",
     "checker-ignores-time",
     "kafka-expands-below-the-high-watermark",
-    "kafka-acknowledges-at-once",
-    "kafka-silent-follower-rejoins",
     "kafka-duplicates-are-appended",
-    "kafka-no-divergence-check",
-    "kafka-fenced-broker-is-elected",
     "kafka-offsets-not-loaded",
     "kafka-forgets-who-is-eligible",
-    "kafka-doubts-are-not-heard",
     "kafka-compares-those-that-have-reported",
     "rocketmq-no-epochs-compared",
-    "rocketmq-an-epoch-for-two",
     "rocketmq-takes-records-in-spite-of-a-divergence",
-    "rocketmq-a-report-counts-as-far-as-pushed",
     "rocketmq-sync-flush-is-not-waited-for",
-    "rocketmq-checksums-of-pushes-are-not-compared",
 ]
 QUICK_SEEDS = 120
 
@@ -53,6 +35,7 @@ def test_an_oracle_kills_the_bug(name: str) -> None:
     assert verdict.killed_by in verdict.mutant.oracles or verdict.killed_by[0] in "IAB", verdict
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("mutant", [mutant for mutant in ALL if mutant.explored], ids=lambda mutant: mutant.name)
 def test_the_exhaustive_search_finds_the_bug_in_its_first_scope(mutant: Mutant) -> None:
     seen = search_mutant(mutant)
@@ -60,6 +43,7 @@ def test_the_exhaustive_search_finds_the_bug_in_its_first_scope(mutant: Mutant) 
     assert not seen.sentence.startswith("invariant"), seen
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["ack-before-fsync", "checker-ignores-time"])
 def test_the_happy_path_stays_green_with_the_bug_in_place(name: str) -> None:
     assert stays_green(by_name(name))

@@ -44,6 +44,7 @@ def test_only_named_functions_are_mutated() -> None:
     assert {each.before for each in made} == {"return 5"}
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.module)
 def test_every_mutation_compiles_and_every_named_function_is_there(subject: Subject) -> None:
     made = mutations_of(subject)

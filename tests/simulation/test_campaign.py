@@ -31,6 +31,7 @@ def idle(seed: int) -> SeedResult:
     return SeedResult(seed, (), Counter(), 0, "")
 
 
+@pytest.mark.campaign
 def test_real_seeds_reach_every_floor() -> None:
     block = Block(0, FLOORS)
     for seed in range(200):

@@ -73,6 +73,7 @@ def test_marks_have_names_of_their_own_and_excuses_have_marks() -> None:
     assert all(any(reason(name, {excused: why}) for name in names) for excused, why in UNVISITED.items())
 
 
+@pytest.mark.campaign
 def test_seeds_come_by_every_mark_that_is_not_excused() -> None:
     command = [sys.executable, "-m", "tests.simulation.marks", "--until-visited"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

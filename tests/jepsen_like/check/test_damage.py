@@ -90,6 +90,7 @@ def test_a_cluster_that_is_not_there_is_named_at_once(
     assert complaint in err
 
 
+@pytest.mark.campaign
 @pytest.mark.spark
 def test_no_room_next_to_the_history_is_named(tmp_path: Path) -> None:
     require_namespaces()

@@ -122,6 +122,7 @@ def with_faults(place: Path) -> Path:
     return place
 
 
+@pytest.mark.campaign
 @pytest.mark.spark
 def test_spark_measures_what_is_measured_in_memory(
     tmp_path: Path, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch

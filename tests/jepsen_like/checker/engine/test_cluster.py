@@ -171,6 +171,7 @@ def started(place: Path) -> list[Path]:
     return sorted(place.glob("started-*"))
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)  # of a server that is started, and two checks
 def test_check_takes_a_connect_server_by_its_url(
     shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]

@@ -20,6 +20,7 @@ from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.verdict import VIOLATIONS_KEPT_MAX, Check, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
+from tests.examples import examples
 from tests.jepsen_like.checker.queue import test_check as shared
 from tests.jepsen_like.checker.queue import test_pushed as pushed
 from tests.jepsen_like.checker.queue.small_queues import Small, clean, damaged
@@ -135,7 +136,7 @@ def comparable(findings: Findings) -> Findings:
     return attrs.evolve(findings, violations=(), undecided=undecided, tolerated=tolerated, counts=counts)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_the_same_is_found_of_partitions_in_groups(seed: int, tmp_path: Path) -> None:
     run = many(tmp_path, seed)
     whole, losses = run.whole()
