@@ -29,12 +29,12 @@ check: $(DEV)
 	$(BIN)/python -m tests.house
 
 # The house first: it is the quickest to fail. Then what computes, side by side: the JVM, too, because it would starve real
-# processes. Those come last, three tests at a time: they mostly wait for elections and for faults to end, and a test that breaks
+# processes. Those come last, four tests at a time: they mostly wait for elections and for faults to end, and a test that breaks
 # when others have most of the machine holds a time against the wrong bound. Those of a file share the clusters that it starts.
 test: $(DEV)
 	$(BIN)/python -m tests.house
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster and not campaign'
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m 'cluster and not house and not campaign'
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'cluster and not house and not campaign'
 
 format: $(DEV)
 	$(BIN)/python -m ruff check --fix-only .

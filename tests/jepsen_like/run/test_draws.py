@@ -116,6 +116,7 @@ def test_the_command_that_draws_the_same_is_told() -> None:
     assert reproduction(STORY, [], 3, draws=20, quick=True).endswith("--seed 3 --draws 20 --quick")
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_a_kafka_cluster_that_was_stopped_and_lost_a_disk_serves_again_with_all_that_was_acknowledged(
     tmp_path: Path,

@@ -35,6 +35,7 @@ def run(out: Path, *words: str) -> tuple[int, dict[str, Any], str]:
     return ended.returncode, results, (directory / "report.html").read_text()
 
 
+@pytest.mark.campaign
 @pytest.mark.spark
 def test_an_honest_toy_is_valid_on_spark_through_kill_pause_and_partition(tmp_path: Path) -> None:
     status, results, report = run(tmp_path, "--duration", "12", "--nemesis", "kill,pause,partition")

@@ -71,7 +71,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., ProcessKafka]]:
         each.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("min_insync", [1, 2])
+@pytest.mark.parametrize("min_insync", [pytest.param(1, marks=pytest.mark.campaign), 2])
 def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
     opened: Callable[..., ProcessKafka], tmp_path: Path, min_insync: int
 ) -> None:
@@ -88,7 +88,12 @@ def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
 
 
 @pytest.mark.parametrize(
-    ("min_insync", "damage"), [(1, remove_partition), (2, flip), (1, remove_disk)], ids=["partition", "flip", "disk"]
+    ("min_insync", "damage"),
+    [
+        pytest.param(1, remove_partition, id="partition", marks=pytest.mark.campaign),
+        pytest.param(2, flip, id="flip", marks=pytest.mark.campaign),
+        pytest.param(1, remove_disk, id="disk"),
+    ],
 )
 def test_all_are_killed_at_once_and_one_is_damaged(
     opened: Callable[..., ProcessKafka],

@@ -27,6 +27,7 @@ def test_without_options_every_kind_of_work_is_measured() -> None:
     assert attrs.fields(KafkaBenchPlan).loads.default == KAFKA_LOADS
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_a_short_run_measures_ours_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from jepsen_like.cli import ExitStatus, execute
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_a_short_run_measures_ours_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

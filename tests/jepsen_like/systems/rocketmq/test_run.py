@@ -18,7 +18,11 @@ RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--s
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param("--replication sync-slave --nodes 4 --set pairs=2 --nemesis kill,wipe-master", id="pairs"),
+        pytest.param(
+            "--replication sync-slave --nodes 4 --set pairs=2 --nemesis kill,wipe-master",
+            id="pairs",
+            marks=pytest.mark.campaign,
+        ),
         pytest.param("--replication raft --nodes 3 --nemesis kill,pause", id="raft"),
     ],
 )
@@ -37,6 +41,7 @@ def test_nothing_is_lost_when_masters_are_hit(arguments: str, tmp_path: Path) ->
     assert len({*results["silences"]["scopes_s"], None}) == 1 + (2 if "pairs" in arguments else 1)
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 @pytest.mark.timeout(200)
 @pytest.mark.skipif(
