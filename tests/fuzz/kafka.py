@@ -61,6 +61,7 @@ ALL: dict[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",  # what is produced here bears times long ago
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
 }
