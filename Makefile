@@ -10,8 +10,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 KEY := $(firstword $(shell cksum < pyproject.toml))
 DEMO := .venv/.installed-demo-$(KEY)
 DEV := .venv/.installed-dev-$(KEY)
+DOCS := .venv/.installed-docs-$(KEY)
 
-.PHONY: help demo test check format pythons campaign clean
+.PHONY: help demo test check format pythons campaign docs clean
 
 help:
 	@echo 'make demo      a real cluster, broken on purpose, checked; the report opens from disk (first time: installs)'
@@ -20,7 +21,8 @@ help:
 	@echo 'make format    let ruff rewrite the layout of the source'
 	@echo 'make pythons   the quick tests on Python 3.11, 3.12 and 3.13, as far as they are on this machine'
 	@echo 'make campaign  the long ranges: seeds, histories, damaged frames and deliberate bugs; an hour or two'
-	@echo 'make clean     remove .venv and caches; runs/ stays'
+	@echo 'make docs      the pages and the API as a site in build/docs; a warning fails it; make test leaves it to the workflow'
+	@echo 'make clean     remove .venv, caches and the site; runs/ stays'
 
 demo: $(DEMO)
 	$(BIN)/quorumlog run
@@ -66,8 +68,12 @@ campaign: $(DEV)
 	$(BIN)/python -m tests.mutants run --happy
 	$(BIN)/python -m tests.mutation
 
+docs: $(DOCS)
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees . build/docs
+	@echo 'open build/docs/index.html'
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build/docs build/doctrees
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -85,3 +91,8 @@ $(DEV): | .venv/bin/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	@rm -f .venv/.installed-*
 	@touch $@ $(DEMO)
+
+$(DOCS): | .venv/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	@rm -f $(filter-out %-$(KEY),$(wildcard .venv/.installed-*))
+	@touch $@
