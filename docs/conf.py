@@ -12,18 +12,22 @@ from pygments.lexers import ClojureLexer
 CONTENTS = {
     "Use it": [
         "docs/library",
+        "docs/testing",
         "docs/kafka",
         "docs/rocketmq",
         "docs/operations",
     ],
     "Test with it": [
         "docs/promises",
+        "docs/matrix",
         "docs/runs",
         "docs/checking",
         "docs/cluster",
     ],
     "Understand it": [
         "docs/life-of-an-append",
+        "docs/life-of-a-produce",
+        "docs/life-of-a-check",
         "ARCHITECTURE",
         "docs/benchmark",
         "docs/found",

@@ -111,6 +111,13 @@ def matrix() -> str:
     return f"{table(head, rows)}\n{' '.join(told['answers'])} {where}\n\n{missing}"
 
 
+def matrix_answer() -> str:
+    """Which mode the committed cells of `quorumlog matrix` show ahead, in a sentence and a table of three rows."""
+    *answers, summary = json.loads(MATRIX.read_text())["answers"]
+    rows = [answer.removesuffix(".").split(": ", 1) for answer in answers]
+    return f"{summary}\n\n{table(['ahead in', 'mode'], rows)}"
+
+
 def check_scale() -> str:
     """The committed figures of checks by size: seconds on Spark and in one process."""
     lines = json.loads(CHECK_SCALE.read_text())
@@ -165,6 +172,7 @@ def check_reading() -> str:
 
 PRINTED: Mapping[str, Callable[[], str]] = {
     "commands": commands,
+    "matrix_answer": matrix_answer,
     "matrix": matrix,
     "promises": promises,
     "benchmark": benchmark,
@@ -180,7 +188,8 @@ PRINTED: Mapping[str, Callable[[], str]] = {
 }
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
-    "matrix": "README.md",
+    "matrix_answer": "README.md",
+    "matrix": "docs/matrix.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
