@@ -29,7 +29,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BIN = Path(sys.executable).parent
 FEW_PARTITIONS = "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false"
-WORDS_MAX = {"README.md": 1300}
+WORDS_MAX = {"README.md": 1300, "ARCHITECTURE.md": 4000}
 PICTURE_BYTES_MAX = 200_000
 
 
