@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.house import tidy, voice, words
+from tests.house import prose, tidy, voice, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,6 +49,7 @@ CHECKS: Mapping[str, Callable[[], list[str]]] = {
     "tidy": lambda: tidy.complaints(ROOT, pure_modules()),
     "words": lambda: words.complaints(ROOT),
     "voice": lambda: voice.complaints(ROOT),
+    "prose": lambda: prose.complaints(ROOT),
     "imports": lambda: tool("lint-imports"),
     "types": lambda: tool("mypy") + tool("mypy", "examples") + scripts_of_benchmarks(),
 }
