@@ -26,7 +26,7 @@ SPARK_ROWS_MIN: Final = 25_000_000
 here and 5.7 s there, 3 * 10^7 take 10.4 s and 10.1 s (`benchmarks/results/check_scale.json`)."""
 STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}
 WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN, ExitStatus.VALID)
-"""How a check of several paths ends: with the first of these that one of them would end with alone."""
+"""A check of several paths ends with the first of these that one of them would end with alone."""
 
 
 @attrs.frozen(kw_only=True)
@@ -246,7 +246,7 @@ def told(paths: Sequence[Path], found: Sequence[Judged], out: Path | None, *, as
 
 
 def status_of(one: Judged) -> ExitStatus:
-    """How a check of this path alone would end."""
+    """Returns how a check of this path alone would end."""
     return STATUS[one.valid] if one.unreadable is None else ExitStatus.USAGE
 
 

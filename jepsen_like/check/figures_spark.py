@@ -98,10 +98,10 @@ def _operations(rows: DataFrame) -> DataFrame:
 
 @attrs.frozen(kw_only=True)
 class _Told:
-    """What one look at all operations shows."""
+    """The figures that one look at all operations shows."""
 
     first: int | None
-    """When the first operation began, and the last."""
+    """The moment when the first operation began, and the last."""
     last_begin: int | None
     answered: int
     last_answer: int
@@ -112,7 +112,7 @@ class _Told:
     """Acknowledged ones, and when the last of them was."""
     last_write: int | None
     latencies: Counts
-    """How many were answered, by class of their latency."""
+    """The number of those that were answered, by class of their latency."""
     first_success: tuple[int | None, ...]
     """For each fault: when a write was acknowledged that was asked for after it."""
     acked_before: tuple[int, ...]

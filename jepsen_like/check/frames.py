@@ -40,9 +40,9 @@ ROWS_PER_TASK: Final = 1 << 21
 TASKS_MIN: Final = 4
 PART_ROWS: Final = 1 << 17
 ORDER: Final = ("_file", "_row")
-"""Where a row was read, which is the order recorded: the rows of one operation follow each other in one file."""
+"""The place where a row was read, which is the order recorded: the rows of one operation follow each other in one file."""
 SMALL_FILES: Final = (TEST, NEMESIS, FILE)
-"""What a run directory has besides rows that a check needs."""
+"""The files of a run directory that a check needs besides its rows."""
 FINDINGS: Final = "findings binary"
 _NO_CLIENT: Final = re.compile(
     r'ClassNotFoundException: Class org\.apache\.hadoop\.fs\.\S+ not found|No FileSystem for scheme "[^"]*"'
@@ -64,9 +64,9 @@ class Frames:
     kept: bytes | None = None
     """The content of the dump's `kept.json`."""
     recorded: Mapping[str, bytes] = attrs.field(factory=dict)
-    """What the run wrote down of itself, as far as it is there: see `SMALL_FILES`."""
+    """The files in which the run wrote down what it was, as far as they are there: see `SMALL_FILES`."""
     is_run: bool = True
-    """Whether the run was named; else its history alone, of which what it wrote down tells the model, and excuses nothing."""
+    """True if the run was named; else its history alone, of which what it wrote down tells the model, and excuses nothing."""
 
     def began_ns(self) -> int:
         """Returns when the load began; see `HistoryReader.began_ns`. Raises what `check_frames` does."""
@@ -181,7 +181,7 @@ class _JudgeTask:
 def _judging(
     frames: Frames, model: Model, allowances: tuple[Allowance, ...]
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What a worker does with the rows of its objects."""
+    """Yields the result of a worker for the rows of its objects."""
     known = model, allowances, frames.recorded, frames.kept, frames.final is not None
 
     def judge(batches: Iterable[Any]) -> Iterator[Any]:
@@ -246,7 +246,7 @@ def _spool(batches: Iterable[Any], run: Path, *, has_final: bool) -> set[int]:
 
 
 def _last_begin(batches: Sequence[Any]) -> int:
-    """Where the last operation of these rows begins: the next ones may go on with it."""
+    """Returns where the last operation of these rows begins: the next ones may go on with it."""
     import pyarrow as pa
 
     rows = pa.Table.from_batches(batches)
@@ -301,7 +301,7 @@ def _bytes(session: Any, url: str) -> bytes | None:
 
 
 def _told(error: Exception, name: str) -> Exception:
-    """What to raise in place of what Spark does."""
+    """Returns what to raise in place of what Spark does."""
     text = text_of(error)
     if "CANNOT_READ_FILE_FOOTER" in text or "FAILED_READ_FILE" in text or "is not a Parquet file" in text:
         reason = next((line for line in text.splitlines() if "is not a Parquet" in line), text.splitlines()[0])

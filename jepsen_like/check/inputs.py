@@ -1,4 +1,4 @@
-"""What `quorumlog check` is given, as a run directory: a run, a history of ours, or a file of Jepsen's operation maps."""
+"""Turns the argument of `quorumlog check` into a run directory: a run, a history of ours, or a file of Jepsen's operation maps."""
 
 import contextlib
 import tempfile

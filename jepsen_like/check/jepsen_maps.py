@@ -165,7 +165,7 @@ def attempts(
     """
     running: dict[int, tuple[Event, int]] = {}
     around: dict[int, tuple[Event, int]] = {}
-    """What each process has under way that it does in parts. It is no operation itself: its parts show all that it did."""
+    """The operation of each process that it does in parts. It is no operation itself: its parts show all that it did."""
     now = index = -1
     for event in events:
         process, time, kind = event.fields["process"], event.fields.get("time"), event.fields["type"]

@@ -23,7 +23,7 @@ VIOLATIONS = "check string, object bigint, sentence string, operations array<str
 
 @attrs.frozen
 class Checked:
-    """What a check has found."""
+    """The verdict of a check, and its violations as rows."""
 
     verdict: Verdict
     violations: Any

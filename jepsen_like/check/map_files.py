@@ -100,7 +100,7 @@ class _Rejoined(io.RawIOBase):
 
 
 def _items(path: Path, stream: IO[str]) -> Iterator[tuple[int, Any]]:
-    """What stands in the file, each with the line where it begins."""
+    """Yields what stands in the file, each with the line where it begins."""
     head = stream.read(HEAD_CHARS)
     names = [suffix for suffix in path.suffixes if suffix != ".gz"]
     suffix = names[-1] if names else ""

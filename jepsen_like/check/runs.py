@@ -51,7 +51,7 @@ COMPARED: Final = (
     "rpo",
     "faults",
 )
-"""What a check finds again of results.json."""
+"""The members of results.json that a check finds again."""
 NEAR: Final = 1e-9
 """Sums of the same numbers in another order may differ so much."""
 
@@ -62,24 +62,24 @@ class NoModel(UnreadableHistory):
 
 @attrs.frozen(kw_only=True)
 class Judged:
-    """What is known of one path after the check."""
+    """The verdict about one path, with its figures, after the check."""
 
     path: str
     valid: bool | None = None
     unreadable: str | None = None
     """Why it could not be judged."""
     test: Mapping[str, Any] = {}
-    """What was decided before the run; empty for a history that is no run's."""
+    """The content of test.json, which was decided before the run; empty for a history that is no run's."""
     verdict: Mapping[str, Any] = {}
     """As `Verdict.as_json` has it, with objects and values as they were given."""
     figures: Mapping[str, Any] = {}
     """As `Measured.as_json` has them, and `rpo`."""
     summary: tuple[str, ...] = ()
-    """What was found, for people."""
+    """The findings in lines for people."""
     differs: tuple[str, ...] = ()
-    """Where results.json states something else, a line each."""
+    """The place where results.json states something else, a line each."""
     beyond: tuple[str, ...] = ()
-    """What results.json holds against the run that no history shows, a line each."""
+    """The complaints of results.json against the run that no history shows, a line each."""
 
     @property
     def run(self) -> str:
@@ -108,7 +108,7 @@ class RunTask:
     path: Path
     model: AnyModel | None
     engine: Engine
-    """Who calls: what the verdict names."""
+    """The engine that the verdict names, which is the caller's."""
     rows: int
 
     def execute(self) -> Judged:
@@ -162,7 +162,7 @@ def _allowances_of(directory: Path, path: Path) -> tuple[Allowance, ...]:
 
 
 def figures_of(directory: Path, run: Recorded, worker: TaskRunner) -> dict[str, Any]:
-    """What is measured of a run directory: of a large one by Spark, where Spark is there, else in memory."""
+    """Returns what is measured of a run directory: of a large one by Spark, where Spark is there, else in memory."""
     history, load_ended_ns = directory / HISTORY, run.load_ended_ns or 0
     context = getattr(worker, "context", None)  # a client of Connect has none
     if context is None or HistoryReader.open(history).rows() <= SMALL_ROWS_MAX:
@@ -182,7 +182,7 @@ def run_of(path: Path) -> Path:
 
 
 def model_of(path: Path) -> Model:
-    """What checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
+    """Returns what checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
     if path != STDIN and not path.is_file() and maps_in(path) is None:
         HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
     model = recorded(run_of(path)).model
@@ -192,7 +192,7 @@ def model_of(path: Path) -> Model:
 
 
 def rows_about(path: Path) -> int:
-    """How many rows a path has, or about how many it will have; 0 for what is no history, and for stdin, of which that is not known."""
+    """Returns how many rows a path has, or about how many it will have; 0 for what is no history, and for stdin, of which that is not known."""
     if path == STDIN:
         return 0
     try:
@@ -223,7 +223,7 @@ def compared_with_results(
 
 
 def differences(said: Mapping[str, Any], found: Mapping[str, Any], run: Recorded) -> Iterator[str]:
-    """Where results.json (`said`) is not what its history shows (`found`)."""
+    """Yields where results.json (`said`) is not what its history shows (`found`)."""
     for name in COMPARED:
         if name == "availability" and run.load_ended_ns is None:
             continue
@@ -242,7 +242,7 @@ def differences(said: Mapping[str, Any], found: Mapping[str, Any], run: Recorded
 
 
 def beyond_history(said: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
-    """What a run was found guilty or doubtful of that its history does not show."""
+    """Yields what a run was found guilty or doubtful of that its history does not show."""
     for name, check in said["checks"].items():
         if name not in found["checks"] and check["valid"] is not True:
             yield f"{name}: {(check.get('examples') or ['not decided'])[0]}"
@@ -258,7 +258,7 @@ def shown(said: Any, found: Any) -> str:
 
 
 def is_same(said: Any, found: Any) -> bool:
-    """Whether both are the same."""
+    """Returns True if both are the same."""
     if isinstance(said, dict) and isinstance(found, dict):
         return said.keys() == found.keys() and all(is_same(said[name], found[name]) for name in said)
     if isinstance(said, list) and isinstance(found, list):

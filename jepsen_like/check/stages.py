@@ -1,4 +1,4 @@
-"""What a person sees while a check runs: each stage with its speed and the time that is left, on stderr.
+"""Shows a person how far a check is: each stage with its speed and the time that is left, on stderr.
 
 A stage is one call of an engine with tasks of one kind. On a terminal it is a line that is redrawn; elsewhere a line when it has ended, if it took
 longer than `PLAIN_S`, so that a short check is silent. The in-process engine reports each task; of an application of Spark a thread
@@ -125,7 +125,7 @@ class Stages:
             )
 
     def rows_of(self, task: Task) -> int | None:
-        """How many rows a task is about; None where that is not known before they are read."""
+        """Returns how many rows a task is about; None where that is not known before they are read."""
         if isinstance(rows := getattr(task, "rows", None), int):
             return rows
         named = [getattr(task, name) for name in INPUTS if hasattr(task, name)]

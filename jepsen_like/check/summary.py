@@ -106,7 +106,7 @@ def seconds(value: Any) -> str:
 
 
 def notes(found: "Sequence[Judged]") -> Iterator[str]:
-    """What the table does not say, a line each: why runs are not as they should be, and where their results.json differs."""
+    """Yields what the table does not say, a line each: why runs are not as they should be, and where their results.json differs."""
     for one in found:
         if one.unreadable is not None:
             yield one.unreadable
@@ -124,5 +124,5 @@ def notes(found: "Sequence[Judged]") -> Iterator[str]:
 
 
 def tolerated(row: Mapping[str, Any]) -> str:
-    """What a mode allows besides losses."""
+    """Returns what a mode allows besides losses."""
     return f"{row['check']}, as this mode allows: {row['count']:,}; {row['because']}"

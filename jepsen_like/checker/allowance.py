@@ -1,4 +1,4 @@
-"""What a mode allows a fault to cost, and what the fault has cost."""
+"""Names the losses that a mode allows a fault, and the losses that the fault has caused."""
 
 import attrs
 
@@ -15,11 +15,11 @@ class Allowance:
     fault: int
     kind: str
     promise: str
-    """What allows it, in words."""
+    """The sentence of the promise that allows it."""
     since_ns: int
     begun_ns: int
     injected_ns: int
-    """When it was complete."""
+    """The moment when it was complete."""
     objects: frozenset[int] | None = None
     """The partitions that it may have reached; None: all."""
     node: int = NONE
@@ -27,29 +27,29 @@ class Allowance:
     epoch_max: int | None = None
     """The last leader epoch in which they may have been given, where they say it."""
     may_cost_read: bool = True
-    """Whether it may cost what consumers have read, too."""
+    """True if it may cost what consumers have read, too."""
     may_cost_commits: bool = False
-    """Whether it may cost what groups have committed."""
+    """True if it may cost what groups have committed."""
     is_tail: bool = True
-    """Whether it costs the end of a log only: nothing acknowledged before it survives behind what it cost."""
+    """True if it costs the end of a log only: nothing acknowledged before it survives behind what it cost."""
 
     may_cost_records: bool = True
-    """Whether it may cost records at all, and not only what brokers know of groups, or what readers see meanwhile (`other_log`)."""
+    """True if it may cost records at all, and not only what brokers know of groups, or what readers see meanwhile (`other_log`)."""
     rewinds_ns: int = NONE
     """Positions that a pushed group committed no longer than this before it may be forgotten; `NONE`: none."""
     unlocks_ns: int = NONE
     """So long after it two members of a pushed group may hold one queue, because the lock was forgotten; `NONE`: they may not."""
     other_log: bool = False
-    """Whether another log, with another beginning, may have answered in place of this one while the fault held. For logs."""
+    """True if another log, with another beginning, may have answered in place of this one while the fault held. For logs."""
 
     def reaches(self, obj: int) -> bool:
-        """Whether it may have cost something of this object."""
+        """Returns True if it may have cost something of this object."""
         return self.objects is None or obj in self.objects
 
 
 @attrs.frozen(kw_only=True)
 class AllowedLoss:
-    """What one fault has cost, all of it allowed."""
+    """The losses that one fault has caused, all of them allowed."""
 
     allowance: Allowance
     records: int
@@ -64,7 +64,7 @@ class AllowedLoss:
     """The name of the partition, where there are several."""
     object: int = 0
     origin_ns: int | None = None
-    """What times in words count from; None: they are not told."""
+    """The moment from which sentences count times; None: they do not name any."""
 
     @property
     def reach_s(self) -> float:

@@ -259,7 +259,7 @@ def _require_possible(history: HistoryReader, kept: Mapping[int, Kept] | None) -
 
 
 def _rule_of(directory: Path) -> KeepRule:
-    """What the settings of a run say that may leave its logs; nothing if they say nothing."""
+    """Returns what the settings of a run say that may leave its logs; nothing if they say nothing."""
     try:
         settings = json.loads((directory / TEST).read_text())["settings"]
         return KeepRule(

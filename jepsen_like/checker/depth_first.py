@@ -26,7 +26,7 @@ class DepthFirst:
         self._pending = UnderWay(walked)
         self._at = 0
         self._tried: dict[tuple[int, State, int], list[int]] = {}
-        """What the unknown operations had been at an event with this state and these operations done."""
+        """The states of the unknown operations at an event with this state and these operations done."""
         self._stack: list[tuple[int, Iterator[Configuration]]] = []
         self._held = self._weight = self._since = 0
 
@@ -81,7 +81,7 @@ class DepthFirst:
         return True
 
     def _alternatives(self, one: Configuration) -> Iterator[Configuration]:
-        """What may come next: first of all the operation that has to be done now."""
+        """Yields what may come next: first of all the operation that has to be done now."""
         _, number = self._walked.events[self._at]
         model, op = self._walked.model, self._walked.ops[number]
         if model.changes(op) and (direct := self._pending.done_now(number, one)) is not None:

@@ -65,7 +65,7 @@ class Tagged:
     tag: str
     value: Any = attrs.field(eq=False)
     same: Any = attrs.field(default=None, eq=lambda same: written(same))
-    """What decides whether two are equal: of an instant its milliseconds, of others the value."""
+    """The part of the value that decides equality: of an instant its milliseconds, of others the value."""
 
     @classmethod
     def of(cls, tag: str, value: Any) -> "Tagged":

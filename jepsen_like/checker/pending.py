@@ -1,4 +1,4 @@
-"""What is under way at a moment of a history, and which of it is worth trying next: the part that both searches share.
+"""Holds the operations that are under way at a moment of a history, and tells which is worth trying next; both searches share it.
 
 A *configuration* is a state, the pending known operations that took effect already, and the unknown ones that did. It may go on
 with any pending operation whose step is legal. What keeps the number of configurations small, without losing an answer:
@@ -22,7 +22,7 @@ import attrs
 from jepsen_like.history.ops import NEVER, Op, Outcome
 
 CONFIGURATION_BYTES: Final = 400
-"""What one configuration takes: a tuple, two integers of many bits, and its share of a set. Measured."""
+"""The bytes of one configuration: a tuple, two integers of many bits, and its share of a set. Measured."""
 SMALL_STATE_BYTES: Final = 64
 """Of which a state's part is no more than this."""
 STATE_PARTS_MAX: Final = 256
@@ -34,7 +34,7 @@ Configuration = tuple[State, int, int]
 
 
 class Sequential(Protocol):
-    """What an object does when operations come one after another."""
+    """The behaviour of an object when operations come one after another."""
 
     @property
     def initial(self) -> State:
@@ -78,7 +78,7 @@ class Walked:
     model: Sequential
     ops: Sequence[Op]
     events: Sequence[tuple[bool, int]]
-    """Whether an operation ends, and its number, in the order of time. Unknown operations never end."""
+    """True if an operation ends, and its number, in the order of time. Unknown operations never end."""
     bits: Sequence[int]
     """Of each operation: known ones share bits with those that they do not overlap."""
 

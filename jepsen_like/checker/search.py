@@ -23,7 +23,7 @@ SEARCHED_OPS_MAX: Final = 1 << 19
 SECONDS_MAX: Final = 60.0
 MEMORY_MIB_MAX: Final = 1024
 OPERATION_BYTES: Final = 1000
-"""What one operation takes, with the values that a user's class gets. Measured."""
+"""The bytes of one operation, with the values that a user's class gets. Measured."""
 ALONE_LOOKS: Final = 32
 """The first search has so many turns before the second begins: small histories need no more."""
 
@@ -38,7 +38,7 @@ def untimed() -> float:
 
 @attrs.frozen
 class SearchBounds:
-    """How much the registers of one bucket may cost that have to be searched."""
+    """The bounds of the searches among the registers of one bucket."""
 
     seconds: float = SECONDS_MAX
     """Of processor time, for all of them; the smallest come first."""
@@ -141,7 +141,7 @@ class SequentialLog:
 
 @attrs.frozen
 class SearchResult:
-    """What the search found out."""
+    """The answer of a search."""
 
     linearizable: bool | None
     reason: str = ""

@@ -16,7 +16,7 @@ def told(op: Op) -> str:
 
 
 def who(op: Op) -> str:
-    """Who did it: a client process, or the final log of a node."""
+    """Returns who did it: a client process, or the final log of a node."""
     if op.process == NONE:
         return f"the final log of node {op.node}" if op.node != NONE else "the final logs"
     return f"process {op.process}"

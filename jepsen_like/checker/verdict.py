@@ -1,4 +1,4 @@
-"""What a check can say: every object is ok, violated or unknown, and each violation is a handful of operations.
+"""The vocabulary of verdicts: every object is ok, violated or unknown, and each violation is a handful of operations.
 
 A verdict never claims more than was decided. One violated object makes the whole invalid; otherwise one unknown object
 makes the whole unknown. A violation is at most `WITNESS_OPS_MAX` operations and one sentence: evidence that can be read.
@@ -25,7 +25,7 @@ VIOLATIONS_KEPT_MAX: Final = 50
 
 
 class Model(enum.Enum):
-    """What the objects of a history are."""
+    """The kinds of objects that a history can be about."""
 
     LOG = "log"
     REGISTER = "register"
@@ -48,14 +48,14 @@ class Model(enum.Enum):
 
 
 class Engine(enum.Enum):
-    """Who runs the kernels."""
+    """The engines that run the kernels."""
 
     SPARK = "spark"
     LOCAL = "local"
 
 
 class Check(enum.StrEnum):
-    """What can be wrong with a history, each under one name."""
+    """The ways in which a history can be wrong, each under one name."""
 
     LINEARIZABLE = "linearizable"
     """No order of the operations explains what they saw (given where no closer name fits; in a summary: any of these)."""
@@ -70,7 +70,7 @@ class Check(enum.StrEnum):
     DIVERGENT_OFFSET = "divergent_offset"
     """Two values at one place of one log."""
     ORDER = "order"
-    """What began after another had ended was put before it, or was seen before it began."""
+    """An operation that began after another had ended was put before it, or was seen before it began."""
     STALE = "stale"
     """An older state was seen after a newer one had been."""
     LOST_UPDATE = "lost_update"
@@ -174,7 +174,7 @@ NOUNS: Final = {
     Model.KEY_VALUE: "key",
     Model.CUSTOM: "object",
 }
-"""What an object of a model is called, if not as the model."""
+"""The nouns of objects that are not called as their model."""
 UNSEEN: Final = {
     **dict.fromkeys(QUEUES_OF_ELEMENTS, "nothing took them out, and the queue was not seen empty after them"),
     **dict.fromkeys(SETS, "no read began after they had been added"),
@@ -195,7 +195,7 @@ UNTESTED_OF_QUEUE: Final = (
     (Check.COMMIT_REGRESS, "commits: no group's position was read, or resumed, after a commit"),
     (Check.TWO_OWNERS, "ownership: no partition went from one member of a group to another"),
 )
-"""What a queue's history may lack for a check, in words."""
+"""The evidence that a queue's history may lack for a check, in words."""
 
 
 @attrs.frozen
@@ -265,13 +265,13 @@ class Undecided:
 
 @attrs.frozen(kw_only=True)
 class Tolerated:
-    """What a check found and the mode allows, because of a fault or a setting."""
+    """A deviation that a check found and the mode allows, because of a fault or a setting."""
 
     check: Check
     object: int
     count: int
     because: str
-    """What allows it, in words."""
+    """The sentence that allows it."""
     fault: int = NONE
     example: str
 
@@ -289,7 +289,7 @@ class Tolerated:
 
 @attrs.frozen(kw_only=True)
 class Findings:
-    """What was found in one piece of a history; pieces add up."""
+    """The findings about one piece of a history; pieces add up."""
 
     ok: int = 0
     """Operations that happened; one of several records is one."""
@@ -309,7 +309,7 @@ class Findings:
     duplicated: int = 0
     """Places of the log whose value stands at an earlier place too."""
     t_first: int = NEVER
-    """When the earliest operation began."""
+    """The moment when the earliest operation began."""
     unread: int = 0
     """Registers whose last acknowledged change no operation asked after; partitions with neither a final read nor final logs; logs
     without final logs, though other logs of the run have some."""
@@ -323,7 +323,7 @@ class Findings:
     recovered: int = 0
     """Of queues of elements, sets and keys: elements of unknown outcome that were seen."""
     unjudged: frozenset[str] = frozenset()
-    """What could not be judged of what left the logs, in words."""
+    """The sentences about what left the logs and could not be judged."""
     given: int = 0
     """Of a pushed queue: messages given to each group, each counted once."""
     given_again: int = 0
@@ -378,7 +378,7 @@ class Verdict:
     unchecked: frozenset[Check] = frozenset()
     """Checks that this input cannot answer."""
     losses: tuple[AllowedLoss, ...] = ()
-    """What was lost and may have been; it is counted in `findings.lost_acked`, and is no violation."""
+    """The losses that are allowed; they are counted in `findings.lost_acked`, and are no violations."""
 
     @property
     def valid(self) -> bool | None:

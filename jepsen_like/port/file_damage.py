@@ -1,4 +1,4 @@
-"""What becomes of the files of a node that is down: what bit rot, a lost sector, a lost file or a lost disk leave behind.
+"""Damages the files of a node that is down, as bit rot, a lost sector, a lost file or a lost disk do.
 
 Each kind of damage and of absence returns a text about what it has changed, or None when there was nothing of its kind. Which byte or
 file is hit is drawn from the caller's generator. `LogFiles` names the files of a system. A `Listing` shows from outside what
@@ -16,9 +16,9 @@ from typing import Final, assert_never
 import attrs
 
 LAST_BYTES: Final = 512
-"""How far from the end of a log the damage of its last frame lies at most."""
+"""The damage of the last frame of a log lies no further from its end than this."""
 FULLEST_CHANCE: Final = 0.5
-"""How often it is the copy that holds the most of which something is gone: many copies hold next to nothing."""
+"""The share of draws in which the damaged copy is the one that holds the most: many copies hold next to nothing."""
 DIFFERENCES_SHOWN: Final = 3
 READ_BYTES: Final = 1 << 20
 
@@ -33,17 +33,17 @@ class LogFiles:
     damage_status: int | None = None
     """The exit status of a process that found damage; None: it never ends for that."""
     damage_words: str = ""
-    """What its last line on standard error then contains."""
+    """The text that its last line on standard error then contains."""
     copies: tuple[str, ...] = ()
     """Directories of which each is a copy that the node holds; none where the data directory itself is the only one."""
     checkpoints: tuple[str, ...] = ()
     """Small files that record how far something had come."""
     absences: "tuple[Absence, ...]" = ()
-    """What may be gone from a disk so that the node can still be asked to go on."""
+    """The most that may be gone from a disk so that the node can still be asked to go on."""
 
 
 class Damage(enum.StrEnum):
-    """What is done to the files."""
+    """The ways to damage files."""
 
     CLOSED_SEGMENT = "closed-segment"
     """One bit of a segment that is no longer written to."""
@@ -58,7 +58,7 @@ class Damage(enum.StrEnum):
 
 
 class Absence(enum.StrEnum):
-    """What is gone from a disk."""
+    """The extents of what can be gone from a disk."""
 
     COPY = "copy"
     """The directory of one copy: a partition's, a commit log's."""
@@ -78,7 +78,7 @@ def damage(data: Path, files: LogFiles, kind: Damage, rng: random.Random) -> str
 
 
 def is_damageable(data: Path, files: LogFiles) -> bool:
-    """Whether anything is there that `damage` could be done to."""
+    """Returns True if anything is there that `damage` could be done to."""
     return bool(_segments(data, files))
 
 
@@ -110,7 +110,7 @@ def vanishable(data: Path, files: LogFiles, kind: Absence, kept: Collection[str]
 
 
 def _weight(path: Path) -> int:
-    """How many bytes a directory holds, and that of a file."""
+    """Returns how many bytes a directory holds, and that of a file."""
     return sum(each.stat().st_size for each in (path if path.is_dir() else path.parent).rglob("*") if each.is_file())
 
 

@@ -1,4 +1,4 @@
-"""What the processes of a run report of themselves: as a system's adapter decodes it, and with node and time as a run keeps it."""
+"""The reports of the processes of a run about themselves: as a system's adapter decodes them, and with node and time as a run keeps them."""
 
 from typing import Final
 

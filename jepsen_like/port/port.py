@@ -1,4 +1,4 @@
-"""What the harness needs to know of a system, and the only place where it asks.
+"""The port of a system: everything that the harness needs to know of it, and the only place where it asks.
 
 Everything that names a product's role, setting, leader, error or file lives behind `System`: which processes there are and
 how each is started, what their output means, who leads what, how clients talk to it, how its settings change what it
@@ -59,9 +59,9 @@ class Member:
 
     id: int
     role: str
-    """What kind of process it is: "node", "broker", "nameserver"."""
+    """The kind of the process: "node", "broker", "nameserver"."""
     holds_data: bool = True
-    """Whether it holds copies of records: faults choose their targets among these."""
+    """True if it holds copies of records: faults choose their targets among these."""
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class ProcessPlan:
     data: Path
     peers: Mapping[int, Address]
     advertised: Mapping[int, Address]
-    """Where clients reach every member, through the fault network."""
+    """The place where clients reach every member, through the fault network."""
     mode: "Mode"
     promoted: Sequence[int] = ()
     """Whom an operator has let lead, in this order, in a system whose roles are given and never change by themselves."""
@@ -93,14 +93,14 @@ class ProcessPlan:
 
 @attrs.frozen
 class Leadership:
-    """Who leads a scope, and in which epoch."""
+    """The leader of a scope, and its epoch."""
 
     node: int
     epoch: int
 
 
 class Control(abc.ABC):
-    """What the harness asks the processes of one running cluster, past the fault network."""
+    """The questions that the harness asks the processes of one running cluster, past the fault network."""
 
     @abc.abstractmethod
     async def leaders(self) -> Mapping[Scope, Leadership]:
@@ -111,7 +111,7 @@ class Control(abc.ABC):
         return (await self.leaders()).get(scope)
 
     async def is_serving(self) -> bool:
-        """Whether the cluster takes clients: after its start, when nothing is broken."""
+        """Returns True if the cluster takes clients: after its start, when nothing is broken."""
         return bool(await self.leaders())
 
     @abc.abstractmethod
@@ -120,7 +120,7 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def has_reached(self, node: int, goal: Any) -> bool:
-        """Whether a node holds everything up to a `goal`."""
+        """Returns True if a node holds everything up to a `goal`."""
 
     @abc.abstractmethod
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
@@ -162,7 +162,7 @@ class Control(abc.ABC):
 
 
 class FaultSeen(Protocol):
-    """What of a fault tells whether it may have cost a record."""
+    """The facts about a fault that tell whether it may have cost a record."""
 
     @property
     def id(self) -> int:
@@ -186,11 +186,11 @@ class FaultSeen(Protocol):
 
     @property
     def injected_ns(self) -> int:
-        """When it was complete."""
+        """Returns when it was complete."""
 
     @property
     def ended_ns(self) -> int:
-        """When all was undone."""
+        """Returns when all was undone."""
 
 
 class Mode(abc.ABC):
@@ -203,7 +203,7 @@ class Mode(abc.ABC):
     @property
     @abc.abstractmethod
     def acks_are_durable(self) -> bool:
-        """Whether nothing is acknowledged, and no vote given, before it is on disk."""
+        """Returns True if nothing is acknowledged, and no vote given, before it is on disk."""
 
     @abc.abstractmethod
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
@@ -211,11 +211,11 @@ class Mode(abc.ABC):
 
     @abc.abstractmethod
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
-        """What may leave a log by retention."""
+        """Returns what may leave a log by retention."""
 
     @abc.abstractmethod
     def promise(self, kinds: Iterable[str]) -> str:
-        """What is promised under these faults, in one sentence."""
+        """Returns what is promised under these faults, in one sentence."""
 
     @abc.abstractmethod
     def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
@@ -223,11 +223,11 @@ class Mode(abc.ABC):
 
     @property
     def may_hold_alone(self) -> bool:
-        """Whether something may be acknowledged that one node alone holds, for a while at least."""
+        """Returns True if something may be acknowledged that one node alone holds, for a while at least."""
         return False
 
     def survives(self, kind: str) -> bool:
-        """Whether a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""
+        """Returns True if a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""
         return True
 
     def on(self, nodes: int) -> "Mode":
@@ -240,7 +240,7 @@ class Mode(abc.ABC):
 
     @abc.abstractmethod
     def spare(self, nodes: int) -> int:
-        """How many of a group of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
+        """Returns how many of a group of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
 
 
 # -------------------------------------------------------------------- the system
@@ -254,7 +254,7 @@ class System(abc.ABC):
     replications: ClassVar[tuple[str, ...]]
     """As `--replication` names them; the first is the default."""
     workloads: ClassVar[Mapping[str, Model]]
-    """What clients can do, and the model that checks it; the first is the default."""
+    """The operations that clients can do, and the model that checks them; the first is the default."""
     serves: ClassVar[Mapping[str, str]]
     """By kind of fault: when the system serves again, or still does, in words."""
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -270,7 +270,7 @@ class System(abc.ABC):
     kept_by_wipe: ClassVar[tuple[str, ...]] = ()
     """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
     scenarios: ClassVar[tuple[NamedScenario, ...]] = ()
-    """What `quorumlog scenario` shows of it."""
+    """The scenarios that `quorumlog scenario` shows of it."""
 
     def lacking(self) -> str | None:
         """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""
@@ -314,7 +314,7 @@ class System(abc.ABC):
         return Recorder(history)
 
     def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
-        """What test.json contains in addition, for the check of this workload."""
+        """Returns what test.json contains in addition, for the check of this workload."""
         return {}
 
     def keep_states(self, directory: Path, workload: str) -> None:

@@ -10,7 +10,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "kafka": "jepsen_like.systems.kafka.system:KafkaAdapter",
     "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
 }
-"""Where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
+"""The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
 
 
 def system_named(name: str) -> System:

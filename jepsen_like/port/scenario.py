@@ -13,7 +13,7 @@ from jepsen_like.nemesis.schedule import Fault
 
 
 class Shows(enum.Enum):
-    """What is to be seen in a trial, in words."""
+    """The effects that a trial can show, in words."""
 
     LOSS = "acknowledged records are lost, as the mode allows"
     NO_LOSS = "nothing that was acknowledged is lost"
@@ -32,7 +32,7 @@ class Trial:
     """One cluster of a scenario."""
 
     name: str
-    """What sets it apart from the others: a setting with its value."""
+    """The setting, with its value, that sets the trial apart from the others."""
     settings: tuple[str, ...]
     """`name=value`, as after `--set`."""
     faults: tuple[Fault, ...]

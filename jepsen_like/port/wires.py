@@ -1,4 +1,4 @@
-"""What can be wrong with the ways between processes, and what every network of a run can do about it.
+"""The conditions of the ways between processes, and the port of every network of a run that imposes them.
 
 A way is directed: "3>1" is what node 3 sends to node 1, on whichever connection; "client>1" is everything between all
 clients and node 1, both directions. A network imposes one condition on some ways, tells what they have shown since, and
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 class Network(enum.StrEnum):
-    """What lies between the processes of a run, as `--network` names it."""
+    """The networks between the processes of a run, as `--network` names them."""
 
     PROXIES = "proxies"
     """TCP forwarders of the harness, on loopback. Needs no rights."""
@@ -27,7 +27,7 @@ class Network(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Condition:
-    """How a way is. Times in seconds, chances from 0 to 1; the default is a clear way.
+    """The condition of a way. Times are in seconds, chances from 0 to 1; the default is a clear way.
 
     The chances are about packets: only a network that handles packets takes them.
     """
@@ -52,12 +52,12 @@ class Condition:
 
     @property
     def is_of_packets(self) -> bool:
-        """Whether it means anything only below TCP."""
+        """Returns True if it means anything only below TCP."""
         return bool(self.loss or self.duplicate or self.reorder or self.corrupt)
 
     @property
     def is_late(self) -> bool:
-        """Whether bytes take longer than they must."""
+        """Returns True if bytes take longer than they must."""
         return bool(self.delay_s or self.jitter_s or self.bytes_per_s)
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ CUT = Condition(is_cut=True)
 
 @attrs.frozen
 class Evidence:
-    """What one way has shown since something is wrong with it."""
+    """The evidence of one way since something is wrong with it."""
 
     way: str
     condition: Condition
@@ -93,11 +93,11 @@ class Evidence:
     for_s: float
     passed_bytes: int
     changes: int = 1
-    """How often a condition was imposed."""
+    """The number of times that a condition was imposed."""
     resets: int = 0
     """Connections ended by force, at both ends."""
     details: Mapping[str, int] = {}
-    """What else was counted, by what it is: "bytes waiting", "packets lost"."""
+    """The other counts, by what they are of: "bytes waiting", "packets lost"."""
 
     def __str__(self) -> str:
         what = "reset" if self.condition == CLEAR else str(self.condition)
@@ -123,4 +123,4 @@ class Wires(Protocol):
         """Make every way clear."""
 
     def evidence(self) -> list[Evidence]:
-        """What every way has shown on which something was imposed since the last `heal`."""
+        """Returns what every way has shown on which something was imposed since the last `heal`."""

@@ -1,4 +1,4 @@
-"""What the faults of a recorded run were allowed to cost, from what the run has written down."""
+"""Reads the losses that the faults of a recorded run were allowed to cause, from what the run has written down."""
 
 import json
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ class Attempts:
     t_ret: Ints
     process: Ints
     records: Ints
-    """How many rows of the history each one is: the records appended or read, one for anything else."""
+    """The number of rows of the history that each one is: the records appended or read, one for anything else."""
     is_lost: Bools = attrs.field()
     """Which of them are acknowledged appends of a record that the final logs lack."""
 
@@ -44,7 +44,7 @@ class Attempts:
     """Which of them do not tell which node was asked: those of a client that finds its way by itself."""
 
     is_queue: bool = False
-    """Whether these are the messages of a queue, of which a producer has many under way."""
+    """True if these are the messages of a queue, of which a producer has many under way."""
 
     @is_lost.default
     def _nothing_lost(self) -> Bools:
@@ -93,11 +93,11 @@ class Attempts:
 
     @property
     def origin_ns(self) -> int:
-        """When the first operation began; 0 for none."""
+        """Returns when the first operation began; 0 for none."""
         return int(self.t_inv.min()) if len(self.t_inv) else 0
 
     def acknowledged_writes(self, *, only: Bools | None = None) -> Writes:
-        """What recovery times are measured by; `only` these of them."""
+        """Returns what recovery times are measured by; `only` these of them."""
         chosen = (self.outcome == Outcome.OK) & np.isin(self.f, WRITES)
         if only is not None:
             chosen &= only

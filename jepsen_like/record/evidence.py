@@ -1,4 +1,4 @@
-"""Whether a run was a test at all: what would make its verdict worthless if it were believed.
+"""Judges whether a run was a test at all: it names what would make its verdict worthless if it were believed.
 
 A harness has bugs like anything else. A nemesis that kills no process, a cut that lets everything through, a recorder that
 forgets what went wrong: each makes every system look good. So a run shows evidence for what it did. Nothing here makes a run
@@ -49,7 +49,7 @@ WALL_OFF = re.compile(r"told the wall time ([+-][\d.]+) s off")
 RATE_TOLD = re.compile(r"told a time ([\d.]+) times as fast")
 WALL_OFF_S_MAX = 1.0
 RATE_OFF_MAX = 0.1
-"""How far a healed clock may be off by what was read of it: the readings are those of a process that goes on meanwhile."""
+"""The most that a healed clock may be off by what was read of it: the readings are those of a process that goes on meanwhile."""
 COUNTED = re.compile(r"healed: .*: ([\d,]+)$")
 PROCESS_PROOFS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "kill": (GONE, "gone"),
@@ -81,11 +81,11 @@ class Operations(Protocol):
 
     @property
     def t_inv(self) -> Ints:
-        """When it began."""
+        """Returns when it began."""
 
     @property
     def t_ret(self) -> Ints:
-        """When it ended; `NEVER` for an unknown outcome."""
+        """Returns when it ended; `NEVER` for an unknown outcome."""
 
 
 def of_faults(
@@ -158,12 +158,12 @@ def _of_links(fault: FaultRecord, shows: str) -> list[str]:
 
 
 def is_all_undone(faults: Sequence[FaultRecord]) -> bool:
-    """Whether all that these faults broke was seen whole again after their ends."""
+    """Returns True if all that these faults broke was seen whole again after their ends."""
     return not any(_not_undone(fault, faults) for fault in faults)
 
 
 def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
-    """What the fault broke and was not seen whole after its end, but for what another fault had broken by then."""
+    """Returns what the fault broke and was not seen whole after its end, but for what another fault had broken by then."""
     if fault.kind not in KINDS:
         return []
     others = [other for other in faults if other is not fault and _overlap(other, fault)]
@@ -185,7 +185,7 @@ def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
 
 
 def _is_healed(text: str) -> bool:
-    """Whether nothing that was seen of a clock or a disk after a fault's end is as the fault had made it."""
+    """Returns True if nothing that was seen of a clock or a disk after a fault's end is as the fault had made it."""
     off, rate, count = WALL_OFF.search(text), RATE_TOLD.search(text), COUNTED.search(text)
     return (
         (off is None or abs(float(off[1])) <= WALL_OFF_S_MAX)

@@ -18,10 +18,10 @@ from jepsen_like.record.recovery_time import ServiceRecovery, availability, reco
 
 @attrs.frozen(kw_only=True)
 class Measured:
-    """What was measured of a run. Latencies in milliseconds, everything else in seconds."""
+    """The figures of a run. Latencies are in milliseconds, everything else in seconds."""
 
     origin_ns: int
-    """When the first operation began, on the history's clock; 0 for none."""
+    """The moment when the first operation began, on the history's clock; 0 for none."""
     attempted: int
     """Records that were to be appended, writes and swaps that were tried: what `acked` is a part of."""
     recoveries: tuple[ServiceRecovery, ...]

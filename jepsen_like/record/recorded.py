@@ -1,4 +1,4 @@
-"""What a run directory tells of its run before anything is judged: the model of its workload, its faults, when its load ended.
+"""Reads from a run directory what is known before anything is judged: the model of its workload, its faults, when its load ended.
 
 From `test.json`, which is written before the run, and `nemesis.jsonl`, written while it goes on; `results.json` is not asked.
 """
@@ -26,11 +26,11 @@ class Recorded:
     test: dict[str, Any]
     faults: tuple[FaultRecord, ...] = ()
     load_ended_ns: int | None = None
-    """When the clients were told to stop; None where the run does not tell."""
+    """The moment when the clients were told to stop; None where the run does not tell."""
 
     @property
     def model(self) -> Model | None:
-        """What checks its workload; None where it does not say what that was."""
+        """Returns what checks its workload; None where it does not say what that was."""
         try:
             return system_named(self.test.get("system", OLDEST_SYSTEM)).workloads[self.test["workload"]]
         except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""How long a cluster did not serve: recovery times (RTO) and elections, from a history and from what the nodes said.
+"""Measures how long a cluster did not serve: recovery times (RTO) and elections, from a history and from what the nodes said.
 
 What counts as service is an acknowledged *write*: a follower may answer reads of what is committed long ago while nothing
 can be written. All times are nanoseconds on the one monotonic clock of the machine; results are in seconds.
@@ -71,7 +71,7 @@ class ServiceRecovery:
 
 
 def recovery(fault: FaultRecord, writes: Writes) -> ServiceRecovery:
-    """How service came back after `fault`."""
+    """Returns how service came back after `fault`."""
     after = np.nonzero(writes.t_inv > fault.injected_ns)[0]
     first = (int(writes.t_ret[after[0]]) - fault.begun_ns) / 1e9 if len(after) else None
     before = int(np.count_nonzero((writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)))
@@ -110,7 +110,7 @@ def availability(writes: Writes, begin_ns: int, end_ns: int) -> dict[str, float 
 
 
 def unbroken_s(begin_ns: int, end_ns: int, faults: Sequence[FaultRecord]) -> float:
-    """How much of the time from `begin_ns` to `end_ns` no fault held, in seconds."""
+    """Returns how much of the time from `begin_ns` to `end_ns` no fault held, in seconds."""
     held_ns, reached_ns = 0, begin_ns
     for fault in sorted(faults, key=lambda fault: fault.begun_ns):
         since_ns, until_ns = max(fault.begun_ns, reached_ns), min(fault.ended_ns, end_ns)
@@ -156,7 +156,7 @@ def _took_s(role: RoleSeen, cause: FaultRecord | None) -> float | None:
 
 
 def touches_leader(fault: FaultRecord) -> bool:
-    """Whether it hit the node that led, or one of that node's links."""
+    """Returns True if it hit the node that led, or one of that node's links."""
     ends = {end for link in fault.links for end in link.split(">")}
     return fault.leader in fault.nodes or str(fault.leader) in ends
 

@@ -106,7 +106,7 @@ class LongestTurn:
 
 @attrs.frozen
 class Retained:
-    """How often logs were trimmed, and how many snapshots were installed."""
+    """The number of times that logs were trimmed, and of snapshots that were installed."""
 
     trims: int = 0
     snapshots: int = 0

@@ -1,4 +1,4 @@
-"""How long clients stood still: each group of consumers without an acknowledged commit, consumers without a group without a record,
+"""Measures how long clients stood still: each group of consumers without an acknowledged commit, consumers without a group without a record,
 and producers without an acknowledgement of what each leader leads."""
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What consumers that are pushed to, and the keys of producers, still had while each fault held.
+"""Counts what consumers that are pushed to, and the keys of producers, still had while each fault held.
 
 The first half of a fault belongs to the clients, which go on for a while with what they have fetched, or believe; so what counts is the
 second half.

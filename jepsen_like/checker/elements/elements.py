@@ -114,9 +114,9 @@ class SeenElements:
     acked: Ints
     times_seen: Ints
     refused: Ints
-    """How many attempts certainly did not happen."""
+    """The number of attempts that certainly did not happen."""
     begun: Ints
-    """When the first attempt that may have happened began (`NEVER`: none); it cannot have been there before."""
+    """The moment when the first attempt that may have happened began (`NEVER`: none); it cannot have been there before."""
 
     @classmethod
     def of(cls, made: Elements, puts: Bools, sees: Bools) -> "SeenElements":

@@ -214,7 +214,7 @@ def _never_empty(queues: _Queues, chosen: Bools, *, forgiving: bool = True) -> I
 
 
 def _count(codes: Ints, since: Ints, until: Ints, side: Literal["left", "right"], weight: Ints | None = None) -> Ints:
-    """How many of the codes lie from `since` to `until`, with or without those at the end."""
+    """Returns how many of the codes lie from `since` to `until`, with or without those at the end."""
     order = np.argsort(codes, kind="stable")
     total = np.append(0, np.cumsum(np.ones(len(codes), np.int64) if weight is None else weight[order]))
     codes = codes[order]
@@ -393,7 +393,7 @@ def fifo(ops: Sequence[Op]) -> Prepared:
 
 
 class _Searched:
-    """What both have in common."""
+    """The part that both models of queues have in common."""
 
     def seen(self, op: Op) -> int | None:
         """See `Sequential`."""

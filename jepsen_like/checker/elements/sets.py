@@ -44,9 +44,9 @@ class Reads:
     """The first row of each."""
     object: Ints
     rank: Ints
-    """How many reads of the same object are before it here."""
+    """The number of reads of the same object that are before it here."""
     size: Ints
-    """How many different elements it has."""
+    """The number of different elements that it has."""
     of_sighting: Ints
     """The read of each sighting."""
 
@@ -167,7 +167,7 @@ def _explain_stale(report: Gathering, made: Elements, seen: SeenElements, elemen
 
 
 def _check_order(report: Gathering, made: Elements, seen: SeenElements, reads: Reads, acked: Ints) -> None:
-    """What is wrong with the order of sets of which each element is sound by itself."""
+    """Reports what is wrong with the order of sets of which each element is sound by itself."""
     rows = made.rows
     sound = ~report.is_violated()
     order = np.lexsort((reads.size, reads.object))

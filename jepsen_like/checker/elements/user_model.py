@@ -54,7 +54,7 @@ VALUES: Final = "values.arrow"
 
 
 class Stepping(Protocol):
-    """What the class of a user is."""
+    """The protocol that the class of a user keeps."""
 
     initial: Hashable
 
@@ -100,7 +100,7 @@ class UserModel:
     module: str
     name: str
     root: str
-    """Where the module, or its package, is found."""
+    """The place where the module, or its package, is found."""
     text: str
     """Of the module; empty if it lies in a package, which workers need to have."""
 
@@ -295,4 +295,4 @@ def call_of(op: Op, values: dict[int, Any], *, tells_process: bool) -> CallOp:
 
 
 AnyModel = Model | UserModel
-"""What a history can be checked against."""
+"""The models that a history can be checked against."""

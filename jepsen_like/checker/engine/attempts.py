@@ -1,4 +1,4 @@
-"""How a task runs in a worker of Spark: what a user can cause crosses processes as a value, not as an exception.
+"""Runs a task in a worker of Spark: an error that a user can cause crosses processes as a value, not as an exception.
 
 Workers import this module and the kernels, and neither Spark's own packages nor the command line.
 """

@@ -91,7 +91,7 @@ class ConnectedEngine(ConnectEngine):
 
 
 def _executing(tasks: Sequence[bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What a worker does with the numbers of tasks."""
+    """Yields the results of a worker for the numbers of its tasks."""
 
     def execute(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -74,7 +74,7 @@ class ContextEngine:
         return ""
 
     def _lacking(self, error: Exception) -> Exception | None:
-        """What the environment lacked when a job failed; None if it was something else, a bug."""
+        """Returns what the environment lacked when a job failed; None if it was something else, a bug."""
         stopped = True
         with contextlib.suppress(Exception):  # of a JVM that is gone
             stopped = bool(self.context._jsc.sc().isStopped())
@@ -82,7 +82,7 @@ class ContextEngine:
 
 
 def _are_children(master: str) -> bool:
-    """Whether the workers of this master are children of this process and import what it does."""
+    """Returns True if the workers of this master are children of this process and import what it does."""
     return master.startswith("local") and not master.startswith("local-cluster")
 
 

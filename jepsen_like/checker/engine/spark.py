@@ -128,7 +128,7 @@ class SparkEngine(ContextEngine):
             raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
 
     def _not_started(self, master: str, error: Exception) -> Exception:
-        """What to tell of an application that did not start."""
+        """Returns what to tell of an application that did not start."""
         lacking = lacking_of(f"{text_of(error)}\n{self.log_tail()}", master, stopped=False)
         reason = next((line for line in text_of(error).splitlines() if "Exception: " in line), text_of(error))
         return lacking or EnvironmentMissing(f"the application did not start on {master}: {reason.strip()}")

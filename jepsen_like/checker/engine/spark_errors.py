@@ -1,4 +1,4 @@
-"""What the environment lacked when a job of Spark failed, told from what Spark and py4j say of it."""
+"""Finds out what the environment lacked when a job of Spark failed, from the messages of Spark and py4j."""
 
 import errno
 import re
@@ -21,7 +21,7 @@ _MISSING_PROGRAM: Final = re.compile(r'Cannot run program "([^"]*python[^"]*)"')
 
 
 def lacking_of(text: str, master: str, *, stopped: bool) -> Exception | None:
-    """What a failed job lacked, by what was printed of it; `stopped` if Spark itself has ended. None: nothing of the environment."""
+    """Returns what a failed job lacked, by what was printed of it; `stopped` if Spark itself has ended. None: nothing of the environment."""
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return OSError(errno.ENOSPC, "Spark found no room on its disk")
     if "java.lang.OutOfMemoryError" in text:

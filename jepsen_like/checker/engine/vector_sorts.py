@@ -1,4 +1,4 @@
-"""How numpy sorts on this processor, which is a good part of what a check costs.
+"""Chooses how numpy sorts on this processor, which is a good part of the cost of a check.
 
 AVX-512 stores what it has compared in compressed form, which AMD's Zen 4 does in microcode: there numpy sorts integers of 64 bits
 five times faster with AVX2 (11 ns an element of a million, against 52; measured with numpy 2.4).

@@ -24,7 +24,7 @@ class BatchRows:
     """For each row the first row of its batch, `NONE` for a record that was sent alone or whose batch is not whole here."""
     starts: Ints
     ends: Ints
-    """Where the acknowledged ones stand."""
+    """The place where the acknowledged ones stand."""
     scattered: Ints
     """First rows of acknowledged batches whose places do not follow each other."""
 
@@ -99,7 +99,7 @@ def placed_batches(
 
 
 def _is_refuted(start: int, values: Ints, content: Ints, holes: Ints, known_from: int | None) -> bool:
-    """Whether a batch cannot stand at `start`: an acknowledged append or another value does, or nothing."""
+    """Returns True if a batch cannot stand at `start`: an acknowledged append or another value does, or nothing."""
     there = content[start : start + len(values)]
     vacated = np.searchsorted(holes, start + len(there)) - np.searchsorted(holes, start)
     if vacated < len(there):

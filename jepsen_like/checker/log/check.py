@@ -38,7 +38,7 @@ class LogsCheck:
     kept: Mapping[int, Kept] | None
     allowances: Sequence[Allowance]
     _findings: Findings = attrs.field(factory=Findings, init=False)
-    """What planning has found already."""
+    """The findings of planning."""
     _losses: Sequence[AllowedLoss] = attrs.field(default=(), init=False)
 
     @property

@@ -43,9 +43,9 @@ class Dense:
     value: Ints
     epoch: npt.NDArray[np.int32]
     known_ns: Ints
-    """When the first operation ended that knew of a record at this place."""
+    """The moment when the first operation ended that knew of a record at this place."""
     denied_ns: Ints
-    """When the last operation began that denies that there is one."""
+    """The moment when the last operation began that denies that there is one."""
 
     @classmethod
     def empty(cls, first: int, size: int) -> "Dense":
@@ -92,7 +92,7 @@ class DenseFile:
 
 @attrs.frozen(eq=False, kw_only=True)
 class ChunkFacts:
-    """What a chunk returns: sums, a few examples, and where it left what the ranges need."""
+    """The answer of a chunk: sums, a few examples, and the files that it left for the ranges."""
 
     ok: int
     fail: int
@@ -122,11 +122,11 @@ class ChunkFacts:
     buckets: tuple[Ints | None, ...]
     """For each of them, the buckets of the values that were seen in it."""
     far_ns: int
-    """When the first operation ended that knew of a record behind all ranges."""
+    """The moment when the first operation ended that knew of a record behind all ranges."""
     far_acked: int
-    """How many appends were acknowledged there."""
+    """The number of appends that were acknowledged there."""
     far: tuple[LostValue, ...]
-    """What was said to stand there, the first few, and how much that is."""
+    """The first few values that were said to stand there, and how many there were."""
     far_values: int
 
 
@@ -275,7 +275,7 @@ class _Reduced:
         np.maximum.at(dense.denied_ns, at, self._rows.t_inv[row])
 
     def _window(self, offset: Ints) -> tuple[int, int]:
-        """Where most of a chunk's appends are: no wider than its rows are many, on both sides of the middle."""
+        """Returns where most of a chunk's appends are: no wider than its rows are many, on both sides of the middle."""
         near = offset[offset < self._division.far]
         if not len(near):
             return 0, 0
@@ -331,7 +331,7 @@ class _Reduced:
         return touched, known_ns, tuple(buckets)
 
     def _longest(self) -> tuple[Op | None, int]:
-        """Who knew the greatest length of all, and which."""
+        """Returns who knew the greatest length of all, and which."""
         best: Op | None = None
         length = 0
         for row, place in self._knows:
@@ -341,7 +341,7 @@ class _Reduced:
         return best, length
 
     def _far(self) -> dict[str, Any]:
-        """What is said of places behind all ranges."""
+        """Returns what is said of places behind all ranges."""
         rows, far = self._rows, self._division.far
         ends = [rows.t_ret[row[place >= far]].min(initial=NEVER) for row, place in self._knows]
         acked, saw = (row[place >= far] for row, place in self._knows[:2])

@@ -236,7 +236,7 @@ class _LogCheck:
 
 @attrs.frozen(kw_only=True)
 class Odd:
-    """What is wrong with a log, but for what is at its places."""
+    """The findings about a log that are not about the values at its places."""
 
     differ: Sequence[NodesDiffer | EndsEarly]
     damaged: Sequence[Op]
@@ -329,7 +329,7 @@ def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
 
 
 def batch_at(plan: LogPlan, length: int) -> tuple[int, int] | None:
-    """Where the batch starts and ends that a length ends in; None if it ends in none."""
+    """Returns where the batch starts and ends that a length ends in; None if it ends in none."""
     before, behind = whole_lengths(np.array([length]), plan.batches)
     return (int(before[0]), int(behind[0])) if before[0] < behind[0] else None
 
@@ -544,7 +544,7 @@ class Explainer:
         )
 
     def _refutes(self, wrong: TornBatch) -> list[Op]:
-        """What shows that the other records of a batch do not stand where they would, given the one that was found."""
+        """Returns what shows that the other records of a batch do not stand where they would, given the one that was found."""
         start = wrong.offset - wrong.values.index(wrong.value)
         content, final = self._plan.content, self._plan.final
         for place, value in enumerate(wrong.values, start):

@@ -19,7 +19,7 @@ from jepsen_like.history.ops import NONE
 
 @attrs.frozen
 class DumpPart:
-    """Where the records of one node in a part file lie, and how many they are."""
+    """The records of one node in a part file: where they lie, and how many they are."""
 
     path: Path
     node: int
@@ -38,7 +38,7 @@ class DumpCensusTask:
     object: int
     paths: tuple[Path, ...]
     starts: Mapping[int, int]
-    """Where the log of a node begins; records before that do not count."""
+    """The place where the log of a node begins; records before that do not count."""
     places: int
     """In each range."""
 

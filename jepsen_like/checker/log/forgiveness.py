@@ -1,4 +1,4 @@
-"""What a log may have lost, taken out of its history: the rest must be as good as any.
+"""Takes the records that a log may have lost out of its history: the rest must be as good as any.
 
 A mode that acknowledges before anything is on a disk may lose what was acknowledged, to a fault that reaches it (a power
 cut). After such a loss offsets hold other values, reads differ, lengths fall: one loss shows as many contradictions. So
@@ -187,7 +187,7 @@ class _Forgiving:
         return _with_unknown(rows, forgiven).where(~left_out)
 
     def _seen_ns(self, number: int, explained: Bools) -> int:
-        """When the loss was first seen: until then the lost end of the log may still have been there to be read."""
+        """Returns when the loss was first seen: until then the lost end of the log may still have been there to be read."""
         one = self._allowances[number]
         if not explained.any():
             return one.injected_ns

@@ -53,7 +53,7 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Op
 ROWS_PER_PART: Final = 4
 """Rows of the whole log for each part of its values, as a multiple of what a task holds: only a part of them goes there."""
 MARGIN_BATCHES: Final = 3
-"""How many of the largest batches a margin is wide."""
+"""The width of a margin, as a multiple of the largest batch."""
 
 
 def check_long_log(
@@ -199,7 +199,7 @@ class _LongLog:
         return self.job.share(bucket[ranges > 1])
 
     def _times(self) -> Ints:
-        """Where the parts of time begin, but the first: about as many appends begin in each."""
+        """Returns where the parts of time begin, but the first: about as many appends begin in each."""
         began = np.sort(np.array([one.t_first for one in self.chunks], np.int64))
         at = np.arange(1, self.division.parts) * len(began) // self.division.parts
         return np.unique(began[at])
@@ -210,7 +210,7 @@ class _LongLog:
         return [ValueTask(number, parts, chunks, holes, times, self.directory) for number in range(parts)]
 
     def _waiting(self, ranges: Sequence[RangeFacts], values: Sequence[ValueFacts]) -> tuple[int, list[Gap]]:
-        """How many holes of which nothing is known stay empty, and the first of them."""
+        """Returns how many holes of which nothing is known stay empty, and the first of them."""
         unseen, left = tuple(one.unseen for one in ranges), tuple(one.left for one in values)
         found = self.job.run([WaitingTask(number, unseen, left) for number in range(self.division.parts)])
         waiting = 0
@@ -224,7 +224,7 @@ class _LongLog:
     def _wrong(
         self, ranges: Sequence[RangeFacts], values: Sequence[ValueFacts], gaps: int, first_gaps: Sequence[Gap]
     ) -> tuple[list[tuple[Wrong, Check]], dict[Check, int], dict[int, tuple[int, ...]]]:
-        """What is wrong with values, the first of each kind, how much that is by check, and where values stand."""
+        """Returns what is wrong with values, the first of each kind, how much that is by check, and where values stand."""
         counts: dict[Check, int] = {}
         named: list[tuple[Wrong, Check]] = []
         for of_range in ranges:
@@ -258,7 +258,7 @@ class _LongLog:
         wrong: Sequence[tuple[Wrong, Check]],
         standing: Mapping[int, tuple[int, ...]],
     ) -> tuple[list[InWords], list[InWords]]:
-        """What is wrong in words: with values, and else."""
+        """Returns what is wrong in words: with values, and else."""
         early: dict[int, int] = {}
         for known_ns, place in (pair for of_range in ranges for pair in of_range.early):
             early.setdefault(known_ns, place)
@@ -315,14 +315,14 @@ class _LongLog:
         return [explainer.told(*one) for one in wrong], more_told(explainer, plan, odd, [one for one, _ in wrong])
 
     def _is_lost(self, ranges: Sequence[RangeFacts], op: Op) -> bool:
-        """Whether the place that shows a length is told as lost anyway."""
+        """Returns True if the place that shows a length is told as lost anyway."""
         place = op.offset - (op.f is Action.TAIL)
         return self.final is not None and (
             any(one.is_lost for one in ranges) or any(lost.offset == place for one in self.chunks for lost in one.far)
         )
 
     def _differ(self, ranges: Sequence[RangeFacts]) -> list[NodesDiffer | EndsEarly]:
-        """Where final logs are not the same: the first place of each node, and nodes that end early."""
+        """Returns where final logs are not the same: the first place of each node, and nodes that end early."""
         first: dict[int, NodesDiffer] = {}
         for one in (one for of_range in ranges for one in of_range.differ):
             if one.nodes[1] not in first or one.offset < first[one.nodes[1]].offset:
@@ -337,7 +337,7 @@ class _LongLog:
     def _around(
         self, tasks: Sequence[RangeTask], asked: Iterable[int], searched: Iterable[tuple[int, int]]
     ) -> list[PlacesKnown]:
-        """What is known of these places, and of those of batches that touch them."""
+        """Returns what is known of these places, and of those of batches that touch them."""
         found: list[PlacesKnown] = []
         wanted, places = set(asked), self.division.places
         values: dict[int, set[int]] = {}
@@ -400,7 +400,7 @@ class _LongLog:
         )
 
     def _denied(self, plan: FewPlacesPlan, place: int, known_ns: int) -> Denied:
-        """Who was told at `known_ns` that there is a record at a place, and who denied it later."""
+        """Returns who was told at `known_ns` that there is a record at a place, and who denied it later."""
         span = _span(plan, place + 1)
         return Denied(place, place + 1 if span is None or span[0] != place else span[1], known_ns)
 
@@ -437,7 +437,7 @@ def _value(wrong: Wrong) -> int:
 
 
 def _falls_between(ranges: Sequence[RangeFacts]) -> Iterable[EpochFalls]:
-    """Where the epoch of the first place of a range is lower than that of the last before it."""
+    """Yields where the epoch of the first place of a range is lower than that of the last before it."""
     before: tuple[int, int] | None = None
     for one in ranges:
         if before is not None and one.first_epoch is not None and one.first_epoch[1] < before[1]:

@@ -1,4 +1,4 @@
-"""How a long log is divided, and the files in which its tasks exchange rows.
+"""Divides a long log, and names the files in which its tasks exchange rows.
 
 A log of any length is divided three times: its rows by time into *chunks*, as they were recorded; its places into *ranges*
 of equal length; and its values into *parts* by a hash. A file belongs to the task that wrote it, has the rows for each
@@ -28,7 +28,7 @@ NARROW_MAX: Final = np.iinfo(np.int16).max
 
 @attrs.frozen
 class LogDivision:
-    """How one log is divided."""
+    """The division of one log into ranges of places, parts of values and parts of time."""
 
     object: int
     places: int

@@ -56,7 +56,7 @@ WRONG_KEPT_MAX: Final = 20
 
 @attrs.frozen(eq=False, kw_only=True)
 class PlacesKnown:
-    """What is known of some places, for explanations."""
+    """The facts about some places, for explanations."""
 
     places: Ints
     content: Ints
@@ -69,12 +69,12 @@ class PlacesKnown:
 
 @attrs.frozen(eq=False, kw_only=True)
 class RangeFacts:
-    """What a range returns."""
+    """The answer of a range."""
 
     wrong: tuple[Wrong, ...]
     """The first of each kind."""
     counts: dict[type, int]
-    """How many there are of each kind."""
+    """The number of violations of each kind."""
     lost_acked: int
     expired: int
     duplicated: int
@@ -89,7 +89,7 @@ class RangeFacts:
     last_epoch: tuple[int, int] | None
     differ: tuple[NodesDiffer, ...]
     is_lost: bool
-    """Whether the last place that anyone knew of is told as lost."""
+    """True if the last place that anyone knew of is told as lost."""
     around: PlacesKnown
 
 
@@ -111,7 +111,7 @@ class RangeTask:
     exchanged: Shared | None
     """The buckets of values that are touched by several ranges; None: all."""
     times: Shared
-    """Where the parts of time begin, but the first."""
+    """The place where the parts of time begin, but the first."""
     directory: Path
     asked: tuple[int, ...] = ()
     """Places to tell about, and values."""
@@ -211,7 +211,7 @@ class _Range:
             merge.at(times, place, time)
 
     def _acked(self, end: int) -> tuple[Ints, Ints, list[Ints]]:
-        """What was acknowledged at each place and with which epoch, and appends, as places, values and epochs, beyond that."""
+        """Returns what was acknowledged at each place and with which epoch, and appends, as places, values and epochs, beyond that."""
         value, epoch = np.full(end, NONE, np.int64), np.full(end, NONE, np.int64)
         more = [self._columns(APPENDS)]
         for file in self._task.dense:
@@ -261,7 +261,7 @@ class _Range:
     # ------------------------------------------------------------ what is wrong
 
     def _falls(self, epochs: Ints) -> list[Wrong]:
-        """Where epochs fall within the range."""
+        """Returns where epochs fall within the range."""
         falls = (one for one in epochs_fall(epochs[self._own]) if isinstance(one, EpochFalls))
         return [_moved(one, self._own.start) for one in falls]
 

@@ -1,4 +1,4 @@
-"""Whether a node let more of its log go than its rule of retention allows, and whether it said so where it had not.
+"""Judges whether a node let more of its log go than its rule of retention allows, and whether it said so where it had not.
 
 Judged from what is certain: the records that its log still holds, when those that have left it were asked for, and what it
 answered to those who asked for them. A rule by bytes counts all that the files hold except the one that left; what of it no
@@ -22,13 +22,13 @@ from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 SLACK_BYTES: Final = 16 * 1024
-"""What a log may hold apart from records, terms and starts of files: elections after the last record, membership, damage."""
+"""The most that a log holds apart from records, terms and starts of files: elections after the last record, membership, damage."""
 TERM_BYTES: Final = 1024
-"""What a term may leave in a log: the term and a vote, the first entry of a leadership, a cut, each a frame."""
+"""The most that a term leaves in a log: the term and a vote, the first entry of a leadership, a cut, each a frame."""
 FILE_FRAMES: Final = 2
 """A file begins with the newest state."""
 REPLACED_BYTES: Final = 4096
-"""What one record takes, where no record is left to tell."""
+"""The most that one record takes, where no record is left to tell."""
 UNDER_WAY_NS: Final = 2 * 10**9
 """A request reaches a node no later than this after it was made: its client waits no longer."""
 CLOCKS_APART_S: Final = 0.5
@@ -126,7 +126,7 @@ def judge_retention(history: HistoryReader, case: RetentionCase, findings: Findi
 
 
 def _unjudged(asked: _Asked, rule: KeepRule, kept: Kept | None, losses: Sequence[AllowedLoss]) -> Iterator[str]:
-    """What left the logs without a word on whether it may have, a line each."""
+    """Yields what left the logs without a word on whether it may have, a line each."""
     trimmed = [node for node, start in sorted(kept.starts.items()) if start > 0] if kept is not None else []
     if rule.retention_s and not rule.judges_age and (trimmed or len(asked.refused)):
         yield "retention: whether what left the logs was old enough is not judged, for its age is not known here"
@@ -148,7 +148,7 @@ def _unjudged(asked: _Asked, rule: KeepRule, kept: Kept | None, losses: Sequence
 
 
 def _is_overdone(node: int, asked: _Asked, kept: Kept, case: RetentionCase) -> bool:
-    """Whether no rule that there is lets this log begin where it does."""
+    """Returns True if no rule that there is lets this log begin where it does."""
     rule, start = case.rule, kept.starts[node]
     if rule.retention_bytes:
         held = kept.bytes_kept[node] + _unseen_bytes(node, asked, rule, kept, case.losses)
@@ -160,7 +160,7 @@ def _is_overdone(node: int, asked: _Asked, kept: Kept, case: RetentionCase) -> b
 
 
 def _was_young(node: int, start: int, now_ns: int, asked: _Asked, case: RetentionCase) -> bool:
-    """Whether an acknowledged record below `start` was too young to leave this node's log by `now_ns`."""
+    """Returns True if an acknowledged record below `start` was too young to leave this node's log by `now_ns`."""
     rule, kept, clocks = case.rule, case.kept, case.clocks
     taken_ns = asked.t_inv[: asked.below(start)]
     # A node that lacks what another one has let go begins where that one does, by its clock.
@@ -172,7 +172,7 @@ def _was_young(node: int, start: int, now_ns: int, asked: _Asked, case: Retentio
 
 
 def _unseen_bytes(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss]) -> int:
-    """How much of what the files hold may be nothing that a client sees."""
+    """Returns how much of what the files hold may be nothing that a client sees."""
     records = kept.ends[node] - kept.starts[node]
     record_bytes = rule.frame_bytes + -(-kept.bytes_kept[node] // records) if records else REPLACED_BYTES
     below = asked.below(kept.starts[node])

@@ -66,7 +66,7 @@ class Piece:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Facts:
-    """What pass one returns for one log in one piece; small compared with the piece itself."""
+    """The answer of pass one for one log in one piece; it is small compared with the piece itself."""
 
     object: int
     piece: int
@@ -80,10 +80,10 @@ class Facts:
     """The latest moment that anything is known of."""
     ended_first: int
     ended_last: int
-    """When the operations that make a length known ended."""
+    """The moment when the operations that make a length known ended."""
     began_first: int
     began_last: int
-    """When the operations that deny a length began."""
+    """The moment when the operations that deny a length began."""
     length: int
     """The greatest known length, and (if not 0) who knew it."""
     length_op: Op | None
@@ -96,20 +96,20 @@ class Facts:
     """Acknowledged appends that do not agree with the given content."""
     read_offset: Ints
     read_value: Ints
-    """What reads saw that does not agree with it, each once."""
+    """The values that reads saw there and that do not agree with it, each once."""
     info_value: Ints
     info_start: Ints
     info_batch: Ints
     """Appends of unknown outcome; records that were sent together have one number that is theirs in this piece."""
     batch_start: Ints
     batch_end: Ints
-    """Where acknowledged batches stand."""
+    """The place where acknowledged batches stand."""
     scattered: tuple[Op, ...]
     """The first record of acknowledged batches whose places do not follow each other."""
     claim_offset: Ints
     claim_value: Ints
     claim_epoch: Ints
-    """What appends and reads said of a place and its epoch that does not agree with the given epochs."""
+    """The claims of appends and reads about a place and its epoch that do not agree with the given epochs."""
     refused: Ints
     """Values whose append certainly did not happen."""
     unplaced: int
@@ -231,7 +231,7 @@ class FinalLogs:
     node_of: Mapping[int, tuple[int, int]]
     """Per node: its first offset and its end."""
     expires: bool = False
-    """Whether what lies below all of them has left by a rule; otherwise it is lost."""
+    """True if what lies below all of them has left by a rule; otherwise it is lost."""
     epochs: Ints = EMPTY
     """The epoch of each place, `NONE` where they say nothing; empty if they never do."""
 
@@ -339,14 +339,14 @@ class LogPlan:
     expired: int
     """Acknowledged records that have left all logs by the rule."""
     too_long: Op | None
-    """Who knew of a length that the final logs, or all appends together, do not reach."""
+    """The operation that knew of a length that the final logs, or all appends together, do not reach."""
     holes: Ints
     """Places that no acknowledged append fills."""
     batches: Ints
-    """Where batches start and end; see `batches.joined_spans`."""
+    """The place where batches start and end; see `batches.joined_spans`."""
     facts: tuple[Facts, ...]
     appends: int
-    """How many there were in all, whether acknowledged or of unknown outcome."""
+    """The number of all appends, whether acknowledged or of unknown outcome."""
     t_last: int
     """The latest moment that anything is known of."""
 
@@ -395,7 +395,7 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
 
 @attrs.frozen(eq=False)
 class JudgedValues:
-    """What is wrong with the values of a log, or of a part of it."""
+    """The violations among the values of a log, or of a part of it."""
 
     wrong: tuple[Wrong, ...]
     lost: Ints
@@ -467,7 +467,7 @@ def _placed(
 
 
 def _wrong_epochs(facts: Sequence[Facts], content: Ints, final: FinalLogs | None) -> list[Wrong]:
-    """Where the epoch of a place is not the one that was named with its value, and where epochs fall along the log."""
+    """Returns where the epoch of a place is not the one that was named with its value, and where epochs fall along the log."""
     claims = [np.concatenate([getattr(one, f"claim_{what}") for one in facts]) for what in ("offset", "value", "epoch")]
     known = final is not None and len(final.epochs) == len(content)
     epochs = final.epochs.copy() if final is not None and known else np.full(len(content), NONE, np.int64)
@@ -477,7 +477,7 @@ def _wrong_epochs(facts: Sequence[Facts], content: Ints, final: FinalLogs | None
 
 
 def epochs_differ(epochs: Ints, content: Ints, claims: Sequence[Ints]) -> list[Wrong]:
-    """Where `claims` (places, values and epochs) name another epoch for the value at a place than `epochs`.
+    """Returns where `claims` (places, values and epochs) name another epoch for the value at a place than `epochs`.
 
     Fills in the epochs of places that have none, of several the greatest.
     """
@@ -493,7 +493,7 @@ def epochs_differ(epochs: Ints, content: Ints, claims: Sequence[Ints]) -> list[W
 
 
 def epochs_fall(epochs: Ints) -> list[Wrong]:
-    """Where the epoch of a place is lower than that of the last place before it that has one."""
+    """Returns where the epoch of a place is lower than that of the last place before it that has one."""
     if not ((epochs != NONE) & (epochs < np.maximum.accumulate(epochs))).any():
         return []
     places = np.flatnonzero(epochs != NONE)
@@ -540,7 +540,7 @@ def _placed_twice(content: Ints, filled: npt.NDArray[np.bool_], offset: Ints, va
 
 @attrs.frozen(eq=False)
 class EarlierPieces:
-    """What pass two has to know of the other pieces of a log, for one piece."""
+    """The facts about the other pieces of a log that pass two needs for one piece."""
 
     floor: int
     """The length known before anything in this piece that denies a length began, and who knew it."""
@@ -576,7 +576,7 @@ def holes_of(plan: LogPlan, piece: Facts) -> tuple[int, int]:
 
 @attrs.frozen(eq=False)
 class Times:
-    """What pass two returns for one log in one piece."""
+    """The answer of pass two for one log in one piece."""
 
     contradictions: int
     examples: tuple[tuple[Op, Op], ...]
@@ -584,7 +584,7 @@ class Times:
     deadlines: Ints
     """For each hole: when it was first known to be filled, by this piece (`NEVER`: not at all)."""
     half_seen: tuple[Op, ...] = ()
-    """Who said that the log ended inside a batch; the first few."""
+    """The first few operations that said that the log ended inside a batch."""
 
 
 def times_of(

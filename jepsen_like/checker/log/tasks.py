@@ -33,9 +33,9 @@ class LogsTask:
     """Of these logs alone."""
     allowances: tuple[Allowance, ...]
     expires: bool
-    """Whether records may leave any log of the run by a rule."""
+    """True if records may leave any log of the run by a rule."""
     together: bool
-    """Whether all rows are loaded at once, for many logs with a few rows in each of many files; else a source at a time."""
+    """True if all rows are loaded at once, for many logs with a few rows in each of many files; else a source at a time."""
 
     def execute(self) -> tuple[Findings, tuple[AllowedLoss, ...]]:
         """See `Task`."""

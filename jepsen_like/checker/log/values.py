@@ -28,7 +28,7 @@ LEFT_WIDTHS: Final = (1,)
 
 @attrs.frozen(eq=False)
 class ValueFacts:
-    """What a part of the values returns."""
+    """The answer of a part of the values."""
 
     wrong: tuple[tuple[Wrong, Check, tuple[int, ...]], ...]
     """The first of each check, with the check and some places of the value that are not in the same range."""
@@ -79,7 +79,7 @@ class ValueTask:
 
 
 def _filled(holes: Ints, unknown: Ints) -> tuple[list[Wrong], Ints]:
-    """What is wrong, and the beginnings of the appends that were not needed."""
+    """Returns what is wrong, and the beginnings of the appends that were not needed."""
     holes = holes[np.lexsort((holes[:, 1], holes[:, 0]))]
     unknown = unknown[np.argsort(unknown[:, 0], kind="stable")]
     # Nearly always there is one hole and one append, which began early enough.
@@ -120,12 +120,12 @@ def _joined(files: Sequence[SortedRows], kind: int, number: int, width: int) -> 
 
 @attrs.frozen(eq=False)
 class EmptyHoles:
-    """What a part of time returns about holes of which nothing is known, taken from the latest down."""
+    """The answer of a part of time about holes of which nothing is known, taken from the latest down."""
 
     net: int
     """Holes without appends that are left over."""
     least: int
-    """How many wait at the end if none waited before."""
+    """The number of those that wait at the end if none waited before."""
     first: Ints
     """The holes that must be filled the earliest, as deadlines and places."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with a long log, in words: the plan of the few places that matter, and the operations that speak of them.
+"""Explains in words what is wrong with a long log: by the plan of the few places that matter, and the operations that speak of them.
 
 Row groups that cannot have such an operation are left out by the least and greatest values that their files state.
 """
@@ -83,7 +83,7 @@ class Wanted:
         return np.concatenate([chosen, *(_deniers(rows, denies, one) for one in self.denied)])
 
     def may_be_in(self, limits: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether any may be among rows whose columns are within these limits."""
+        """Returns True if any may be among rows whose columns are within these limits."""
         spans = [(one.first, one.end - 1) for one in self.denied]
         spans += [(one, one) for one in self.offsets | self.tails]
         wanted = (

@@ -1,4 +1,4 @@
-"""Whether the messages of each sharding key were given in the order in which they were sent, over all partitions.
+"""Checks that the messages of each sharding key were given in the order in which they were sent, over all partitions.
 
 A key has one sender, which sends the next message when the last call has ended. Of a message whose sending was acknowledged, every later one of
 its key must be given after it: when each was first given counts, since a message may come again. Where keys may move to another partition, two

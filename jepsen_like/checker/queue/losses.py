@@ -28,7 +28,7 @@ EXAMPLES_MAX: Final = 5
 
 @attrs.frozen(eq=False)
 class Explained:
-    """What of a partition's losses is allowed."""
+    """The losses of a partition that are allowed."""
 
     lost: Ints
     """Entries of `Sent`: acknowledged, lost, and explained by nothing."""

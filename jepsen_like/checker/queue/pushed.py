@@ -39,12 +39,12 @@ GIVEN_UP_FOR_NS: Final = 10**9
 """An owner that begins no message for so long has given its partition up, under any load that is worth a check."""
 UNLOCKS_EARLY: Final = "its client gives a lock up while its listener has a message"
 Cause = Allowance | str | None
-"""What excuses something: a fault of the run, or what is always so. None: nothing does."""
+"""The cause that excuses a deviation: a fault of the run, or a sentence that always holds. None: nothing does."""
 
 
 @attrs.frozen
 class PushedFindings:
-    """What was found of one partition."""
+    """The findings about one partition."""
 
     breaches: tuple[Breach, ...] = ()
     shown: frozenset[Check] = frozenset()
@@ -204,7 +204,7 @@ def _back(
 
 
 def _begins(rows: Columns, given: Ints) -> Ints:
-    """Where members began: their first message of the partition, and every one before one that they had been given."""
+    """Returns where members began: their first message of the partition, and every one before one that they had been given."""
     found = []
     for process in np.unique(rows.process[given]).tolist():
         mine = given[rows.process[given] == process]
@@ -215,7 +215,7 @@ def _begins(rows: Columns, given: Ints) -> Ints:
 
 
 def _joined(rows: Columns, group: int) -> dict[int, int]:
-    """When each member joined."""
+    """Returns when each member joined."""
     mine = np.flatnonzero((rows.f == Action.ASSIGN) & (rows.a == group))
     return dict(zip(rows.process[mine].tolist(), rows.t_inv[mine].tolist(), strict=True))
 
@@ -292,14 +292,14 @@ def _overlaps(process: Ints, begin: Ints, end: Ints) -> Iterator[tuple[int, int]
 
 
 def _has_given_up(process: Ints, begin: Ints, first: int, second: int) -> bool:
-    """Whether the earlier owner began no other message for a while: the overlap is the end of its last one."""
+    """Returns True if the earlier owner began no other message for a while: the overlap is the end of its last one."""
     after = slice(second, int(np.searchsorted(begin, begin[second] + GIVEN_UP_FOR_NS)))
     return not bool((process[after] == process[first]).any())
 
 
 @attrs.define
 class _Tally:
-    """What was found of one check in a partition, by cause: everything is counted, and no more put into words than is shown."""
+    """The findings of one check in a partition, by cause: all are counted, and no more put into words than is shown."""
 
     check: Check
     number: int

@@ -35,11 +35,11 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
 @attrs.frozen(eq=False)
 class Steps:
-    """What moved consumers, in their order; those of one consumer follow each other."""
+    """The operations that moved consumers, in their order; those of one consumer follow each other."""
 
     row: Ints
     after: Bools
-    """Whether the entry before is of the same consumer."""
+    """True if the entry before is of the same consumer."""
 
 
 def steps_of(rows: Columns) -> Steps:
@@ -58,14 +58,14 @@ def known_offsets(one: QueuePartition, seen: Sightings) -> Ints:
 
 
 def between(known: Ints, low: Ints, high: Ints) -> Bools:
-    """Whether a known offset lies above `low` and below `high`, both excluded."""
+    """Returns True if a known offset lies above `low` and below `high`, both excluded."""
     return np.asarray(np.searchsorted(known, high, side="left") > np.searchsorted(known, low, side="right"))
 
 
 def check_polls(
     one: QueuePartition, seen: Sightings, allowances: Sequence[Allowance]
 ) -> tuple[tuple[Breach, ...], frozenset[Check]]:
-    """Whether each consumer's records follow each other: none again, none passed over, within one tenure.
+    """Checks that each consumer's records follow each other: none again, none passed over, within one tenure.
 
     After a fault that may cost what was read, a consumer may find its position gone: its first step back or over is excused.
     """
@@ -115,7 +115,7 @@ def _excused(one: QueuePartition, low: Ints, high: Ints, bad: Bools, allowances:
 
 @attrs.frozen(eq=False)
 class Group:
-    """What one group did with one partition: rows of commits, reads of its position, assignments and first polls after them."""
+    """The operations of one group with one partition: rows of commits, reads of its position, assignments and first polls after them."""
 
     number: int
     commits: Ints

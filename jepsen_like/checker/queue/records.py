@@ -55,7 +55,7 @@ class Sightings:
 
     @classmethod
     def of(cls, one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> "Sightings":
-        """What clients were told. `is_lost`: entries of `Sent` whose acknowledgement tells nothing any more; `is_forgiven`: that
+        """Returns what clients were told. `is_lost`: entries of `Sent` whose acknowledgement tells nothing any more; `is_forgiven`: that
         may have been read before they were lost."""
         rows = one.rows
         acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
@@ -143,7 +143,7 @@ def _groups_with_two(major: Ints, minor: Ints) -> list[tuple[int, int]]:
 
 
 def check_origins(one: QueuePartition) -> tuple[Breach, ...]:
-    """What was seen though no client sent it, though its send was refused, or before it was sent; records that are no values.
+    """Returns what was seen though no client sent it, though its send was refused, or before it was sent; records that are no values.
 
     Counts values, and of records that are none offsets.
     """
@@ -197,7 +197,7 @@ def _held_value(one: QueuePartition, value: int) -> Op:
 
 
 def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tuple[Breach, ...]:
-    """Whether what was sent after something was there came behind it, and nothing was seen before it was sent.
+    """Checks that what was sent after something was there came behind it, and nothing was seen before it was sent.
 
     A log only grows: an offset that a producer or a consumer knew before a send began is lower than that of the send.
     """
@@ -238,7 +238,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
 
 
 def check_send_order(one: QueuePartition, is_lost: Bools) -> tuple[tuple[Breach, ...], bool]:
-    """Whether each producer's messages stand in the order in which it sent them; and whether any two of one could show it."""
+    """Checks that each producer's messages stand in the order in which it sent them; returns also whether any two of one could show it."""
     rows = one.rows
     acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
     acked = acked[~is_lost[one.sent.find(rows.a[acked])]]
@@ -263,7 +263,7 @@ def check_send_order(one: QueuePartition, is_lost: Bools) -> tuple[tuple[Breach,
 
 
 def check_replicas(one: QueuePartition) -> tuple[Breach, ...]:
-    """Whether the final logs are the same, and the same as what was read at the end; and epochs never fall along one.
+    """Checks that the final logs are the same, and the same as what was read at the end; and epochs never fall along one.
 
     Counts offsets at which two differ, logs that end before another (they are read up to one common end), and offsets at which an
     epoch falls or is not that of the acknowledgement.
@@ -339,7 +339,7 @@ def _check_epochs(one: QueuePartition, content: Ints, epochs: Ints) -> tuple[Bre
 
 
 def check_lost(one: QueuePartition, fate: Fate, kept: Sequence[Ints]) -> tuple[Breach, ...]:
-    """What was lost and may not have been. `kept`: of the acknowledged and of the read entries, those that nothing forgives."""
+    """Returns what was lost and may not have been. `kept`: of the acknowledged and of the read entries, those that nothing forgives."""
     acked, read = kept
     shown = [_lost(one, int(entry), int(one.sent.ok_row[entry])) for entry in acked[:SHOWN_MAX]]
     rows, polled = one.rows, one.polled

@@ -22,28 +22,28 @@ FINAL_READ: Final = 1
 
 @attrs.frozen(kw_only=True)
 class QueueExpectations:
-    """What a run of a queue is held to beyond what every queue is, and what its numbers stand for."""
+    """The promises that a run of a queue is held to in addition to those of every queue, and the names of its numbers."""
 
     acks: str = "all"
-    """When a send is acknowledged: "all", "1" or "0"."""
+    """The moment when a send is acknowledged: "all", "1" or "0"."""
     ordered_sends: bool = False
-    """Whether a producer's messages to one partition keep their order: with idempotence, or one request in flight."""
+    """True if a producer's messages to one partition keep their order: with idempotence, or one request in flight."""
     may_duplicate: bool = False
-    """Whether a retry may store a message twice: without idempotence."""
+    """True if a retry may store a message twice: without idempotence."""
     session_timeout_ns: int = 0
-    """How long a member may be silent before it is expelled; 0: not known."""
+    """The time for which a member may be silent before it is expelled; 0: not known."""
     rebalance_timeout_ns: int = 0
-    """How long a member may take to rejoin before it is expelled; 0: not known."""
+    """The time that a member may take to rejoin before it is expelled; 0: not known."""
     is_pushed: bool = False
-    """Whether clients give messages to consumers at least once, and commit what was consumed, as RocketMQ's do; see `queue_pushed`."""
+    """True if clients give messages to consumers at least once, and commit what was consumed, as RocketMQ's do; see `queue_pushed`."""
     is_orderly: bool = False
-    """Whether one member at a time consumes a partition, a message at a time."""
+    """True if one member at a time consumes a partition, a message at a time."""
     unlocks_early: bool = False
-    """Whether a client may give its lock of a partition up while its listener still has a message of it."""
+    """True if a client may give its lock of a partition up while its listener still has a message of it."""
     keys: int = 0
     """With sharding keys: how many. A message's key is the remainder of its value; 0: there are none."""
     keys_move: bool = False
-    """Whether the messages of a key go to another partition while its own cannot be written to."""
+    """True if the messages of a key go to another partition while its own cannot be written to."""
     partitions: Mapping[int, str] = attrs.field(factory=dict)
     groups: Mapping[int, str] = attrs.field(factory=dict)
 
@@ -70,9 +70,9 @@ class Sent:
     ok_row: Ints
     """The row of its acknowledgement; `NONE` if it has none."""
     is_refused: Bools
-    """Whether every attempt was refused for certain."""
+    """True if every attempt was refused for certain."""
     first_inv: Ints
-    """When it was first sent."""
+    """The moment when it was first sent."""
 
     @classmethod
     def of(cls, rows: Columns) -> "Sent":
@@ -104,14 +104,14 @@ class Sent:
 
 @attrs.frozen(eq=False)
 class Finals:
-    """What was there in the end."""
+    """The final read of a partition, and its final logs."""
 
     process: int
     """The consumer of the final read; `NONE`: there was none."""
     t_ns: int
-    """When the final read began; `NEVER` without one."""
+    """The moment when the final read began; `NEVER` without one."""
     start: int
-    """Where the log begins; what lies before it has left by a rule of retention."""
+    """The place where the log begins; what lies before it has left by a rule of retention."""
     end: int
     """The end that consumers were told; `NONE` without a final read."""
     passed: int
@@ -123,16 +123,16 @@ class Finals:
     held: Ints
     """All values in final logs, each once, in order."""
     ends: Ints
-    """Where the final logs end."""
+    """The place where the final logs end."""
 
     @property
     def are_known(self) -> bool:
-        """Whether anything tells what was lost."""
+        """Returns True if anything tells what was lost."""
         return self.process != NONE or len(self.ends) > 0
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the final read ended before the end."""
+        """Returns True if the final read ended before the end."""
         return self.process != NONE and self.passed < self.end
 
     def at(self, offset: int) -> int | None:
@@ -205,7 +205,7 @@ class QueuePartition:
 
 @attrs.frozen(eq=False)
 class Fate:
-    """What became of the acknowledged messages, and of those that were read."""
+    """The fate of the acknowledged messages, and of those that were read."""
 
     lost: Ints
     """Entries of `Sent`: acknowledged, and not there."""

@@ -48,7 +48,7 @@ from jepsen_like.history.ops import NEVER
 KEYS_MAX: Final = 1 << 22
 """Compared by one task."""
 JOINED_SHARE_MAX: Final = 0.75
-"""Where joining leaves more than this part of the pieces, it leads nowhere."""
+"""The place where joining leaves more than this part of the pieces, it leads nowhere."""
 OPENINGS_MAX: Final = 8
 """So often values are opened; each time those that depend on them come to light."""
 
@@ -68,7 +68,7 @@ class RegisterCheck:
     """The check of registers; see `ModelCheck`."""
 
     _findings: Findings = attrs.field(factory=Findings, init=False)
-    """What reducing has found already."""
+    """The findings of reducing."""
     _undecided: Sequence[Undecided] = attrs.field(default=(), init=False)
     _whole: int = attrs.field(default=0, init=False)
     """So many of the last tasks are about registers whose operations have been counted."""

@@ -142,7 +142,7 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
 
 
 def _never_written(name: int, ops: Sequence[Op], possible: Sequence[Op]) -> Violation | None:
-    """What is wrong if an operation saw a value that none which may have happened wrote: the first one."""
+    """Returns what is wrong if an operation saw a value that none which may have happened wrote: the first one."""
     put = {NONE, None} | {Register().put(op) for op in possible if op.type is not Outcome.FAIL}
     seers = [op for op in ops if op.type is Outcome.OK and Register().seen(op) not in put]
     if not seers:
@@ -173,7 +173,7 @@ def _possible(ops: Sequence[Op]) -> list[Op]:
 
 
 def _written_later(ops: Sequence[Op], kept: Sequence[Op]) -> list[Op]:
-    """Who wrote what these saw, and none of these wrote: operations that began when the contradiction was complete."""
+    """Returns who wrote what these saw, and none of these wrote: operations that began when the contradiction was complete."""
     missing = {Register().seen(op) for op in kept} - {Register().put(op) for op in kept} - {None, NONE}
     writers = [op for op in ops if op.type is not Outcome.FAIL and Register().put(op) in missing]
     return list({Register().put(op): op for op in sorted(writers, key=lambda op: -op.t_inv)}.values())
@@ -268,7 +268,7 @@ def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[
 
 
 def _proofs(outcome: RegisterScan, op: Op) -> list[Op]:
-    """What shows that an operation of unknown outcome happened: who saw its value, and what shows that this happened."""
+    """Returns what shows that an operation of unknown outcome happened: who saw its value, and what shows that this happened."""
     proofs: list[Op] = []
     while op.type is Outcome.INFO:
         blocks = outcome.blocks

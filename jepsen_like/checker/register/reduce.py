@@ -50,7 +50,7 @@ class Territory:
 
 @attrs.frozen(eq=False)
 class Reduced:
-    """What is left of a piece."""
+    """The rest of a piece after it was reduced."""
 
     rows: Columns
     ambiguous: Ints
@@ -154,7 +154,7 @@ class _Beside:
     rows: Ints
     """Those that stay."""
     expected: Keys
-    """What compare-and-sets among these expect to replace, which they do if their own value is seen in another piece."""
+    """The keys that compare-and-sets among these expect to replace, which they do if their own value is seen in another piece."""
     open_keys: Keys
     closed_keys: Keys
 
@@ -213,7 +213,7 @@ class _Chains:
     """Small times."""
     span: int
     sound: Bools
-    """Whether no flaw inside was found, and it is no tree and no ring."""
+    """True if no flaw inside was found, and it is no tree and no ring."""
     closed: Bools
 
     @classmethod

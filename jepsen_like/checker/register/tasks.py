@@ -64,7 +64,7 @@ def rows_left(files: Sequence[Path], without: Shared) -> Columns:
 
 @attrs.frozen(eq=False)
 class Counted:
-    """What the rows of a piece of the history say by themselves."""
+    """The counts of the rows of a piece of the history, which need no other piece."""
 
     findings: Findings
     """The numbers of operations."""
@@ -75,15 +75,15 @@ class Counted:
 
 @attrs.frozen(eq=False)
 class Left:
-    """What a piece has been reduced to."""
+    """The answer of a piece that was reduced."""
 
     rows: int
     begin: int
-    """When the first of the rows that are left began, and the last known end of one."""
+    """The moment when the first of the rows that are left began, and the last known end of one."""
     end: int
     keys: int
     per_register: Ints
-    """How many rows are left of each."""
+    """The number of rows that are left of each."""
     ambiguous: Ints
     counted: Counted | None
     """Of rows of the history."""
@@ -212,7 +212,7 @@ class SpansTask:
     """Compare when the processes of the pieces of a bucket were at work."""
 
     files: tuple[Path, ...]
-    """What was left of the pieces; their spans lie next to it."""
+    """The files of the rest of the pieces; their spans lie next to them."""
 
     def execute(self) -> list[tuple[int, int, Ints]]:
         """See `Task` and `meetings`."""

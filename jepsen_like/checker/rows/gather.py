@@ -58,7 +58,7 @@ class Limits:
     reduced_share: int = 1000
     """A register that has at least this part of the rows of a large bucket is reduced piece by piece."""
     search: SearchBounds = TIMED
-    """How much each task may spend on searches."""
+    """The bounds of the searches of each task."""
 
 
 LIMITS: Final = Limits()
@@ -118,14 +118,14 @@ def slot_of(objects: Ints, slots: int = SLOTS) -> Ints:
 
 @attrs.frozen(eq=False)
 class Census:
-    """How many rows of a chunk are about which objects."""
+    """The number of rows of a chunk that are about each object."""
 
     slots: Ints
     heavy: Ints
     """Objects with a good part of the rows, and how many; all others are counted in `slots`."""
     rows: Ints
     begin: int = NEVER
-    """When the first operation of the chunk began, if that was asked for, and the last known end or begin of one."""
+    """The moment when the first operation of the chunk began, if that was asked for, and the last known end or begin of one."""
     end: int = -NEVER
 
 
@@ -135,7 +135,7 @@ class CensusTask:
 
     chunk: Chunk
     timed: bool = False
-    """Whether times are asked for."""
+    """True if times are asked for."""
 
     def execute(self) -> Census:
         """See `Task`."""
@@ -206,11 +206,11 @@ class Grouping:
 
 @attrs.frozen(eq=False)
 class Sorted:
-    """What is known of a chunk whose rows have been sorted out."""
+    """The answer of a chunk whose rows have been sorted out."""
 
     spans: ProcessSpans
     any_trimmed: bool
-    """Whether any read was answered that its record had left the log."""
+    """True if any read was answered that its record had left the log."""
 
 
 @attrs.frozen

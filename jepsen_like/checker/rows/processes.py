@@ -1,4 +1,4 @@
-"""Whether a history is one at all: a process does one thing at a time, and nothing ends before it begins.
+"""Requires a recording that processes can have made: each does one thing at a time, and nothing ends before it begins.
 
 Where a process has two operations under way at once, or an end lies before its beginning, the recording is wrong, and
 whatever a check would find in it is no evidence about the system. Operations of unknown outcome have no end and bind no process.
@@ -124,7 +124,7 @@ def _known_by_process(rows: Columns) -> tuple[npt.NDArray[np.int32], Ints, Ints]
 
 
 def _overlapping(process: npt.NDArray[np.int32], begin: Ints, end: Ints) -> Ints:
-    """Where one row and the next are two operations of one process at the same time. Rows of one batch share both times."""
+    """Returns where one row and the next are two operations of one process at the same time. Rows of one batch share both times."""
     other = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
     found: Ints = np.flatnonzero((process[1:] == process[:-1]) & other & (begin[1:] < end[:-1]))
     return found

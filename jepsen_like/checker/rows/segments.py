@@ -27,9 +27,9 @@ class SmallTimes:
     end: Ints
     span: int
     first: int = 1
-    """What became 1."""
+    """The moments that became 1."""
     moments: Ints | None = None
-    """Where times were ranked: the moments, of which the first became 1."""
+    """The place where times were ranked: the moments, of which the first became 1."""
 
     def below(self, moment: int) -> int:
         """Returns a small time that lies below all that became of times after `moment`, and not below the others."""

@@ -63,7 +63,7 @@ ACTIONS: Final = {
 
 
 CODES: Final = {"f": Action, "type": Outcome, "err": ErrorCode}
-"""What the values of some columns stand for."""
+"""The enumerations of the values of some columns."""
 
 
 class Task(Protocol):
