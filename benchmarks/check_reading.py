@@ -27,7 +27,7 @@ from jepsen_like.check.library import check_frames_of_run
 from jepsen_like.checker.checking import HISTORY, check_run
 from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.rows.columns import OF_REGISTERS
-from jepsen_like.checker.rows.gather import LIMITS, chunks_of, sized
+from jepsen_like.checker.rows.gather import LIMITS, chunks_of, with_sizes
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 
 OBJECTS = 1000
@@ -42,7 +42,7 @@ def ways(run: Path, engine: SparkEngine) -> dict[str, Callable[[], int | Verdict
     """Each way to read, or to check: returns the number of rows, or the verdict."""
 
     def read_by_tasks() -> int:
-        chunks = chunks_of(sized(sorted((run / HISTORY).rglob("*.parquet"))), LIMITS.piece)
+        chunks = chunks_of(with_sizes(sorted((run / HISTORY).rglob("*.parquet"))), LIMITS.piece)
         return sum(engine.run([ReadTask(chunk, OF_REGISTERS) for chunk in chunks]))
 
     def read_by_spark(*, together: bool) -> int:

@@ -30,7 +30,7 @@ from jepsen_like.bench.figures import describe, machine
 from jepsen_like.checker.checking import HISTORY, check_run, engine_of
 from jepsen_like.checker.register.tasks import RegistersTask
 from jepsen_like.checker.rows.columns import NEEDED, OF_REGISTERS, Columns
-from jepsen_like.checker.rows.gather import LIMITS, Chunk, bucket_numbers, chunks_of, columns_of, sized
+from jepsen_like.checker.rows.gather import LIMITS, Chunk, bucket_numbers, chunks_of, columns_of, with_sizes
 from jepsen_like.checker.rows.tasks import Task
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Model
@@ -160,7 +160,7 @@ def check_in_here(run: Path, model: Model, engine: Engine) -> None:
         warm = time.monotonic()
         verdict = check_run(run, model, engine, worker=staged)
         ended = time.monotonic()
-        chunks = chunks_of(sized(sorted((run / HISTORY).rglob("*.parquet"))), LIMITS.piece)
+        chunks = chunks_of(with_sizes(sorted((run / HISTORY).rglob("*.parquet"))), LIMITS.piece)
         worker.run([ReadTask(chunk, OF_REGISTERS if model is Model.REGISTER else NEEDED) for chunk in chunks])
         read = time.monotonic()
     measured = {

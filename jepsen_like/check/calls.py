@@ -6,7 +6,7 @@ from typing import Any
 
 from jepsen_like.check.jepsen_maps import TOO_DEEP, Keyed, Names, attempts
 from jepsen_like.check.map_files import Event
-from jepsen_like.checker.elements.user_model import UserModel, encoded
+from jepsen_like.checker.elements.user_model import UserModel, encode
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
@@ -19,7 +19,7 @@ class Values:
 
     def number(self, value: Any) -> int:
         """Returns the number of a value; `NONE` of None."""
-        return NONE if value is None else self._numbers.setdefault(encoded(value), len(self._numbers))
+        return NONE if value is None else self._numbers.setdefault(encode(value), len(self._numbers))
 
     def write(self, path: Path) -> None:
         """Write them as the rows of an Arrow file."""

@@ -10,7 +10,7 @@ import attrs
 import click
 
 from jepsen_like.check.map_files import STDIN
-from jepsen_like.check.runs import Judged, NoModel, judge_all, judged, model_of, rows_about
+from jepsen_like.check.runs import Judged, NoModel, judge, judge_all, model_of, rows_about
 from jepsen_like.check.stages import Stages
 from jepsen_like.check.summary import WORD, notes, print_table, summary
 from jepsen_like.check.tables import write_tables
@@ -146,14 +146,14 @@ def check_paths(options: CheckOptions) -> ExitStatus:
     if chosen is None:
         require_models(places)
     who = Engine(options.engine) if options.engine else engine_for(sum(map(rows_about, places)), master, ui=options.ui)
-    with started(who, master, ui=options.ui) as worker:
-        one = judged(places[0], chosen, who, worker, measures=options.out is not None) if len(places) == 1 else None
+    with start_engine(who, master, ui=options.ui) as worker:
+        one = judge(places[0], chosen, who, worker, measures=options.out is not None) if len(places) == 1 else None
         found = [one] if one is not None else list(judge_all(places, chosen, who, worker))
-    return told(places, found, options.out, as_json=options.as_json)
+    return report_all(places, found, options.out, as_json=options.as_json)
 
 
 @contextlib.contextmanager
-def started(engine: Engine, master: str | None, *, ui: bool) -> Iterator[TaskRunner]:
+def start_engine(engine: Engine, master: str | None, *, ui: bool) -> Iterator[TaskRunner]:
     """Start an engine whose stages are shown, and end it afterwards."""
     with engine_of(engine, master, ui=ui) as running, Stages() as stages:
         if ui:
@@ -224,7 +224,7 @@ def tell(found: Judged, *, as_json: bool) -> ExitStatus:
     return status_of(found)
 
 
-def told(paths: Sequence[Path], found: Sequence[Judged], out: Path | None, *, as_json: bool) -> ExitStatus:
+def report_all(paths: Sequence[Path], found: Sequence[Judged], out: Path | None, *, as_json: bool) -> ExitStatus:
     """Write and print what was found of each path; returns how the check ends."""
     if len(found) == 1 and found[0].unreadable is not None:
         raise click.UsageError(found[0].unreadable)

@@ -26,9 +26,9 @@ from jepsen_like.checker.edn_values import (
     Keyword,
     Symbol,
     Tagged,
+    canonical,
     cut,
     name_of,
-    written,
 )
 
 DEPTH_MAX: Final = 100
@@ -78,7 +78,7 @@ OCTAL_MAX: Final = 0o377
 
 
 def _place(element: Any) -> tuple[bool, int, str]:
-    return (False, element, "") if type(element) is int else (True, 0, written(element))
+    return (False, element, "") if type(element) is int else (True, 0, canonical(element))
 
 
 @attrs.define
@@ -115,7 +115,7 @@ def top_level(text: str, read: Callable[[int], str]) -> Iterator[tuple[int, Any]
             continue
         reader = _Reader(text, at, is_whole=is_whole)
         try:
-            opening = "" if closing else reader.opened()
+            opening = "" if closing else reader.open_array()
             if opening:
                 line += text.count("\n", at, reader.at)
                 at, closing = reader.at, _CLOSING[opening]
@@ -195,7 +195,7 @@ class _Reader:
         self.at = match.end()
         return match.lastgroup, match[match.lastgroup]
 
-    def opened(self) -> str:
+    def open_array(self) -> str:
         """Goes behind the bracket of a vector or list if one is next, and returns it."""
         before = self.at
         kind, token = self._next()
@@ -215,7 +215,7 @@ class _Reader:
             raise self._error("nested too deeply")
         kind, token = self._next()
         while kind in ("discard", "meta"):
-            self._needed(depth, closing, "nothing to discard" if kind == "discard" else "metadata of nothing")
+            self._need(depth, closing, "nothing to discard" if kind == "discard" else "metadata of nothing")
             kind, token = self._next()
         match kind:
             case "open":
@@ -229,27 +229,27 @@ class _Reader:
                     raise self._error(f"the text ends before {closing}")
                 return False, None
             case "prefix":
-                return True, self._prefixed(token, depth)
+                return True, self._prefix_form(token, depth)
             case _:
-                return True, self._valued(kind, token, depth, closing)
+                return True, self._value(kind, token, depth, closing)
 
-    def _needed(self, depth: int, closing: str, otherwise: str) -> Any:
+    def _need(self, depth: int, closing: str, otherwise: str) -> Any:
         found, value = self.form(depth + 1, closing)
         if not found:
             raise self._error(otherwise)
         return value
 
-    def _valued(self, kind: str, token: str, depth: int, closing: str) -> Any:
+    def _value(self, kind: str, token: str, depth: int, closing: str) -> Any:
         """A value that is no collection, or has a tag. Raises `EdnError`."""
         value: Any = None
         if kind == "tag":
-            value = self._needed(depth, closing, f"nothing follows the tag #{cut(token)}")
+            value = self._need(depth, closing, f"nothing follows the tag #{cut(token)}")
         try:
             match kind:
                 case "tag":
-                    return _tagged(token, value)
+                    return _tag(token, value)
                 case "string":
-                    return _unescaped(token[1:-1])
+                    return _unescape(token[1:-1])
                 case "char":
                     return _character(token)
                 case "symbolic":
@@ -263,7 +263,7 @@ class _Reader:
         except (ValueError, ArithmeticError) as error:
             raise self._error(str(error)) from None
 
-    def _prefixed(self, prefix: str, depth: int) -> Any:
+    def _prefix_form(self, prefix: str, depth: int) -> Any:
         """A map whose keys have a namespace in common."""
         kind, token = self._next()
         if prefix.startswith(":") or (kind, token) != ("open", "{"):
@@ -350,12 +350,12 @@ def _number(token: str) -> Any:
     raise ValueError(f"{cut(token)} is no number")
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Returns a string without its escapes. Raises `ValueError` for one that Clojure does not know."""
-    return _joined(_ESCAPE.sub(_escaped, text)) if "\\" in text else text
+    return _join(_ESCAPE.sub(_escape, text)) if "\\" in text else text
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     if match[1] is not None:
         return chr(int(match[1], 16))
     if match[2] is not None:
@@ -365,7 +365,7 @@ def _escaped(match: re.Match[str]) -> str:
     return _ESCAPES[match[3]]
 
 
-def _joined(text: str) -> str:
+def _join(text: str) -> str:
     """Two halves of a character as the character."""
     if any("\ud800" <= char <= "\udfff" for char in text):
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -398,13 +398,13 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is taken off by hand
 
 
-def _tagged(tag: str, value: Any) -> Tagged:
+def _tag(tag: str, value: Any) -> Tagged:
     """Returns a value with its tag. Raises `ValueError` for an instant or UUID that is none."""
     if tag == "inst":
         return Tagged(tag, value, _instant(value))
     if tag == "uuid":
         if not isinstance(value, str) or not _UUID.fullmatch(value.lower()):
-            raise ValueError(f"#uuid {cut(written(value))} is no UUID")
+            raise ValueError(f"#uuid {cut(canonical(value))} is no UUID")
         return Tagged(tag, value, value.lower())
     return Tagged.of(tag, value)
 
@@ -413,14 +413,14 @@ def _instant(value: Any) -> int:
     """Returns the milliseconds since 1970 of an instant (RFC 3339, where what is left out at the end is its beginning)."""
     match = _INSTANT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"#inst {cut(written(value))} is no instant")
+        raise ValueError(f"#inst {cut(canonical(value))} is no instant")
     year, month, day, hour, minute, second = (int(match[at] or (at in (2, 3))) for at in range(1, 7))
     # A leap second is the beginning of the next one, as Clojure's calendar has it.
     is_leap = (minute, second) == (59, 60)
     try:
         begin = datetime.datetime(year, month, day, hour, minute, second - is_leap)  # noqa: DTZ001
     except ValueError:
-        raise ValueError(f"#inst {cut(written(value))} is no instant") from None
+        raise ValueError(f"#inst {cut(canonical(value))} is no instant") from None
     millis = (begin - _EPOCH) // datetime.timedelta(milliseconds=1) + 1000 * is_leap
     offset = int(match[9] or 0) * 60 + int(match[10] or 0)
     millis -= (-offset if match[8] == "-" else offset) * 60_000

@@ -42,7 +42,7 @@ COLUMNS: Final = StructType(
 Counts = Mapping[int, int]
 
 
-def measured(context: SparkContext, history: Path, faults: Sequence[FaultRecord], load_ended_ns: int) -> Measured:
+def measure(context: SparkContext, history: Path, faults: Sequence[FaultRecord], load_ended_ns: int) -> Measured:
     """The figures of a history on disk. `load_ended_ns` is when the clients were told to stop; 0: with the last operation."""
     session = SparkSession(context).newSession()  # with settings of its own
     session.conf.set("spark.sql.shuffle.partitions", PARTS_PER_SLOT * context.defaultParallelism)
@@ -177,12 +177,12 @@ def _value_at(values: DataFrame, classes: Counts, rank: int) -> int:
     for of_class, count in sorted(classes.items()):
         if passed + count > rank:
             inside = values.where(fn.shiftright("value", CLASS_BITS) == of_class).groupBy("value").count().collect()
-            return _ranked({row["value"]: row["count"] for row in inside}, rank - passed)
+            return _class_of_rank({row["value"]: row["count"] for row in inside}, rank - passed)
         passed += count
     raise ValueError(f"no value of rank {rank} among {passed}")
 
 
-def _ranked(counts: Counts, rank: int) -> int:
+def _class_of_rank(counts: Counts, rank: int) -> int:
     passed = 0
     for value, count in sorted(counts.items()):
         passed += count

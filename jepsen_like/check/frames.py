@@ -20,7 +20,7 @@ import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import HISTORY, TEST, check_run, require_evidence
-from jepsen_like.checker.engine.attempts import attempted
+from jepsen_like.checker.engine.attempts import attempt
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.spark_errors import lacking_of, require_results, text_of
 from jepsen_like.checker.log.clocks import NEMESIS
@@ -75,7 +75,7 @@ class Frames:
         try:
             row = self.rows.agg(sent.alias("sent"), functions.min("t_inv").alias("any")).collect()[0]
         except Exception as error:
-            raise _told(error, self.name) from error
+            raise _translate(error, self.name) from error
         return int(row.sent if row.sent is not None else row.any or 0)
 
     def copy_recorded(self, directory: Path) -> None:
@@ -133,7 +133,7 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
         judging = _judging(frames, model, allowances)
         found = [row.findings for row in together.mapInArrow(judging, FINDINGS).collect()]
     except Exception as error:
-        raise _told(error, frames.name) from error
+        raise _translate(error, frames.name) from error
     verdicts: list[Verdict] = require_results([pickle.loads(one) for one in found])  # noqa: S301 - made by `_judging`
     findings, losses, unchecked = Findings(), list[AllowedLoss](), set[Check]()
     for one in verdicts:
@@ -187,7 +187,7 @@ def _judging(
     def judge(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        found = attempted(_JudgeTask(batches, *known))
+        found = attempt(_JudgeTask(batches, *known))
         if found is not None:
             yield pa.RecordBatch.from_pydict({"findings": pa.array([pickle.dumps(found)], pa.binary())})
 
@@ -276,7 +276,7 @@ def _table(session: Any, url: str, columns: tuple[tuple[str, str], ...]) -> Any:
     except Exception as error:
         if "PATH_NOT_FOUND" in text_of(error) or "UNABLE_TO_INFER_SCHEMA" in text_of(error):
             return None
-        raise _told(error, url) from error
+        raise _translate(error, url) from error
     place = [functions.col("_metadata.file_path").alias(ORDER[0]), functions.col("_metadata.row_index").alias(ORDER[1])]
     return found.select(*(name for name, _ in columns), *place)
 
@@ -296,11 +296,11 @@ def _bytes(session: Any, url: str) -> bytes | None:
     except Exception as error:
         if "PATH_NOT_FOUND" in text_of(error):
             return None
-        raise _told(error, url) from error
+        raise _translate(error, url) from error
     return bytes(rows[0].content) if rows else None
 
 
-def _told(error: Exception, name: str) -> Exception:
+def _translate(error: Exception, name: str) -> Exception:
     """Returns what to raise in place of what Spark does."""
     text = text_of(error)
     if "CANNOT_READ_FILE_FOOTER" in text or "FAILED_READ_FILE" in text or "is not a Parquet file" in text:

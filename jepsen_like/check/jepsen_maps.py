@@ -35,7 +35,7 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.check.map_files import Event
-from jepsen_like.checker.edn_values import EdnSet, bare, cut, name_of, quoted, text_of, written
+from jepsen_like.checker.edn_values import EdnSet, bare, canonical, cut, name_of, quote, text_of
 from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, ListOp, Op, Outcome
@@ -78,14 +78,14 @@ class Names:
         """Returns the number of an element, which may be None like any other."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NAMED_FROM:
             return value
-        number = self._named.setdefault(written(value), NAMED_FROM + len(self._named))
+        number = self._named.setdefault(canonical(value), NAMED_FROM + len(self._named))
         if number == NAMED_FROM + len(self._values):
             self._values.append(value)
         return number
 
     def in_words(self, sentence: str) -> str:
         """Returns a sentence of the checker, with the values in it as they were given, strings in quotation marks."""
-        return _NAMED.sub(lambda number: cut(text_of(self._given(int(number[0])))), sentence)
+        return _NAMED.sub(lambda number: cut(text_of(self._value_of(int(number[0])))), sentence)
 
     def in_json(self, found: Any) -> Any:
         """Returns what the checker found (mappings, lists, sentences, numbers), with its values as they were given."""
@@ -97,13 +97,13 @@ class Names:
             case list():
                 return [self.in_json(each) for each in found]
             case int():
-                given = self._given(found)
+                given = self._value_of(found)
                 is_plain = math.isfinite(given) if isinstance(given, float) else isinstance(given, str | int)
                 return given if is_plain else text_of(given)
             case _:
                 return found
 
-    def _given(self, number: int) -> Any:
+    def _value_of(self, number: int) -> Any:
         # Nothing else that a checker tells of a history of maps is as large: offsets are refused from there on.
         named = 0 <= number - NAMED_FROM < len(self._values)
         return self._values[number - NAMED_FROM] if named else number
@@ -136,7 +136,7 @@ class MapAttempt:
             "err": ErrorCode.NONE if self.error is None else ErrorCode.OTHER, **fields,
         }  # fmt: skip
 
-    def refused(self, reason: str) -> "BadOperation":
+    def refuse(self, reason: str) -> "BadOperation":
         """Returns the error that names this operation."""
         return BadOperation(self.place, reason)
 
@@ -182,7 +182,7 @@ def attempts(
             if kind in ("ok", "fail") and (_is_numeral(process) if known is None else str(event.fields["f"]) in known):
                 raise UnreadableHistory(
                     path,
-                    f"{event.place}: {kind} of {quoted(event.fields['f'])} by process {quoted(process)}, which is no whole number",
+                    f"{event.place}: {kind} of {quote(event.fields['f'])} by process {quote(process)}, which is no whole number",
                 )
             continue
         # Events in one nanosecond still happened in the order of the file.
@@ -206,11 +206,11 @@ def attempts(
             if known is not None and str(event.fields["f"]) not in known:
                 names = ", ".join(known)
                 raise UnreadableHistory(
-                    path, f"{event.place}: a {noun} has {names}, but not {quoted(event.fields['f'])}; another --model?"
+                    path, f"{event.place}: a {noun} has {names}, but not {quote(event.fields['f'])}; another --model?"
                 )
             running[process] = (event, now)
         elif str(kind) not in OUTCOMES:
-            raise UnreadableHistory(path, f"{event.place}: type is {quoted(kind)}, not invoke, ok, fail or info")
+            raise UnreadableHistory(path, f"{event.place}: type is {quote(kind)}, not invoke, ok, fail or info")
         elif begun is not None:
             _refuse_misfit(begun[0], event, path)
             yield _attempt(begun, event, process, now)
@@ -228,7 +228,7 @@ def _refuse_misfit(begin: Event, end: Event, path: Path) -> None:
     if end.fields["f"] != begin.fields["f"]:
         f, invoked = end.fields["f"], begin.fields["f"]
         raise UnreadableHistory(
-            path, f"{end.place}: {end.fields['type']} of {quoted(f)}, but {begin.place} had invoked {quoted(invoked)}"
+            path, f"{end.place}: {end.fields['type']} of {quote(f)}, but {begin.place} had invoked {quote(invoked)}"
         )
     times = begin.fields.get("time"), end.fields.get("time")
     if isinstance(times[0], int) and isinstance(times[1], int) and times[1] < times[0]:
@@ -292,7 +292,7 @@ def operations(events: Iterable[Event], model: Model, path: Path, names: Names |
 
 def is_same(one: Any, other: Any) -> bool:
     """Returns whether two values are equal, as their language calls values equal."""
-    return one is other or written(one) == written(other)
+    return one is other or canonical(one) == canonical(other)
 
 
 def is_pair(value: Any) -> bool:
@@ -303,16 +303,16 @@ def is_pair(value: Any) -> bool:
 
 def _pair(one: MapAttempt, value: Any, what: str) -> tuple[Any, Any]:
     if not is_pair(value):
-        raise one.refused(f"{what} expected, not {quoted(value)}")
+        raise one.refuse(f"{what} expected, not {quote(value)}")
     first, second = bare(value)
     return first, second
 
 
-def _sent(one: MapAttempt, asked: Any, answered: Any) -> Any:
+def _require_sent(one: MapAttempt, asked: Any, answered: Any) -> Any:
     if asked is None:
-        raise one.refused(f"{one.f} without a value")
+        raise one.refuse(f"{one.f} without a value")
     if one.outcome is Outcome.OK and answered is not None and not is_same(answered, asked):
-        raise one.refused(f"{one.f} of {quoted(asked)}, but its ok has {quoted(answered)}")
+        raise one.refuse(f"{one.f} of {quote(asked)}, but its ok has {quote(answered)}")
     return asked
 
 
@@ -339,7 +339,7 @@ class Keyed:
             return 0, one.asked, one.answered
         if one.asked is None and not self.is_stated:
             # Of a single object whose values are pairs an answer would name another object.
-            raise one.refused(
+            raise one.refuse(
                 f"[key nil] expected, not nil: the values before it are [key value], those of several {self.noun}s"
             )
         key, asked = _pair(one, one.asked if one.asked is not None else one.answered, "[key value]")
@@ -347,7 +347,7 @@ class Keyed:
             return key, asked, None
         answered_key, answered = _pair(one, one.answered, "[key value]")
         if not is_same(answered_key, key):
-            raise one.refused(f"invoked with the key {quoted(key)}, but its ok has {quoted(answered_key)}")
+            raise one.refuse(f"invoked with the key {quote(key)}, but its ok has {quote(answered_key)}")
         return key, asked if one.asked is not None else None, answered
 
 
@@ -383,7 +383,7 @@ class _Registers(Keyed):
         action, names = ACTIONS[Model.REGISTER][one.f], self._names
         key, asked, answered = self.split(one, one.value)
         if action is not Action.READ:
-            asked = _sent(one, asked, answered)
+            asked = _require_sent(one, asked, answered)
         fields = one.op(action, object=names.of(key))
         if action is not Action.CAS:
             value = asked if action is Action.WRITE else answered if one.outcome is Outcome.OK else None
@@ -402,10 +402,10 @@ class _Log:
         ok = one.outcome is Outcome.OK
         match action:
             case Action.APPEND if not ok:
-                yield Op(**fields, a=names.of(_sent(one, one.asked, None)))
+                yield Op(**fields, a=names.of(_require_sent(one, one.asked, None)))
             case Action.APPEND:
                 offset, value = _pair(one, one.answered, "[offset value]")
-                yield Op(**fields, a=names.of(_sent(one, one.asked, value)), offset=_offset(one, offset))
+                yield Op(**fields, a=names.of(_require_sent(one, one.asked, value)), offset=_offset(one, offset))
             case Action.TAIL:
                 yield Op(**fields, offset=_offset(one, one.answered) if ok else NONE)
             case _ if ok:
@@ -420,7 +420,7 @@ class _Log:
 
 def _offset(one: MapAttempt, offset: Any) -> int:
     if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < NAMED_FROM:
-        raise one.refused(f"an offset expected, not {quoted(offset)}")
+        raise one.refuse(f"an offset expected, not {quote(offset)}")
     return offset
 
 
@@ -438,7 +438,7 @@ class _Queues(Keyed):
             one = attrs.evolve(one, outcome=Outcome.OK, error=None)
         fields = one.op(action, object=names.of(key))
         if action is Action.ENQUEUE:
-            yield Op(**fields, a=names.element(_sent(one, asked, answered)))
+            yield Op(**fields, a=names.element(_require_sent(one, asked, answered)))
         elif one.outcome is not Outcome.OK:
             yield Op(**fields)
         elif action is Action.DEQUEUE:
@@ -465,7 +465,7 @@ class _Sets(Keyed):
         names = self._names
         key, asked, answered = self.split(one, one.asked)
         if one.f == "add":
-            yield Op(**one.op(Action.ADD, object=names.of(key)), a=names.element(_sent(one, asked, answered)))
+            yield Op(**one.op(Action.ADD, object=names.of(key)), a=names.element(_require_sent(one, asked, answered)))
             return
         fields = one.op(Action.READ, object=names.of(key))
         if one.outcome is not Outcome.OK:
@@ -479,7 +479,7 @@ def _list(one: MapAttempt, value: Any, names: Names) -> tuple[int, ...]:
         return ()
     value = bare(value)
     if not isinstance(value, list | tuple):
-        raise one.refused(f"a list of values expected, not {quoted(value)}")
+        raise one.refuse(f"a list of values expected, not {quote(value)}")
     return tuple(map(names.element, value))
 
 
@@ -497,13 +497,13 @@ class _KeyValues:
         if one.outcome is Outcome.OK and one.answered is not None:
             answered_key, answered = _pair(one, one.answered, "[key value]")
             if not is_same(answered_key, key):
-                raise one.refused(f"invoked with the key {quoted(key)}, but its ok has {quoted(answered_key)}")
+                raise one.refuse(f"invoked with the key {quote(key)}, but its ok has {quote(answered_key)}")
         fields = one.op(action, object=names.element(key))
         match action:
             case Action.APPEND:
-                yield Op(**fields, a=names.element(_sent(one, asked, answered)))
+                yield Op(**fields, a=names.element(_require_sent(one, asked, answered)))
             case Action.WRITE:
-                sent = bare(_sent(one, asked, answered))
+                sent = bare(_require_sent(one, asked, answered))
                 yield ListOp(**fields, values=_list(one, sent if isinstance(sent, list | tuple) else [sent], names))
             case _ if one.outcome is Outcome.OK:
                 yield ListOp(**fields, values=_list(one, answered, names))
@@ -521,11 +521,11 @@ def _single(one: MapAttempt) -> MapAttempt:
         found = bare(value)
         inside = bare(found[0]) if isinstance(found, list | tuple) and len(found) == 1 else None
         if not isinstance(inside, list | tuple) or len(inside) != 3:
-            raise one.refused("a transaction of one [f key value] expected; of several it is none of a key alone")
+            raise one.refuse("a transaction of one [f key value] expected; of several it is none of a key alone")
         parts.append((name_of(inside[0]), *inside[1:]))
     asked, answered = parts
     f = asked[0] if asked is not None else None
     if f not in ("append", "r") or (answered is not None and answered[0] != f):
-        raise one.refused(f"a transaction of one append or r expected, not {quoted(one.asked)}")
+        raise one.refuse(f"a transaction of one append or r expected, not {quote(one.asked)}")
     assert asked is not None
     return attrs.evolve(one, f=f, asked=asked[1:], answered=None if answered is None else answered[1:])

@@ -16,7 +16,7 @@ from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.record.allowed import allowances_of_run
-from jepsen_like.record.recorded import recorded
+from jepsen_like.record.recorded import read_recorded
 
 VIOLATIONS = "check string, object bigint, sentence string, operations array<string>"
 
@@ -62,7 +62,7 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
     """Check a history that Spark reads, with what its run wrote down of itself. Raises what `check` does."""
     with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
         frames.copy_recorded(Path(scratch))
-        model = model or recorded(Path(scratch)).model
+        model = model or read_recorded(Path(scratch)).model
         if model is None:
             raise NoModel(frames.name, "no test.json tells what its objects are; a model is needed")
         if not frames.is_run:

@@ -47,7 +47,7 @@ def read_events(path: Path) -> Iterator[Event]:
     """Returns the maps in a file, or on stdin for `-`. Raises `UnreadableHistory` at the first thing that is none."""
     line, nth = 0, 0
     try:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             for at, found in _items(path, stream):
                 line, nth = at, nth + 1 if at == line else 1
                 if not isinstance(found, dict) or not {"type", "f", "process"} <= set(found):
@@ -61,7 +61,7 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
+def _open(path: Path) -> Iterator[IO[str]]:
     with contextlib.ExitStack() as stack:
         source = sys.stdin.buffer if path == STDIN else stack.enter_context(path.open("rb"))
         head = _read_head(source)

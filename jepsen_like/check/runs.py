@@ -26,8 +26,8 @@ from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import HistoryReader, UnreadableHistory, part_rows
 from jepsen_like.record.allowed import allowances_of_run
 from jepsen_like.record.attempts import Attempts
-from jepsen_like.record.figures import measured, rpo_of
-from jepsen_like.record.recorded import Recorded, recorded
+from jepsen_like.record.figures import measure, rpo_of
+from jepsen_like.record.recorded import Recorded, read_recorded
 
 RESULTS: Final = "results.json"
 SMALL_ROWS_MAX: Final = LIMITS.task
@@ -113,7 +113,7 @@ class RunTask:
 
     def execute(self) -> Judged:
         """See `Task`."""
-        return judged(self.path, self.model, self.engine, LocalEngine())
+        return judge(self.path, self.model, self.engine, LocalEngine())
 
 
 def judge_all(paths: Sequence[Path], model: AnyModel | None, engine: Engine, worker: TaskRunner) -> Iterator[Judged]:
@@ -124,14 +124,14 @@ def judge_all(paths: Sequence[Path], model: AnyModel | None, engine: Engine, wor
     ]
     small = iter(worker.run(tasks))
     for path, rows in zip(paths, sizes, strict=True):
-        yield next(small) if rows <= SMALL_ROWS_MAX else judged(path, model, engine, worker)
+        yield next(small) if rows <= SMALL_ROWS_MAX else judge(path, model, engine, worker)
 
 
-def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
+def judge(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
     """Check one path, and find its figures if it `measures`."""
     names = Names()
     try:
-        run = recorded(run_of(path))
+        run = read_recorded(run_of(path))
         model = model or model_of(path)
         with as_run(path, model, names, alone=worker.alone) as directory:
             allowances = _allowances_of(directory, path)
@@ -166,11 +166,11 @@ def figures_of(directory: Path, run: Recorded, worker: TaskRunner) -> dict[str, 
     history, load_ended_ns = directory / HISTORY, run.load_ended_ns or 0
     context = getattr(worker, "context", None)  # a client of Connect has none
     if context is None or HistoryReader.open(history).rows() <= SMALL_ROWS_MAX:
-        found = measured(Attempts.read(history), run.faults, load_ended_ns).as_json()
+        found = measure(Attempts.read(history), run.faults, load_ended_ns).as_json()
     else:
         from jepsen_like.check import figures_spark
 
-        found = figures_spark.measured(context, history, run.faults, load_ended_ns).as_json()
+        found = figures_spark.measure(context, history, run.faults, load_ended_ns).as_json()
     if run.test and run.load_ended_ns is None:
         found["availability"] = {}  # of a version that did not write down when its load ended
     return found
@@ -185,7 +185,7 @@ def model_of(path: Path) -> Model:
     """Returns what checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
     if path != STDIN and not path.is_file() and maps_in(path) is None:
         HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
-    model = recorded(run_of(path)).model
+    model = read_recorded(run_of(path)).model
     if model is None:
         raise NoModel(path, "no test.json tells what its objects are; --model is needed")
     return model
@@ -228,7 +228,7 @@ def differences(said: Mapping[str, Any], found: Mapping[str, Any], run: Recorded
         if name == "availability" and run.load_ended_ns is None:
             continue
         if not is_same(said.get(name), found.get(name)):
-            yield f"{name} is {shown(said.get(name), found.get(name))}"
+            yield f"{name} is {describe_difference(said.get(name), found.get(name))}"
     for name, check in found["checks"].items():
         of_run = said["checks"].get(name, {})
         if (of_run.get("valid"), of_run.get("count")) != (check["valid"], check["count"]):
@@ -248,12 +248,12 @@ def beyond_history(said: Mapping[str, Any], found: Mapping[str, Any]) -> Iterato
             yield f"{name}: {(check.get('examples') or ['not decided'])[0]}"
 
 
-def shown(said: Any, found: Any) -> str:
+def describe_difference(said: Any, found: Any) -> str:
     """The two values, or the first members of them that differ."""
     if isinstance(said, dict) and isinstance(found, dict):
         for name in (*said, *found):
             if not is_same(said.get(name), found.get(name)):
-                return f"{shown(said.get(name), found.get(name))} ({name})"
+                return f"{describe_difference(said.get(name), found.get(name))} ({name})"
     return f"{json.dumps(said)}, not {json.dumps(found)}"
 
 

@@ -109,13 +109,13 @@ class Stages:
         began = self._clock()
         bar = self._bars.add_task(word, total=ends[-1], unit=unit)
 
-        def ended(count: float) -> None:
+        def advance(count: float) -> None:
             whole = min(int(count), len(tasks))
             part = (count - whole) * (ends[min(whole + 1, len(tasks))] - ends[whole])
             self._bars.update(bar, completed=ends[whole] + part)
 
         try:
-            yield ended
+            yield advance
         finally:
             self._bars.remove_task(bar)
         took_s = self._clock() - began
@@ -197,12 +197,12 @@ class _ToldOfSpark:
         """See `TaskRunner`."""
         if not tasks:
             return []
-        with self._stages.stage(tasks) as ended, asked(self.context, lambda share: ended(share * len(tasks))):
+        with self._stages.stage(tasks) as ended, poll_jobs(self.context, lambda share: ended(share * len(tasks))):
             return self._engine.run(tasks)
 
 
 @contextlib.contextmanager
-def asked(context: Any, tell: Callable[[float], None]) -> Iterator[None]:
+def poll_jobs(context: Any, tell: Callable[[float], None]) -> Iterator[None]:
     """Tell, now and then, which share of the running jobs has ended."""
     over = threading.Event()
 

@@ -115,7 +115,7 @@ def notes(found: "Sequence[Judged]") -> Iterator[str]:
         lines = [f"{row['check']}: {row['sentence']}" for row in verdict["violations"]]
         lines += [f"undecided: {reason}" for reason in verdict["unknown"]]
         lines += [f"lost, as the mode of the run allows: {loss['says']}" for loss in verdict["lost_allowed"]]
-        lines += [tolerated(row) for row in verdict.get("tolerated", ())]
+        lines += [describe_tolerated(row) for row in verdict.get("tolerated", ())]
         lines += [f"beyond its history: {line}" for line in one.beyond]
         yield from (f"{one.run}: {line}" for line in lines[:FOUND_MAX])
         if len(lines) > FOUND_MAX:
@@ -123,6 +123,6 @@ def notes(found: "Sequence[Judged]") -> Iterator[str]:
         yield from (f"{one.run}: its results.json differs: {line}" for line in one.differs)
 
 
-def tolerated(row: Mapping[str, Any]) -> str:
+def describe_tolerated(row: Mapping[str, Any]) -> str:
     """Returns what a mode allows besides losses."""
     return f"{row['check']}, as this mode allows: {row['count']:,}; {row['because']}"

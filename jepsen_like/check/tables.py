@@ -85,11 +85,11 @@ def _verdicts(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         **{name: ops.get(name) for name in ("ok", "fail", "info")},
         **{name: row.get(name) for name in (*names, "duplicated", "unknown", "not_tested", "differs")},
         "lost_allowed": count(row["lost_allowed"]) if "lost_allowed" in row else None,
-        "violations": _violated(row["checks"]) if "checks" in row else None,
+        "violations": _count_violations(row["checks"]) if "checks" in row else None,
     }
 
 
-def _violated(checks: Mapping[str, Mapping[str, Any]]) -> int:
+def _count_violations(checks: Mapping[str, Mapping[str, Any]]) -> int:
     if (whole := checks.get(Check.LINEARIZABLE)) is not None:
         return int(whole["count"])
     return sum(int(check["count"]) for name, check in checks.items() if name in set(Check) and check["valid"] is False)

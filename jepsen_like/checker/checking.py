@@ -28,7 +28,7 @@ from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.queue.tasks import QueueCheck
 from jepsen_like.checker.register.check import RegisterCheck
 from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, ROWS_MANY
-from jepsen_like.checker.rows.gather import LIMITS, Limits, rows_in, sized
+from jepsen_like.checker.rows.gather import LIMITS, Limits, rows_in, with_sizes
 from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
     FINAL_LOGS,
@@ -295,7 +295,7 @@ def _missing_final_logs(
     if nodes is None:
         return ()
     empty = {node for one in (kept or {}).values() for node in one.starts}
-    if dump and not rows_in(sized(dump)):
+    if dump and not rows_in(with_sizes(dump)):
         return ()
     holding = (read_part(path, ("node",), of=DUMP_COLUMNS).column("node").unique().to_pylist() for path in dump)
     dumped = len({node for some in holding for node in some} | empty) if dump else 0

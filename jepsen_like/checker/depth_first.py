@@ -40,7 +40,7 @@ class DepthFirst:
         one: Configuration | None = (self._walked.model.initial, 0, 0)
         steps = 0
         while one is not None:
-            one = self._advanced(one)
+            one = self._advance(one)
             if self._at == len(self._walked.events):
                 yield True
                 return
@@ -54,7 +54,7 @@ class DepthFirst:
                 yield None
         yield False
 
-    def _advanced(self, one: Configuration) -> Configuration:
+    def _advance(self, one: Configuration) -> Configuration:
         """Pass all events up to the first end of an operation that is not done."""
         walked, pending = self._walked, self._pending
         state, done, used = one
@@ -67,7 +67,7 @@ class DepthFirst:
             if ends:
                 done &= ~walked.bits[number]
             elif not walked.model.changes(walked.ops[number]):
-                state, done, used = pending.observed(state, done, used)
+                state, done, used = pending.observe(state, done, used)
         self.furthest = max(self.furthest, self._at)
         return state, done, used
 
@@ -86,7 +86,7 @@ class DepthFirst:
         model, op = self._walked.model, self._walked.ops[number]
         if model.changes(op) and (direct := self._pending.done_now(number, one)) is not None:
             yield direct
-        yield from self._pending.following(one, model.seen(op))
+        yield from self._pending.following(one, model.value_seen(op))
 
     def _next(self) -> Configuration | None:
         """The next alternative of the last choice that has one."""

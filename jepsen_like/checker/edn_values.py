@@ -4,7 +4,7 @@ Integers, strings, booleans and nil are Python's. `1/2` is a `Fraction`, `1.5M` 
 tuple too (`EdnList`): Clojure's `[1]` and `(1)` are equal. Keywords, symbols, characters, sets and tagged values have types of
 their own. A map is a dictionary (`EdnMap`), where text finds a keyword of that name: `value["from"]` is the value of `:from`.
 
-Python calls 1, 1.0, 1M and True equal, Clojure does not; `written` keeps them apart wherever the checker compares values.
+Python calls 1, 1.0, 1M and True equal, Clojure does not; `canonical` keeps them apart wherever the checker compares values.
 Records and other tagged values are equal if their tags and what they tag are. A NaN counts as equal to itself.
 """
 
@@ -64,7 +64,7 @@ class Tagged:
 
     tag: str
     value: Any = attrs.field(eq=False)
-    same: Any = attrs.field(default=None, eq=lambda same: written(same))
+    same: Any = attrs.field(default=None, eq=lambda same: canonical(same))
     """The part of the value that decides equality: of an instant its milliseconds, of others the value."""
 
     @classmethod
@@ -89,7 +89,7 @@ class EdnSet(tuple[Any, ...]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, EdnSet):
-            return written(self) == written(other)
+            return canonical(self) == canonical(other)
         return frozenset(self) == other if isinstance(other, set | frozenset) else False
 
     def __ne__(self, other: object) -> bool:
@@ -106,7 +106,7 @@ class EdnSet(tuple[Any, ...]):
 class Apart:
     """A key that Python calls equal to another one of the same map, and Clojure does not: 1.0 next to 1."""
 
-    value: Any = attrs.field(eq=lambda value: written(value))
+    value: Any = attrs.field(eq=lambda value: canonical(value))
 
     def __repr__(self) -> str:
         return as_edn(self.value)
@@ -120,7 +120,7 @@ class EdnMap(dict[Any, Any]):
         """Returns the map of these pairs. Raises `KeyError` for a key that comes twice."""
         made, keys = cls(), set[str]()
         for key, value in pairs:
-            text = written(key)
+            text = canonical(key)
             if text in keys:
                 raise KeyError(text)
             keys.add(text)
@@ -143,13 +143,13 @@ class EdnMap(dict[Any, Any]):
         return dict.__contains__(self, key) or (isinstance(key, str) and dict.__contains__(self, Keyword(key)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, dict) and written(self) == written(other)
+        return isinstance(other, dict) and canonical(self) == canonical(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:  # type: ignore[override]  # nothing changes a map that was read
-        return hash(written(self))
+        return hash(canonical(self))
 
     def __repr__(self) -> str:
         return as_edn(self)
@@ -167,7 +167,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-def written(value: Any) -> str:
+def canonical(value: Any) -> str:
     """Returns a text that two values share exactly if they are equal, however they were written: neither maps nor sets have an order."""
     match value:
         case str():
@@ -177,13 +177,13 @@ def written(value: Any) -> str:
         case float():
             return repr(value + 0.0)  # there are two zeros
         case EdnSet():
-            return f"#{{{', '.join(sorted(map(written, value)))}}}"
+            return f"#{{{', '.join(sorted(map(canonical, value)))}}}"
         case list() | tuple():
-            return f"({', '.join(map(written, value))})"
+            return f"({', '.join(map(canonical, value))})"
         case dict():
-            return f"{{{', '.join(sorted(f'{written(key)}: {written(each)}' for key, each in value.items()))}}}"
+            return f"{{{', '.join(sorted(f'{canonical(key)}: {canonical(each)}' for key, each in value.items()))}}}"
         case Apart():
-            return written(value.value)
+            return canonical(value.value)
         case Keyword():
             return f":{value.name}"
         case Symbol():
@@ -195,7 +195,7 @@ def written(value: Any) -> str:
         case Fraction():
             return f"{value.numerator}/{value.denominator}"
         case Tagged():
-            return f"#{value.tag} {written(value.same)}"
+            return f"#{value.tag} {canonical(value.same)}"
         case _:
             return repr(value)
 
@@ -257,6 +257,6 @@ def cut(text: str, chars_max: int = SHOWN_CHARS_MAX) -> str:
     return text if len(text) <= chars_max else f"{text[:chars_max]}... ({len(text):,} characters)"
 
 
-def quoted(value: Any) -> str:
+def quote(value: Any) -> str:
     """Returns a value for a sentence: in quotation marks if it is text, cut if it is long."""
     return cut(repr(value) if isinstance(value, str) else text_of(value))

@@ -41,7 +41,7 @@ class Frontier:
             self.furthest = at
             if ends:
                 bit, complete = walked.bits[number], set[Configuration]()
-                yield from self._extended(bit, complete)
+                yield from self._extend(bit, complete)
                 pending.go(at)
                 yield from self._keep((state, done & ~bit, used) for state, done, used in complete)
                 if not self._configurations:
@@ -57,18 +57,18 @@ class Frontier:
         """Do what observes as soon as it is legal."""
         observed = set[Configuration]()
         for steps, one in enumerate(self._configurations, start=1):
-            observed.add(self._pending.observed(*one))
+            observed.add(self._pending.observe(*one))
             if steps % LOOK_STEPS == 0:
                 self._extending = len(observed)
                 yield None
         self._configurations, self._extending = observed, 0
 
-    def _extended(self, bit: int, complete: set[Configuration]) -> Iterator[None]:
+    def _extend(self, bit: int, complete: set[Configuration]) -> Iterator[None]:
         """Add to `complete` every configuration with this operation done that there may be."""
         known = set(self._configurations)
         todo = list(self._configurations)
         looked = len(known)
-        for steps in _counted(todo):
+        for steps in _count_taken(todo):
             one = todo.pop()
             if one[1] & bit:
                 complete.add(one)
@@ -103,7 +103,7 @@ class Frontier:
         self._configurations = kept
 
 
-def _counted(todo: list[Configuration]) -> Iterator[int]:
+def _count_taken(todo: list[Configuration]) -> Iterator[int]:
     """Counts from 1 as long as there is something to do."""
     count = 0
     while todo:

@@ -17,11 +17,11 @@ from jepsen_like.checker.rows.gather import (
     MeetingTask,
     SortDumpTask,
     SortTask,
+    batches_of,
     bucket_numbers,
     chunks_of,
-    gathered,
     rows_in,
-    sized,
+    with_sizes,
 )
 from jepsen_like.checker.rows.processes import ProcessSpans, meetings
 from jepsen_like.checker.rows.tasks import Gathered, Source
@@ -60,7 +60,7 @@ class SortedOut:
 def sort_out(history: HistoryReader, model: Model, job: Job) -> SortedOut:
     """Bring the rows of each group together. Raises `UnreadableHistory`."""
     limits = job.limits
-    sizes = [sized(parts) for parts in history.parts]
+    sizes = [with_sizes(parts) for parts in history.parts]
     large = {
         bucket: chunks_of(of, limits.chunk)
         for bucket, of in enumerate(sizes)
@@ -99,7 +99,7 @@ def sort_out(history: HistoryReader, model: Model, job: Job) -> SortedOut:
         elif bucket in large:
             assert division is not None
             for number, rows in enumerate(division.rows.tolist()):
-                of_group = gathered(files[bucket], number)
+                of_group = batches_of(files[bucket], number)
                 obj = division.alone_in(number) if model is Model.LOG and rows > 2 * limits.task else None
                 groups.append(of_group if obj is None else Long(obj, rows, of_group))
                 together.append(rows <= 2 * limits.task)
@@ -128,7 +128,7 @@ def sort_out_dump(dump: Sequence[Path], divisions: tuple[Grouping | None, ...], 
 
 def dump_sizes(dump: Sequence[Path]) -> list[tuple[Path, int]]:
     """Returns the part files of a dump with their rows."""
-    return [(path, sum(rows)) for path, rows in sized(dump)]
+    return [(path, sum(rows)) for path, rows in with_sizes(dump)]
 
 
 def kept_of_groups(kept: Mapping[int, Kept] | None, sorted_out: SortedOut) -> list[dict[int, Kept] | None]:

@@ -45,7 +45,7 @@ class Sequential(Protocol):
         """Returns the state after `op` took effect and answered what it answered; None when it cannot have."""
         ...
 
-    def seen(self, op: Op) -> int | None:
+    def value_seen(self, op: Op) -> int | None:
         """Returns the value that `op` depends on, if it does."""
         ...
 
@@ -161,7 +161,7 @@ class UnderWay:
         effect = self._model.effect(op)
         return effect if is_unknown(op) else (effect, op.type, op.a, op.b, op.seen, op.offset, op.count, op.parent_op)
 
-    def observed(self, state: State, done: int, used: int) -> Configuration:
+    def observe(self, state: State, done: int, used: int) -> Configuration:
         """Returns a configuration with every pending observation done that is legal in this state."""
         for bit, op in self._observing.items():
             if not done & bit and self._model.step(state, op) is not None:
@@ -172,7 +172,7 @@ class UnderWay:
         """Returns a configuration after this pending operation took effect; None if that is not legal."""
         state, done, used = one
         after = self._model.step(state, self._walked.ops[number])
-        return None if after is None else self.observed(after, done | self._walked.bits[number], used)
+        return None if after is None else self.observe(after, done | self._walked.bits[number], used)
 
     def following(self, one: Configuration, wanted: int | None = None) -> Iterator[Configuration]:
         """Returns the configurations that may come next, those first that put what is `wanted`."""
@@ -188,9 +188,9 @@ class UnderWay:
         for _, _, bit, op in known:
             after = step(state, op)
             if after is not None:
-                yield self.observed(after, done | bit, used)
+                yield self.observe(after, done | bit, used)
         if self._unknown:
-            asked, is_denied = self._asked(done, used)
+            asked, is_denied = self._ask(done, used)
             # Between two of these the walk may have gone on and back, with other operations in the tables.
             for same, bits in list(self._unknown.items()):
                 op = like[same]
@@ -199,19 +199,19 @@ class UnderWay:
                     continue
                 bit = next((each for each in bits if not used & each), 0)
                 if bit and (after := step(state, op)) is not None:
-                    yield self.observed(after, done, used | bit)
+                    yield self.observe(after, done, used | bit)
 
-    def _asked(self, done: int, used: int) -> tuple[set[int | None], bool]:
+    def _ask(self, done: int, used: int) -> tuple[set[int | None], bool]:
         """The values that pending operations wait for, and whether one waits for any other value than there is."""
         model, like = self._model, self._like
         waiting = [op for bit, op in self._observing.items() if not done & bit]
         waiting += [like[same] for same, ends in self._changing.items() if any(not done & bit for _, bit in ends)]
-        asked = {model.seen(op) for op in waiting}
+        asked = {model.value_seen(op) for op in waiting}
         if any(map(model.is_denial, waiting)):
             return asked, True
         left = [like[same] for same, bits in self._unknown.items() if any(not used & bit for bit in bits)]
-        while helping := [op for op in left if model.put(op) in asked and model.seen(op) not in asked]:
-            asked |= {model.seen(op) for op in helping}
+        while helping := [op for op in left if model.put(op) in asked and model.value_seen(op) not in asked]:
+            asked |= {model.value_seen(op) for op in helping}
         return asked, False
 
 

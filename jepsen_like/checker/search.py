@@ -31,7 +31,7 @@ Clock = Callable[[], float]
 """Seconds of processor time that were spent."""
 
 
-def untimed() -> float:
+def no_clock() -> float:
     """A clock that stands still: time is no bound then."""
     return 0.0
 
@@ -44,7 +44,7 @@ class SearchBounds:
     """Of processor time, for all of them; the smallest come first."""
     memory_mib: float = MEMORY_MIB_MAX
     """For each of them, one after the other."""
-    clock: Clock = untimed
+    clock: Clock = no_clock
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ class Register:
             case _:
                 raise ValueError(f"{op.f.name} is no operation of a register")
 
-    def seen(self, op: Op) -> int | None:
+    def value_seen(self, op: Op) -> int | None:
         """See `Sequential`."""
         if op.type is Outcome.FAIL:
             return None
@@ -118,12 +118,12 @@ class SequentialLog:
             case _:
                 raise ValueError(f"{op.f.name} is no operation of a log")
 
-    def seen(self, op: Op) -> int | None:
+    def value_seen(self, op: Op) -> int | None:
         """See `Sequential`. A length can depend on any append, so appends never count as unseen."""
         return op.a if op.f is Action.READ and op.a != NONE else None
 
     def put(self, op: Op) -> int | None:
-        """None: see `seen`."""
+        """None: see `value_seen`."""
         return None
 
     def is_denial(self, op: Op) -> bool:
@@ -156,7 +156,7 @@ def search(
     *,
     seconds_max: float = SECONDS_MAX,
     memory_mib_max: float = MEMORY_MIB_MAX,
-    clock: Clock = untimed,
+    clock: Clock = no_clock,
 ) -> SearchResult:
     """Decide one object's operations, in any order; `FAIL` ones are ignored, but for denials.
 
@@ -212,16 +212,16 @@ def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:
     by_value: dict[int | None, list[Op]] = {}
     for op in rest:
         by_value.setdefault(model.put(op), []).append(op)
-    values = [model.seen(op) for op in known]
+    values = [model.value_seen(op) for op in known]
     while values:
         newly = by_value.pop(values.pop(), [])
         kept += newly
-        values += [model.seen(op) for op in newly]
+        values += [model.value_seen(op) for op in newly]
     return known + kept
 
 
 def smallest_contradiction(
-    ops: Sequence[Op], model: Sequential, failed: Op, *, seconds_max: float = SECONDS_MAX, clock: Clock = untimed
+    ops: Sequence[Op], model: Sequential, failed: Op, *, seconds_max: float = SECONDS_MAX, clock: Clock = no_clock
 ) -> tuple[Op, ...]:
     """Returns fewer operations that alone cannot be ordered either, by leaving out what can be left out honestly.
 
@@ -255,7 +255,7 @@ def smallest_contradiction(
 
 
 def _honest(left_out: Sequence[Op], kept: Sequence[Op], model: Sequential) -> bool:
-    seen = {model.seen(op) for op in kept}
+    seen = {model.value_seen(op) for op in kept}
     if any(model.is_denial(op) for op in kept) and any(model.put(op) is not None for op in left_out):
         return False
     return all((put := model.put(op)) is None or put not in seen for op in left_out) and not any(

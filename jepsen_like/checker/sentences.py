@@ -10,9 +10,9 @@ VALUES_SHOWN_MAX: Final = 6
 NOT_ALL_SHOWN: Final = "not all operations are shown"
 
 
-def told(op: Op) -> str:
+def describe(op: Op) -> str:
     """Returns one operation with who did it and what it saw, as the subject or object of a sentence."""
-    return f"{deed(op)} by {who(op)}"
+    return f"{action_of(op)} by {who(op)}"
 
 
 def who(op: Op) -> str:
@@ -22,12 +22,12 @@ def who(op: Op) -> str:
     return f"process {op.process}"
 
 
-def deed(op: Op) -> str:
+def action_of(op: Op) -> str:
     """Returns one operation with what it saw."""
     match op.f:
         case Action.READ | Action.WRITE | Action.DRAIN if isinstance(op, ListOp):
             name = {Action.READ: "read", Action.WRITE: "put", Action.DRAIN: "drain"}[op.f]
-            return f"{name} of {listed(op.values)}{_doubt(op)}"
+            return f"{name} of {format_values(op.values)}{_doubt(op)}"
         case Action.APPEND:
             where = f" at offset {op.offset}" if op.offset != NONE else ""
             return f"append of {op.a}{where}{_doubt(op)}"
@@ -39,9 +39,9 @@ def deed(op: Op) -> str:
         case Action.WRITE:
             return f"write of {op.a}{_doubt(op)}"
         case Action.CAS:
-            new = f"{shown(op.a)} to {op.b}"
+            new = f"{format_value(op.a)} to {op.b}"
             if op.type is Outcome.OK and op.seen != op.a:
-                return f"compare-and-set of {new} that saw {shown(op.seen)}"
+                return f"compare-and-set of {new} that saw {format_value(op.seen)}"
             return f"compare-and-set of {new}{_doubt(op)}"
         case Action.ENQUEUE | Action.ADD:
             return f"{op.f.name.lower()} of {op.a}{_doubt(op)}"
@@ -55,7 +55,7 @@ def deed(op: Op) -> str:
             return _queue_deed(op)
 
 
-def listed(values: Sequence[int]) -> str:
+def format_values(values: Sequence[int]) -> str:
     """Returns values in words, of many the first and the last."""
     if len(values) <= VALUES_SHOWN_MAX:
         return f"[{' '.join(map(str, values))}]"
@@ -76,7 +76,7 @@ def _queue_deed(op: Op) -> str:
         case Action.COMMIT:
             return f"commit of {op.offset}{group}{generation}{_doubt(op)}"
         case Action.COMMITTED:
-            return f"reading {shown(op.offset)} as committed{group}"
+            return f"reading {format_value(op.offset)} as committed{group}"
         case Action.ASSIGN:
             return f"assignment{group}{generation}{f' from offset {op.offset}' if op.offset != NONE else ''}"
         case Action.REVOKE:
@@ -92,7 +92,7 @@ def unshown(evidence: Sequence[Op]) -> str:
     return f" ({NOT_ALL_SHOWN})" if len(set(evidence)) > WITNESS_OPS_MAX else ""
 
 
-def shown(value: int) -> str:
+def format_value(value: int) -> str:
     """Returns a value in words, or that there was none."""
     return "nothing" if value == NONE else str(value)
 

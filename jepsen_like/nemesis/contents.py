@@ -18,7 +18,7 @@ from jepsen_like.nemesis.machines import MachineKind
 from jepsen_like.nemesis.processes import CAUGHT_UP_WITHIN_S
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, processes
-from jepsen_like.port.file_damage import Damage, damage, differences, is_damageable, listed, vanish, vanishable
+from jepsen_like.port.file_damage import Damage, damage, differences, is_damageable, list_files, vanish, vanishable
 
 LAST_CHANCE: Final = 0.5
 """How often the disk of the node that was stopped last is the one that is touched, when all are stopped."""
@@ -81,9 +81,9 @@ class ContentKind(MachineKind):
         if not is_harmed:
             return {str(node): state}
         data = process.machine.data
-        before = listed(data)
+        before = list_files(data)
         done = self.touch(cluster, process, rng)
-        seen = differences(before, listed(data))
+        seen = differences(before, list_files(data))
         return {
             str(node): f"{state}; {done or 'there was nothing to do it to'}",
             f"{TOUCHED} {node}": f"n{node} seen from outside: {seen or 'as before'}",

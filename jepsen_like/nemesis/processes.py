@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, Withheld, look_at
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
-from jepsen_like.port.file_damage import emptied
+from jepsen_like.port.file_damage import empty_disk
 
 CAUGHT_UP_WITHIN_S: Final = 20.0
 
@@ -93,7 +93,7 @@ class Wipe(ProcessKind):
         await cluster.kill(hit.nodes)
         seen = look_at(cluster, hit.nodes)
         for node in hit.nodes:
-            removed = emptied(cluster.nodes[node].machine.data, cluster.system.kept_by_wipe)
+            removed = empty_disk(cluster.nodes[node].machine.data, cluster.system.kept_by_wipe)
             seen[str(node)] += f"; {removed:,} bytes removed"
         return seen
 
@@ -117,7 +117,7 @@ class PromoteByHand(ProcessKind):
         (old,) = hit.nodes
         await cluster.kill(hit.nodes)
         seen = look_at(cluster, hit.nodes)
-        removed = emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        removed = empty_disk(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
         successor = await cluster.control.successor(old)
         if successor is None:
             return {**seen, "successor": "none answers"}
@@ -145,7 +145,7 @@ class WipeMaster(ProcessKind):
         (old,) = hit.nodes
         await cluster.kill(hit.nodes)
         dead = cluster.nodes[old].observe()
-        removed = emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        removed = empty_disk(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
         await cluster.restart(hit.nodes)
         return {str(old): f"{dead}; {removed:,} bytes removed; started again, {cluster.nodes[old].observe()}"}
 
@@ -156,6 +156,6 @@ class WipeMaster(ProcessKind):
         if successor is None:
             return {**await super().undo(cluster, hit), "successor": "none answers"}
         await cluster.kill(hit.nodes)
-        emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        empty_disk(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
         await cluster.promote(successor)
         return {**await super().undo(cluster, hit), "successor": f"n{successor} leads"}

@@ -89,7 +89,7 @@ def vanish(data: Path, files: LogFiles, kind: Absence, kept: Collection[str], rn
     """
     found = vanishable(data, files, kind, kept)
     if kind is Absence.DISK:
-        return f"{emptied(data, kept):,} bytes removed" if found else None
+        return f"{empty_disk(data, kept):,} bytes removed" if found else None
     if not found:
         return None
     path = max(found, key=_weight) if rng.random() < FULLEST_CHANCE else rng.choice(found)
@@ -130,7 +130,7 @@ def _patterns(files: LogFiles, kind: Absence) -> tuple[str, ...]:
             assert_never(kind)
 
 
-def emptied(data: Path, kept: Collection[str]) -> int:
+def empty_disk(data: Path, kept: Collection[str]) -> int:
     """Remove everything in a data directory but the names in `kept`. Returns how many bytes the files held."""
     removed = 0
     for path in data.iterdir() if data.is_dir() else ():
@@ -150,7 +150,7 @@ Listing = Mapping[str, tuple[int, int]]
 """Of each file below a directory its size and the checksum of its content."""
 
 
-def listed(data: Path) -> Listing:
+def list_files(data: Path) -> Listing:
     """Returns the files as they are now; of a node that is down."""
     return {str(path.relative_to(data)): _content(path) for path in sorted(data.rglob("*")) if path.is_file()}
 
@@ -184,22 +184,22 @@ def differences(before: Listing, after: Listing) -> str:
 def _closed_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
     newest = _last_of_each(data, files)
     closed = [path for path in _segments(data, files) if path != newest[path.parent]]
-    return _flipped(data, rng.choice(closed), rng) if closed else None
+    return _flip(data, rng.choice(closed), rng) if closed else None
 
 
 def _open_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
     newest = _last_of_each(data, files)
-    return _flipped(data, rng.choice(list(newest.values())), rng) if newest else None
+    return _flip(data, rng.choice(list(newest.values())), rng) if newest else None
 
 
 def _last_frame(data: Path, files: LogFiles, rng: random.Random) -> str | None:
     newest = _last_of_each(data, files)
-    return _flipped(data, rng.choice(list(newest.values())), rng, last=LAST_BYTES) if newest else None
+    return _flip(data, rng.choice(list(newest.values())), rng, last=LAST_BYTES) if newest else None
 
 
 def _index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
     found = [path for path in sorted(data.glob(files.indexes)) if path.stat().st_size]
-    return _flipped(data, rng.choice(found), rng) if found else None
+    return _flip(data, rng.choice(found), rng) if found else None
 
 
 def _no_index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
@@ -230,7 +230,7 @@ def _last_of_each(data: Path, files: LogFiles) -> dict[Path, Path]:
     return {path.parent: path for path in _segments(data, files)}
 
 
-def _flipped(data: Path, path: Path, rng: random.Random, *, last: int | None = None) -> str:
+def _flip(data: Path, path: Path, rng: random.Random, *, last: int | None = None) -> str:
     """Flip one bit of a file, among its `last` bytes if that is given."""
     size = path.stat().st_size
     position = rng.randrange(0 if last is None else max(0, size - last), size)

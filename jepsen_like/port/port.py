@@ -313,7 +313,7 @@ class System(abc.ABC):
         """Returns what the load records with."""
         return Recorder(history)
 
-    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+    def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """Returns what test.json contains in addition, for the check of this workload."""
         return {}
 

@@ -77,7 +77,7 @@ class Attempts:
         first = np.arange(len(f)) if is_queue else np.flatnonzero(begins_operation(process, t_inv, t_ret))
         records = np.diff(first, append=len(f))
         appended = np.isin(f, (Action.APPEND, Action.SEND)) & (outcome == Outcome.OK)
-        lost = _lost(history.with_name(DUMP), obj, np.where(appended, offset, NONE), value)
+        lost = _find_lost(history.with_name(DUMP), obj, np.where(appended, offset, NONE), value)
         of_operation = np.logical_or.reduceat(lost, first) if len(first) else lost
         return cls(
             f[first],
@@ -103,7 +103,7 @@ class Attempts:
             chosen &= only
         return Writes.of(self.t_inv[chosen], self.t_ret[chosen])
 
-    def attempted(self) -> int:
+    def count_attempted(self) -> int:
         """Records that were to be appended, writes and swaps that were tried: what `acked` is a part of."""
         return int(self.records[np.isin(self.f, WRITES)].sum())
 
@@ -144,7 +144,7 @@ class Attempts:
         }
 
 
-def _lost(dump: Path, obj: Ints, offset: Ints, value: Ints) -> Bools:
+def _find_lost(dump: Path, obj: Ints, offset: Ints, value: Ints) -> Bools:
     """Which acknowledged records, at an `offset` that is not negative, the final logs lack; none without a dump."""
     lost = np.zeros(len(offset), np.bool_)
     table = read_dump(dump) if dump.is_dir() else None

@@ -114,7 +114,7 @@ def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> 
     misses = _misses_target(fault, nodes)
     if misses is not None:
         doubts.append(misses)
-    if fault.target == Target.LEADER and not _led(fault, roles):
+    if fault.target == Target.LEADER and not _has_led(fault, roles):
         doubts.append(f"n{fault.leader} never said that it led in term {fault.term}")
     return doubts
 
@@ -241,7 +241,7 @@ def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
     )
 
 
-def _led(fault: FaultRecord, roles: Sequence[RoleSeen]) -> bool:
+def _has_led(fault: FaultRecord, roles: Sequence[RoleSeen]) -> bool:
     said = (
         role for role in roles if role.role == LEADER and role.scope == fault.scope and role.t_ns <= fault.injected_ns
     )

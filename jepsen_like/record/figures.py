@@ -55,7 +55,7 @@ class Measured:
         }
 
 
-def measured(attempts: Attempts, faults: Sequence[FaultRecord], load_ended_ns: int) -> Measured:
+def measure(attempts: Attempts, faults: Sequence[FaultRecord], load_ended_ns: int) -> Measured:
     """The figures of a history in memory. `load_ended_ns` is when the clients were told to stop; 0: with the last operation."""
     origin = attempts.origin_ns
     writes = attempts.acknowledged_writes()
@@ -63,7 +63,7 @@ def measured(attempts: Attempts, faults: Sequence[FaultRecord], load_ended_ns: i
     of_clients = attempts.acknowledged_writes(only=attempts.by_client) if is_both else None
     return Measured(
         origin_ns=origin,
-        attempted=attempts.attempted(),
+        attempted=attempts.count_attempted(),
         recoveries=tuple(recovery(fault, writes) for fault in faults),
         of_clients=tuple(recovery(fault, of_clients) for fault in faults) if of_clients is not None else None,
         availability=availability(writes, origin, load_ended_ns or int(attempts.t_inv.max(initial=origin))),

@@ -37,7 +37,7 @@ class Recorded:
             return None
 
 
-def recorded(directory: Path) -> Recorded:
+def read_recorded(directory: Path) -> Recorded:
     """Returns what is written down in a directory; nothing of one that is not a run's.
 
     Raises `UnreadableHistory` for a damaged record.

@@ -76,7 +76,7 @@ def recovery(fault: FaultRecord, writes: Writes) -> ServiceRecovery:
     first = (int(writes.t_ret[after[0]]) - fault.begun_ns) / 1e9 if len(after) else None
     before = int(np.count_nonzero((writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)))
     has_recovered = first is not None and int(writes.t_ret[-1]) > fault.ended_ns
-    return ServiceRecovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before, has_recovered)
+    return ServiceRecovery(fault, _round(first), _round(_longest_gap(fault, writes.t_ret)), before, has_recovered)
 
 
 def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:
@@ -144,7 +144,7 @@ def elections(roles: Sequence[RoleSeen], faults: Sequence[FaultRecord]) -> list[
             fault = unused.pop(0)
             explains = role.t_ns <= fault.ended_ns + AFTERMATH_S * 1e9 and touches_leader(fault)
             cause = fault if explains else None
-        found.append(Election(role.node, role.term, role.t_ns, _rounded(_took_s(role, cause))))
+        found.append(Election(role.node, role.term, role.t_ns, _round(_took_s(role, cause))))
     return found
 
 
@@ -161,5 +161,5 @@ def touches_leader(fault: FaultRecord) -> bool:
     return fault.leader in fault.nodes or str(fault.leader) in ends
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 4)

@@ -361,7 +361,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
         "network": plan.network.value,
         "workload": plan.workload,
         "settings": dict(mode.settings),
-        **plan.of_system().described(mode, plan.workload),
+        **plan.of_system().describe(mode, plan.workload),
         "acks_are_durable": mode.acks_are_durable,
         "seed": plan.seed,
         "promise": mode.promise(plan.kinds),

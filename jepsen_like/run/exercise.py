@@ -127,7 +127,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             leader = await cluster.leader(within_s=LEADER_WITHIN_S) or leader
             names = ", ".join(member.name for member in cluster.members.values())
             progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
-            if client := cluster.system.described(cluster.mode, plan.workload).get("client"):
+            if client := cluster.system.describe(cluster.mode, plan.workload).get("client"):
                 progress.event(f"client={client}", topic="load")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)
             cluster.system.keep_states(directory, plan.workload)

@@ -18,7 +18,7 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.observations import RoleSeen, StartSeen, TurnSeen
 from jepsen_like.record import evidence
 from jepsen_like.record.attempts import Attempts
-from jepsen_like.record.figures import measured, rpo_s, since
+from jepsen_like.record.figures import measure, rpo_s, since
 from jepsen_like.record.recovery_time import elections, touches_leader
 from jepsen_like.record.results import CheckResult, LongestTurn, RecoveryPoint, RecoveryTimes, Retained, RunResults
 
@@ -136,7 +136,7 @@ def not_tested(verdict: RunResults, observed: Observed) -> list[str]:
 def measure_run(verdict: RunResults, attempts: Attempts, observed: Observed) -> RunResults:
     """Returns the results with recovery, speed and the picture of the run over time."""
     origin = attempts.origin_ns
-    found = measured(attempts, observed.faults, observed.load_ended_ns)
+    found = measure(attempts, observed.faults, observed.load_ended_ns)
     figures = found.as_json()
     of_clients = figures.get("rto_client_s")
     return attrs.evolve(

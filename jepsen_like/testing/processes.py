@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.port.file_damage import emptied
+from jepsen_like.port.file_damage import empty_disk
 from jepsen_like.testing.faulty import FaultyCluster
 
 
@@ -36,7 +36,7 @@ class ServerProcesses(FaultyCluster):
         """Kill these servers and take away what they have of the data."""
         await self.kill(*nodes)
         for node in nodes:
-            emptied(self._cluster.nodes[node].machine.data, self._cluster.system.kept_by_wipe)
+            empty_disk(self._cluster.nodes[node].machine.data, self._cluster.system.kept_by_wipe)
             self.tell(node, "wiped")
 
     async def pause(self, *nodes: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from jepsen_like.checker.elements.elements import Elements, Gathering
 from jepsen_like.checker.elements.searched import Prepared, decide
 from jepsen_like.checker.elements.tasks import whole_groups
-from jepsen_like.checker.elements.user_model import AskedClass, AskedWho, UserModel, call_of, decoded
+from jepsen_like.checker.elements.user_model import AskedClass, AskedWho, UserModel, call_of, decode
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.rows.packs import Packs
@@ -34,26 +34,26 @@ class CallsTask:
     def execute(self) -> Findings:
         """See `Task`."""
         packs = Packs.of(self.sources, self.rows_max)
-        findings = packs.left_out(self.sources, lambda obj: f"object {obj}")
+        findings = packs.report_large(self.sources, lambda obj: f"object {obj}")
         for _, rows in packs.rows(self.sources):
             of_model(rows, self.sources[0], Model.CUSTOM)
             require_sound(rows, self.sources)
             made = Elements.of(rows)
             try:
-                found = self._searched(made, tells_process=False)
+                found = self._search(made, tells_process=False)
             except AskedWho:
-                found = self._searched(made, tells_process=True)
+                found = self._search(made, tells_process=True)
             findings = findings.plus(found)
         return findings
 
-    def _searched(self, made: Elements, *, tells_process: bool) -> Findings:
-        def prepared(ops: Sequence[Op]) -> Prepared:
+    def _search(self, made: Elements, *, tells_process: bool) -> Findings:
+        def prepare(ops: Sequence[Op]) -> Prepared:
             calls = self._calls([op for op in ops if op.type is not Outcome.FAIL], tells_process=tells_process)
             return AskedClass(self.of_class, tells_process=tells_process), calls
 
         report = Gathering(made)
         which = np.ones(len(made.objects), np.bool_)
-        undecided = decide(report, made, which, "object", prepared, self.bounds)
+        undecided = decide(report, made, which, "object", prepare, self.bounds)
         found = report.findings()
         return attrs.evolve(found, undecided=undecided, acked=found.ok)
 
@@ -63,7 +63,7 @@ class CallsTask:
         numbers = sorted({number for op in ops for number in (op.seen, op.a, op.b)} - {NONE})
         with pa.memory_map(str(self.values)) as source:
             texts = pa.ipc.open_file(source).read_all().column("value").take(pa.array(numbers, pa.int64())).to_pylist()
-        values = {NONE: None, **{number: decoded(text) for number, text in zip(numbers, texts, strict=True)}}
+        values = {NONE: None, **{number: decode(text) for number, text in zip(numbers, texts, strict=True)}}
         return [call_of(op, values, tells_process=tells_process) for op in ops]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints, begins_operation
 from jepsen_like.checker.rows.segments import dense, dense_pairs
-from jepsen_like.checker.sentences import told
+from jepsen_like.checker.sentences import describe
 from jepsen_like.checker.verdict import Check, Findings, Tolerated, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, ListOp, Op, Outcome
 
@@ -48,7 +48,7 @@ class Elements:
         _part_instant(begins, rows)
         return cls(rows, objects, number, np.cumsum(begins) - 1, np.flatnonzero(begins))
 
-    def made(self, row: int) -> Op:
+    def op_of(self, row: int) -> Op:
         """Returns the operation that a row belongs to."""
         op = self.rows.op(row)
         if op.f not in SEVERAL:
@@ -63,9 +63,9 @@ class Elements:
         """Returns all operations of one object."""
         begin, end = np.searchsorted(self.number, [number, number + 1])
         firsts = self.first[np.searchsorted(self.first, begin) : np.searchsorted(self.first, end)]
-        return [self.made(row) for row in firsts.tolist()]
+        return [self.op_of(row) for row in firsts.tolist()]
 
-    def counted(self) -> Findings:
+    def count(self) -> Findings:
         """Returns how many operations and objects there are."""
         happened = np.bincount(self.rows.type[self.first], minlength=len(Outcome))
         return Findings(
@@ -146,7 +146,7 @@ class SeenElements:
             begun,
         )
 
-    def ended(self, rows: Columns) -> Ints:
+    def first_acked(self, rows: Columns) -> Ints:
         """Returns when the first acknowledged attempt of each element had ended, `NEVER` without any."""
         found = np.full(len(self.object), NEVER, np.int64)
         known = rows.type[self.put] == Outcome.OK
@@ -167,7 +167,7 @@ class SeenElements:
         """Returns the rows that saw an element."""
         return [int(row) for row in self.seen[self.seen_element == element]]
 
-    def recovered(self) -> int:
+    def count_recovered(self) -> int:
         """Returns how many elements of unknown outcome were seen."""
         return int(((self.possible > 0) & (self.acked == 0) & (self.times_seen > 0)).sum())
 
@@ -216,7 +216,7 @@ class Gathering:
         of_all = [one for some in self._explained.values() for one in some]
         found = in_turn(of_all, lambda one: one.check, EXPLAINED_MAX)
         return attrs.evolve(
-            self._made.counted(),
+            self._made.count(),
             violated=frozenset(self._violated),
             counts=self._counts,
             violations=tuple(found),
@@ -224,7 +224,7 @@ class Gathering:
         )
 
 
-def unexamined(made: Elements, seen: SeenElements, changed: Ints, looks: Ints, newest: Ints) -> int:
+def count_unexamined(made: Elements, seen: SeenElements, changed: Ints, looks: Ints, newest: Ints) -> int:
     """Returns how many objects no operation looked at after something had been put there.
 
     `changed` are the rows of acknowledged changes, `looks` the objects of known operations that look, `newest` is of each object when the
@@ -246,19 +246,21 @@ def report_unwritten(report: Gathering, made: Elements, seen: SeenElements, noun
         check = Check.ABORTED_READ if seen.refused[element] else Check.PHANTOM
         if report.add(check, int(seen.object[element])):
             refused = seen.puts_of(element)
-            seer, value = made.made(seen.seers_of(element)[0]), int(seen.value[element])
+            seer, value = made.op_of(seen.seers_of(element)[0]), int(seen.value[element])
             ops, reason = [seer], f"but no client ever put {value} there"
             if refused:
-                ops.insert(0, made.made(refused[0]))
-                reason = f"though the {told(ops[0])} was answered as certainly not done"
-            report.explain(check, int(seen.object[element]), f"{told(seer)} saw {value}, {reason}", ops, noun)
+                ops.insert(0, made.op_of(refused[0]))
+                reason = f"though the {describe(ops[0])} was answered as certainly not done"
+            report.explain(check, int(seen.object[element]), f"{describe(seer)} saw {value}, {reason}", ops, noun)
     early = (seen.seen_first(rows) < seen.begun) & (seen.possible > 0)
     for element in np.flatnonzero(early).tolist():
         if report.add(Check.ORDER, int(seen.object[element])):
-            seer = made.made(min(seen.seers_of(element), key=lambda row: int(rows.t_ret[row])))
+            seer = made.op_of(min(seen.seers_of(element), key=lambda row: int(rows.t_ret[row])))
             writers = [row for row in seen.puts_of(element) if rows.type[row] != Outcome.FAIL]
-            writer = made.made(min(writers, key=lambda row: int(rows.t_inv[row])))
-            said = f"{told(seer)}, which saw {int(seen.value[element])}, had ended before the {told(writer)} began"
+            writer = made.op_of(min(writers, key=lambda row: int(rows.t_inv[row])))
+            said = (
+                f"{describe(seer)}, which saw {int(seen.value[element])}, had ended before the {describe(writer)} began"
+            )
             report.explain(Check.ORDER, int(seen.object[element]), said, [seer, writer], noun)
 
 

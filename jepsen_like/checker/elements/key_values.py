@@ -23,14 +23,14 @@ from jepsen_like.checker.elements.elements import (
     Elements,
     Gathering,
     SeenElements,
+    count_unexamined,
     inversions,
     report_unwritten,
-    unexamined,
 )
 from jepsen_like.checker.elements.searched import Prepared, decide
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.search import SearchBounds
-from jepsen_like.checker.sentences import told
+from jepsen_like.checker.sentences import describe
 from jepsen_like.checker.verdict import Check, Findings
 from jepsen_like.history.ops import NEVER, NONE, Action, ListOp, Op, Outcome
 
@@ -67,11 +67,11 @@ def check_key_values(rows: Columns, bounds: SearchBounds) -> Findings:
     changed = made.first[changes[made.first]]
     return attrs.evolve(
         report.findings(),
-        unexamined=unexamined(made, seen, changed, gets.object, newest),
+        unexamined=count_unexamined(made, seen, changed, gets.object, newest),
         acked=len(changed),
         lost_acked=lost,
         duplicated=twice,
-        recovered=seen.recovered(),
+        recovered=seen.count_recovered(),
         undecided=undecided,
         unseen=int((newest[made.number[changed]] <= rows.t_ret[changed]).sum()),
     )
@@ -107,10 +107,10 @@ def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
         obj = int(number[at])
         in_order[obj] = False
         if report.add(Check.DIVERGENT_OFFSET, obj):
-            one, other = made.made(int(gets.row[of_row[at]])), made.made(int(base[obj]))
+            one, other = made.op_of(int(gets.row[of_row[at]])), made.op_of(int(base[obj]))
             where = int(place[at])
             values = [cast(ListOp, op).values[where] for op in (one, other)]
-            said = f"place {where} of the list is {values[0]} in the {told(one)} and {values[1]} in the {told(other)}"
+            said = f"place {where} of the list is {values[0]} in the {describe(one)} and {values[1]} in the {describe(other)}"
             report.explain(Check.DIVERGENT_OFFSET, obj, said, [one, other], "key")
     order = np.lexsort((seen.seen_element, made.op[seen.seen]))
     element, op = seen.seen_element[order], made.op[seen.seen][order]
@@ -120,9 +120,9 @@ def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
         obj = int(seen.object[element[at]])
         in_order[obj] = False
         if report.add(Check.DUPLICATED, obj):
-            get = made.made(int(seen.seen[order[at]]))
-            writer = [made.made(row) for row in seen.puts_of(int(element[at])) if rows.type[row] != Outcome.FAIL]
-            said = f"{int(seen.value[element[at]])} was appended once and is there twice: {told(get)}"
+            get = made.op_of(int(seen.seen[order[at]]))
+            writer = [made.op_of(row) for row in seen.puts_of(int(element[at])) if rows.type[row] != Outcome.FAIL]
+            said = f"{int(seen.value[element[at]])} was appended once and is there twice: {describe(get)}"
             report.explain(Check.DUPLICATED, obj, said, [*writer, get], "key")
     return len(first), in_order
 
@@ -130,7 +130,7 @@ def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
 def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Gets, chosen: Bools) -> int:
     """Condition 2; returns how many acknowledged values are in no list of a get that began after them."""
     rows = made.rows
-    acked = seen.ended(rows)
+    acked = seen.first_acked(rows)
     get = np.flatnonzero(chosen[gets.object])
     longest = _last_of(made, gets, gets.length)
     of_row = np.searchsorted(gets.row, seen.seen, side="right") - 1
@@ -153,8 +153,8 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     for one in np.flatnonzero(is_lost).tolist():
         number = int(seen.object[one])
         if report.add(Check.LOST, number):
-            append, get_after = made.made(int(writer[one])), made.made(int(gets.row[newest[number]]))
-            said = f"the {told(append)} was acknowledged, but the {told(get_after)} that began afterwards lacks it, and no get has it"
+            append, get_after = made.op_of(int(writer[one])), made.op_of(int(gets.row[newest[number]]))
+            said = f"the {describe(append)} was acknowledged, but the {describe(get_after)} that began afterwards lacks it, and no get has it"
             report.explain(Check.LOST, number, said, [append, get_after], "key")
     for early, late in inversions(
         np.concatenate([seen.object[element], gets.object[get]]),
@@ -171,16 +171,16 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
         check = Check.STALE if reads[1] else Check.ORDER
         if not report.add(check, number):
             continue
-        first, second = made.made(int(row[early])), made.made(int(row[late]))
+        first, second = made.op_of(int(row[early])), made.op_of(int(row[late]))
         ops = [first, second]
         if reads == (False, True):
-            said = f"the {told(first)} was acknowledged, but the {told(second)} that began afterwards lacks it"
+            said = f"the {describe(first)} was acknowledged, but the {describe(second)} that began afterwards lacks it"
         elif reads[0]:
-            said = f"the {told(first)} had ended before the shorter {told(second)} began"
+            said = f"the {describe(first)} had ended before the shorter {describe(second)} began"
         else:
-            holder = made.made(int(gets.row[longest[number]]))
+            holder = made.op_of(int(gets.row[longest[number]]))
             ops.append(holder)
-            said = f"the {told(first)} had ended before the {told(second)} began, but the {told(holder)} does not have them in this order"
+            said = f"the {describe(first)} had ended before the {describe(second)} began, but the {describe(holder)} does not have them in this order"
         report.explain(check, number, said, ops, "key")
     return int(is_lost.sum())
 
@@ -240,7 +240,7 @@ class Prefixes:
         # Where none can get it, something of unknown outcome rather has not happened.
         return None if op.type is Outcome.INFO and after == DEAD else after
 
-    def seen(self, op: Op) -> int | None:
+    def value_seen(self, op: Op) -> int | None:
         """See `Sequential`."""
         return None
 

@@ -36,15 +36,15 @@ from jepsen_like.checker.elements.elements import (
     Elements,
     Gathering,
     SeenElements,
+    count_unexamined,
     inversions,
     report_unwritten,
-    unexamined,
 )
 from jepsen_like.checker.elements.searched import Prepared, decide
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.rows.segments import dense_pairs, group_starts
 from jepsen_like.checker.search import SearchBounds
-from jepsen_like.checker.sentences import told, unshown
+from jepsen_like.checker.sentences import describe, unshown
 from jepsen_like.checker.verdict import Check, Findings, Model
 from jepsen_like.history.ops import NEVER, NONE, Action, ListOp, Op, Outcome
 
@@ -98,7 +98,7 @@ def check_element_queues(rows: Columns, model: Model, bounds: SearchBounds) -> F
     taken = np.full(len(seen.object), NEVER, np.int64)
     np.minimum.at(taken, seen.seen_element, rows.t_inv[seen.seen])
     stay = Stay(taken, seen.seen_first(rows))
-    left, empties = _left(made, seen), _empties(made, seen)
+    left, empties = _find_left(made, seen), _empties(made, seen)
     queues = _Queues(made, seen, empties, left, stay, model)
     lost = _check_empty(report, queues, ~searched)
     if model is Model.FIFO_QUEUE:
@@ -117,11 +117,11 @@ def check_element_queues(rows: Columns, model: Model, bounds: SearchBounds) -> F
     added = np.flatnonzero(ok & (rows.f == Action.ENQUEUE))
     return attrs.evolve(
         report.findings(),
-        unexamined=unexamined(made, seen, added, made.number[takes & ok], newest),
+        unexamined=count_unexamined(made, seen, added, made.number[takes & ok], newest),
         acked=len(added),
         lost_acked=lost,
         duplicated=again,
-        recovered=seen.recovered(),
+        recovered=seen.count_recovered(),
         undecided=undecided,
         unseen=int((newest[made.number[left]] <= rows.t_ret[left]).sum()),
     )
@@ -137,8 +137,8 @@ def _taken_again(report: Gathering, made: Elements, seen: SeenElements, model: M
         return int(more.sum())
     for element in some.tolist():
         if report.add(Check.DUPLICATED, int(seen.object[element]), int(more[element])):
-            seers = [made.made(row) for row in seen.seers_of(element)]
-            puts = [made.made(row) for row in seen.puts_of(element) if made.rows.type[row] != Outcome.FAIL]
+            seers = [made.op_of(row) for row in seen.seers_of(element)]
+            puts = [made.op_of(row) for row in seen.puts_of(element) if made.rows.type[row] != Outcome.FAIL]
             report.explain(
                 Check.DUPLICATED,
                 int(seen.object[element]),
@@ -150,16 +150,18 @@ def _taken_again(report: Gathering, made: Elements, seen: SeenElements, model: M
 
 
 def _said_twice(made: Elements, seen: SeenElements, element: int) -> str:
-    first, second = (made.made(row) for row in seen.seers_of(element)[:2])
+    first, second = (made.op_of(row) for row in seen.seers_of(element)[:2])
     value, times = int(seen.value[element]), int(seen.possible[element])
     put = "once" if times == 1 else f"{times} times"
     taken = (
-        f"{told(first)} and {told(second)}" if seen.times_seen[element] == 2 else f"{seen.times_seen[element]} times"
+        f"{describe(first)} and {describe(second)}"
+        if seen.times_seen[element] == 2
+        else f"{seen.times_seen[element]} times"
     )
     return f"{value} was put in {put} and taken out {'by ' if 'process' in taken else ''}{taken}"
 
 
-def _left(made: Elements, seen: SeenElements) -> Ints:
+def _find_left(made: Elements, seen: SeenElements) -> Ints:
     """The rows of acknowledged enqueues whose elements were not taken; of an element that was put in again the latest."""
     rows = made.rows
     known = rows.type[seen.put] == Outcome.OK
@@ -192,7 +194,7 @@ def _never_empty(queues: _Queues, chosen: Bools, *, forgiving: bool = True) -> I
     asked = np.flatnonzero(chosen[empties.object])
     if not len(asked):
         return asked
-    acked = seen.ended(rows)
+    acked = seen.first_acked(rows)
     sure = np.flatnonzero((acked < stay.begin) & (stay.begin < NEVER) & (queues.model is not Model.TOTAL_QUEUE))
     may = np.isin(rows.f, (Action.DEQUEUE, Action.DRAIN)) & (rows.type == Outcome.INFO) & forgiving
     unknown = made.first[may[made.first]]
@@ -251,10 +253,8 @@ def _check_empty(report: Gathering, queues: _Queues, chosen: Bools) -> int:
 
 
 def _explain_lost(report: Gathering, made: Elements, number: int, stuck: Ints, helping: Ints, empty: int) -> None:
-    put, found = made.made(int(stuck[0])), made.made(empty)
-    said = (
-        f"the {told(put)} was acknowledged, nothing took {put.a} out, and the {told(found)} ended with an empty queue"
-    )
+    put, found = made.op_of(int(stuck[0])), made.op_of(empty)
+    said = f"the {describe(put)} was acknowledged, nothing took {put.a} out, and the {describe(found)} ended with an empty queue"
     if len(helping):
         said += " (more such elements than operations of unknown outcome may have taken)"
     report.explain(Check.LOST, number, said, [put, found], "queue")
@@ -263,29 +263,31 @@ def _explain_lost(report: Gathering, made: Elements, number: int, stuck: Ints, h
 def _explain_stale(report: Gathering, queues: _Queues, number: int, stuck: Ints, empty: int) -> None:
     """Elements of which one was there for certain at every moment of an operation that found nothing."""
     made, seen, stay = queues.made, queues.seen, queues.stay
-    rows, found = made.rows, made.made(empty)
-    acked = seen.ended(rows)
+    rows, found = made.rows, made.op_of(empty)
+    acked = seen.first_acked(rows)
     mine = np.flatnonzero((seen.object == number) & (acked < stay.begin) & (stay.begin < NEVER))
     moment, ops = found.t_inv, [found]
     while moment <= found.t_ret:
         there = mine[(acked[mine] < moment) & (stay.begin[mine] > moment)]
         if not len(there):
-            ops += [made.made(int(row)) for row in stuck[rows.t_ret[stuck] < moment][:1]]
+            ops += [made.op_of(int(row)) for row in stuck[rows.t_ret[stuck] < moment][:1]]
             break
         element = int(there[np.argmax(stay.begin[there])])
         put = [row for row in seen.puts_of(element) if rows.type[row] == Outcome.OK]
-        ops += [made.made(row) for row in (*put[:1], *seen.seers_of(element)[:1])]
+        ops += [made.op_of(row) for row in (*put[:1], *seen.seers_of(element)[:1])]
         moment = int(stay.begin[element])
-    said = f"the {told(found)} ended with an empty queue, though one of these elements was there at every moment{unshown(ops)}"
+    said = f"the {describe(found)} ended with an empty queue, though one of these elements was there at every moment{unshown(ops)}"
     report.explain(Check.STALE, number, said, ops, "queue")
 
 
-def _passed(made: Elements, seen: SeenElements, stay: Stay, group: Ints, chosen: Bools) -> Iterator[tuple[int, int]]:
+def _find_passed(
+    made: Elements, seen: SeenElements, stay: Stay, group: Ints, chosen: Bools
+) -> Iterator[tuple[int, int]]:
     """Pairs of elements (of one group) of which the first was put in before the second and taken after it for certain."""
     some = np.flatnonzero(chosen)
     _, rank = np.unique(np.concatenate([stay.begin[some], stay.end[some]]), return_inverse=True)
     high, low = np.split(rank.reshape(-1), 2)
-    acked = seen.ended(made.rows)[some]
+    acked = seen.first_acked(made.rows)[some]
     for early, late in inversions(group[some], high, low, seen.begun[some], acked):
         yield int(some[early]), int(some[late])
 
@@ -299,7 +301,7 @@ def _check_turn(
     possible = made.rows.type[seen.put] != Outcome.FAIL
     producer = np.full(len(seen.object), NONE, np.int64)
     producer[seen.put_element[possible]] = made.rows.process[seen.put[possible]]
-    for early, late in _passed(made, seen, stay, seen.object, counts):
+    for early, late in _find_passed(made, seen, stay, seen.object, counts):
         number = int(seen.object[early])
         if unknown[number]:
             open_to_search[number] = True
@@ -319,27 +321,27 @@ def _check_producers(report: Gathering, made: Elements, seen: SeenElements, stay
     producer[seen.put_element] = rows.process[seen.put]
     _, _, group = dense_pairs(seen.object, producer)
     chosen = (seen.possible == 1) & (seen.times_seen > 0)
-    pairs = list(_passed(made, seen, stay, group, chosen))
+    pairs = list(_find_passed(made, seen, stay, group, chosen))
     if pairs:
         first, second = (_put_of(made, seen, element) for element in pairs[0])
-        said = f"{told(first)}, then {told(second)}, and {second.a} was taken out first"
+        said = f"{describe(first)}, then {describe(second)}, and {second.a} was taken out first"
         report.tolerate(Check.SEND_ORDER, seen.object[[early for early, _ in pairs]], NOT_ORDERED, said)
 
 
 def _put_of(made: Elements, seen: SeenElements, element: int) -> Op:
     puts = [row for row in seen.puts_of(element) if made.rows.type[row] != Outcome.FAIL]
-    return made.made(min(puts, key=lambda row: int(made.rows.type[row])))
+    return made.op_of(min(puts, key=lambda row: int(made.rows.type[row])))
 
 
 def _explain_passed(report: Gathering, check: Check, made: Elements, seen: SeenElements, early: int, late: int) -> None:
     first, second = (_put_of(made, seen, element) for element in (early, late))
-    taken = made.made(seen.seers_of(late)[0])
+    taken = made.op_of(seen.seers_of(late)[0])
     ops = [first, second, taken]
-    said = f"the {told(first)} had ended before the {told(second)} began, but {second.a} was taken out by the {told(taken)}"
+    said = f"the {describe(first)} had ended before the {describe(second)} began, but {second.a} was taken out by the {describe(taken)}"
     after = seen.seers_of(early)
     if after:
-        ops.append(made.made(after[0]))
-        said += f", which had ended before the {told(ops[-1])} began"
+        ops.append(made.op_of(after[0]))
+        said += f", which had ended before the {describe(ops[-1])} began"
     else:
         said += f", and {first.a} never"
     report.explain(check, int(seen.object[early]), said, ops, "queue")
@@ -395,7 +397,7 @@ def fifo(ops: Sequence[Op]) -> Prepared:
 class _Searched:
     """The part that both models of queues have in common."""
 
-    def seen(self, op: Op) -> int | None:
+    def value_seen(self, op: Op) -> int | None:
         """See `Sequential`."""
         return None
 
@@ -416,7 +418,7 @@ class _Searched:
         return op.f, op.a
 
     @staticmethod
-    def drained(drains: _Drains, op: Op) -> _Drains | None:
+    def count_drained(drains: _Drains, op: Op) -> _Drains | None:
         """Returns how many elements each drain has taken, after a piece of one; None if it lacks some and should be done."""
         if op.parent_op == NONE:
             return drains
@@ -441,7 +443,7 @@ class SearchedBag(_Searched):
             return elements, absorbed + (ABSORBS_ALL if op.f is Action.DRAIN else 1), drains
         if op.f is Action.ENQUEUE:
             return tuple(sorted((*elements, op.a))), absorbed, drains
-        after = self.drained(drains, op)
+        after = self.count_drained(drains, op)
         if after is None:
             return None
         if op.f is Action.DEQUEUE and op.a != NONE:
@@ -464,7 +466,7 @@ class SearchedFifo(_Searched):
             return (elements[1:], drains) if elements else None
         if op.f is Action.ENQUEUE:
             return (*elements, op.a), drains
-        after = self.drained(drains, op)
+        after = self.count_drained(drains, op)
         if after is None:
             return None
         if op.f is Action.DEQUEUE and op.a != NONE:

@@ -9,7 +9,7 @@ from jepsen_like.checker.elements.elements import Elements, Gathering
 from jepsen_like.checker.pending import Sequential
 from jepsen_like.checker.rows.columns import Bools
 from jepsen_like.checker.search import SEARCHED_OPS_MAX, SearchBounds, search
-from jepsen_like.checker.sentences import told, unshown
+from jepsen_like.checker.sentences import describe, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Undecided, Violation, in_order
 from jepsen_like.history.ops import CallOp, Op, Outcome
 
@@ -64,5 +64,5 @@ def contradiction(name: int, noun: str, ops: Sequence[Op], failed: Op) -> Violat
     before = [op for op in ops if op.t_inv <= failed.t_ret and op.type is not Outcome.FAIL and op != failed]
     before.sort(key=lambda op: (min(op.t_ret, failed.t_ret), op.t_inv), reverse=True)
     kept = [failed, *before]
-    said = f"no order explains the {told(failed)} together with the operations before it{unshown(kept)}"
+    said = f"no order explains the {describe(failed)} together with the operations before it{unshown(kept)}"
     return Violation(Check.LINEARIZABLE, name, f"{noun} {name}: {said}", in_order(kept[:WITNESS_OPS_MAX]))

@@ -23,13 +23,13 @@ from jepsen_like.checker.elements.elements import (
     Elements,
     Gathering,
     SeenElements,
+    count_unexamined,
     inversions,
     report_unwritten,
-    unexamined,
 )
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.rows.segments import group_starts
-from jepsen_like.checker.sentences import told
+from jepsen_like.checker.sentences import describe
 from jepsen_like.checker.verdict import Check, Findings, Model
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
@@ -61,7 +61,7 @@ def check_sets(rows: Columns, model: Model) -> Findings:
     report = Gathering(made)
     report_unwritten(report, made, seen, "set")
     twice = _twice(made, seen, report)
-    acked, known = seen.ended(rows), np.minimum(seen.ended(rows), seen.seen_first(rows))
+    acked, known = seen.first_acked(rows), np.minimum(seen.first_acked(rows), seen.seen_first(rows))
     last_end = np.full(len(seen.object), -NEVER, np.int64)
     np.maximum.at(last_end, seen.seen_element, rows.t_ret[seen.seen])
     lacking = _newest_without(seen, reads)
@@ -75,8 +75,8 @@ def check_sets(rows: Columns, model: Model) -> Findings:
         some = np.flatnonzero(stale)
         said = ""
         if len(some):
-            read = made.made(int(reads.row[lacking[some[0]]]))
-            said = f"the {told(read)} lacks {int(seen.value[some[0]])}"
+            read = made.op_of(int(reads.row[lacking[some[0]]]))
+            said = f"the {describe(read)} lacks {int(seen.value[some[0]])}"
         report.tolerate(Check.STALE, seen.object[some], STALE_ALLOWED, said)
     else:
         for element in np.flatnonzero(stale).tolist():
@@ -88,11 +88,11 @@ def check_sets(rows: Columns, model: Model) -> Findings:
     added = np.flatnonzero((rows.f == Action.ADD) & (rows.type == Outcome.OK))
     return attrs.evolve(
         report.findings(),
-        unexamined=unexamined(made, seen, added, reads.object, newest),
+        unexamined=count_unexamined(made, seen, added, reads.object, newest),
         acked=len(added),
         lost_acked=int((lost & (seen.acked > 0)).sum()),
         duplicated=twice,
-        recovered=seen.recovered(),
+        recovered=seen.count_recovered(),
         unseen=int(((acked < NEVER) & (seen.times_seen == 0) & (newest[seen.object] <= acked)).sum()),
     )
 
@@ -122,8 +122,8 @@ def _twice(made: Elements, seen: SeenElements, report: Gathering) -> int:
     for at in again.tolist():
         number = int(seen.object[element[at]])
         if report.add(Check.DUPLICATED, number):
-            read = made.made(int(seen.seen[order[at]]))
-            said = f"{told(read)}, which has {int(seen.value[element[at]])} twice"
+            read = made.op_of(int(seen.seen[order[at]]))
+            said = f"{describe(read)}, which has {int(seen.value[element[at]])} twice"
             report.explain(Check.DUPLICATED, number, said, [read], "set")
     return len(again)
 
@@ -144,25 +144,25 @@ def _newest_without(seen: SeenElements, reads: Reads) -> Ints:
 
 def _explain_lost(report: Gathering, made: Elements, seen: SeenElements, element: int, lacking: int) -> None:
     number, value = int(seen.object[element]), int(seen.value[element])
-    read = made.made(lacking)
+    read = made.op_of(lacking)
     seers, adds = seen.seers_of(element), seen.puts_of(element)
-    shown = [made.made(max(seers, key=lambda row: int(made.rows.t_ret[row])))] if seers else []
-    writers = [made.made(row) for row in adds if made.rows.type[row] != Outcome.FAIL]
+    shown = [made.op_of(max(seers, key=lambda row: int(made.rows.t_ret[row])))] if seers else []
+    writers = [made.op_of(row) for row in adds if made.rows.type[row] != Outcome.FAIL]
     writers.sort(key=lambda op: (op.type, op.t_ret))
     if shown:
-        said = f"the {told(shown[0])} has {value}, but the {told(read)} that began afterwards lacks it, and so does every later one"
+        said = f"the {describe(shown[0])} has {value}, but the {describe(read)} that began afterwards lacks it, and so does every later one"
     else:
-        said = f"the {told(writers[0])} was acknowledged, but the {told(read)} that began afterwards lacks it, and no read has it"
+        said = f"the {describe(writers[0])} was acknowledged, but the {describe(read)} that began afterwards lacks it, and no read has it"
     report.explain(Check.LOST, number, said, [*writers[:1], *shown, read], "set")
 
 
 def _explain_stale(report: Gathering, made: Elements, seen: SeenElements, element: int, lacking: int) -> None:
     number, value = int(seen.object[element]), int(seen.value[element])
-    rows, read = made.rows, made.made(lacking)
+    rows, read = made.rows, made.op_of(lacking)
     ended = [row for row in seen.puts_of(element) if rows.type[row] == Outcome.OK] + seen.seers_of(element)
-    before = made.made(min(ended, key=lambda row: int(rows.t_ret[row])))
-    writers = [made.made(row) for row in seen.puts_of(element) if rows.type[row] != Outcome.FAIL]
-    said = f"the {told(before)} had ended before the {told(read)} began, which lacks {value}"
+    before = made.op_of(min(ended, key=lambda row: int(rows.t_ret[row])))
+    writers = [made.op_of(row) for row in seen.puts_of(element) if rows.type[row] != Outcome.FAIL]
+    said = f"the {describe(before)} had ended before the {describe(read)} began, which lacks {value}"
     report.explain(Check.STALE, number, said, [before, read, *writers[:1]], "set")
 
 
@@ -229,8 +229,8 @@ def _explain_apart(
     having = set(reads.of_sighting[seen.seen_element == element].tolist())
     first = int(np.flatnonzero(np.isin(order, list(having)))[0])
     lacking = next(int(read) for read in order[first:] if int(read) not in having)
-    one, other = made.made(int(reads.row[order[first]])), made.made(int(reads.row[lacking]))
-    said = f"the {told(one)} has {value}, which the {told(other)} lacks, and that has what the former lacks"
+    one, other = made.op_of(int(reads.row[order[first]])), made.op_of(int(reads.row[lacking]))
+    said = f"the {describe(one)} has {value}, which the {describe(other)} lacks, and that has what the former lacks"
     report.explain(Check.LINEARIZABLE, number, said, [one, other], "set")
 
 
@@ -238,11 +238,11 @@ def _explain_added(report: Gathering, made: Elements, seen: SeenElements, one: i
     """An add that had ended before another began, and a read that has only the element of the later one."""
     rows = made.rows
     known = [row for row in seen.puts_of(one) if rows.type[row] == Outcome.OK]
-    early = made.made(min(known, key=lambda row: int(rows.t_ret[row])))
+    early = made.op_of(min(known, key=lambda row: int(rows.t_ret[row])))
     later = [row for row in seen.puts_of(other) if rows.type[row] != Outcome.FAIL]
-    late = made.made(min(later, key=lambda row: int(rows.t_inv[row])))
+    late = made.op_of(min(later, key=lambda row: int(rows.t_inv[row])))
     having = set(reads.of_sighting[seen.seen_element == one].tolist())
     read = next(at for at in reads.of_sighting[seen.seen_element == other].tolist() if at not in having)
-    seer = made.made(int(reads.row[read]))
-    said = f"the {told(early)} had ended before the {told(late)} began, but the {told(seer)} has only the latter"
+    seer = made.op_of(int(reads.row[read]))
+    said = f"the {describe(early)} had ended before the {describe(late)} began, but the {describe(seer)} has only the latter"
     report.explain(Check.ORDER, int(seen.object[one]), said, [early, late, seer], "set")

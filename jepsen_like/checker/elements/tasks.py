@@ -40,7 +40,7 @@ class ObjectsTask:
     def execute(self) -> Findings:
         """See `Task`."""
         packs = Packs.of(self.sources, self.rows_max)
-        findings = packs.left_out(self.sources, lambda obj: f"{NOUNS[self.model]} {obj}")
+        findings = packs.report_large(self.sources, lambda obj: f"{NOUNS[self.model]} {obj}")
         for _, rows in packs.rows(self.sources):
             of_model(rows, self.sources[0], self.model)
             require_sound(rows, self.sources)

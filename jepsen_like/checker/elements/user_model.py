@@ -127,9 +127,9 @@ class UserModel:
 
     def load(self) -> Any:
         """Returns the class. Raises `ValueError` if there is none."""
-        return _loaded(self)
+        return _load(self)
 
-    def made(self) -> Stepping:
+    def make(self) -> Stepping:
         """Returns an instance. Raises `UnreadableHistory` if it cannot be made."""
         try:
             instance: Stepping = self.load()()
@@ -147,7 +147,7 @@ class UserModel:
 
 
 @functools.cache
-def _loaded(model: UserModel) -> Any:
+def _load(model: UserModel) -> Any:
     try:
         module = _module(model)
         return getattr(module, model.name)
@@ -180,26 +180,26 @@ def _module(model: UserModel) -> ModuleType:
         return module
 
 
-def encoded(value: Any) -> str:
+def encode(value: Any) -> str:
     """Returns a value as JSON in which each type has a letter of its own."""
-    return json.dumps(_tagged(value))
+    return json.dumps(_tag(value))
 
 
 _PARTS: Final[dict[str, type[Any]]] = {"s": EdnSet, "p": EdnList, "l": tuple}
 _TEXTS: Final[dict[str, type[Any]]] = {"k": Keyword, "y": Symbol, "c": Character, "d": Decimal, "r": Fraction}
 
 
-def _tagged(value: Any) -> Any:
+def _tag(value: Any) -> Any:
     match value:
         case EdnSet() | EdnList():
-            return ["s" if isinstance(value, EdnSet) else "p", *map(_tagged, value)]
+            return ["s" if isinstance(value, EdnSet) else "p", *map(_tag, value)]
         case list() | tuple():
-            return ["l", *map(_tagged, value)]
+            return ["l", *map(_tag, value)]
         case dict():
             kind = "e" if isinstance(value, EdnMap) else "m"
-            return [kind, *([_tagged(key), _tagged(each)] for key, each in value.items())]
+            return [kind, *([_tag(key), _tag(each)] for key, each in value.items())]
         case Apart():
-            return _tagged(value.value)
+            return _tag(value.value)
         case Keyword() | Symbol():
             return ["k" if isinstance(value, Keyword) else "y", value.name]
         case Character():
@@ -207,27 +207,27 @@ def _tagged(value: Any) -> Any:
         case Decimal() | Fraction():
             return ["d" if isinstance(value, Decimal) else "r", str(value)]
         case Tagged():
-            return ["t", value.tag, _tagged(value.value), _tagged(value.same)]
+            return ["t", value.tag, _tag(value.value), _tag(value.same)]
         case _:
             return value
 
 
-def decoded(text: str) -> Any:
-    """Returns the value of `encoded`, with tuples for lists."""
-    return _untagged(json.loads(text))
+def decode(text: str) -> Any:
+    """Returns the value of `encode`, with tuples for lists."""
+    return _untag(json.loads(text))
 
 
-def _untagged(value: Any) -> Any:
+def _untag(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     kind, *inside = value
     if kind in _PARTS:
-        return _PARTS[kind](map(_untagged, inside))
+        return _PARTS[kind](map(_untag, inside))
     if kind in _TEXTS:
         return _TEXTS[kind](inside[0])
     if kind == "t":
-        return Tagged(inside[0], _untagged(inside[1]), _untagged(inside[2]))
-    pairs = [(_untagged(key), _untagged(each)) for key, each in inside]
+        return Tagged(inside[0], _untag(inside[1]), _untag(inside[2]))
+    pairs = [(_untag(key), _untag(each)) for key, each in inside]
     return EdnMap.of(pairs) if kind == "e" else dict(pairs)
 
 
@@ -236,7 +236,7 @@ class AskedClass:
 
     def __init__(self, of_class: UserModel, *, tells_process: bool) -> None:
         """Raises `UnreadableHistory` for a class that is none."""
-        self._model = of_class.made()
+        self._model = of_class.make()
         self._spec = of_class.spec
         self._tells_process = tells_process
         try:
@@ -261,7 +261,7 @@ class AskedClass:
             ) from error
         return after
 
-    def seen(self, op: Op) -> int | None:
+    def value_seen(self, op: Op) -> int | None:
         """See `Sequential`."""
         return None
 

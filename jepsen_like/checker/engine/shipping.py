@@ -13,7 +13,7 @@ PACKAGES: Final = ("jepsen_like", "raft", "log", "kafka_compat", "rocketmq_compa
 """All of them: a task that judges a whole run asks the run's system what its faults allow."""
 
 
-def packed(directory: Path, more: Iterable[Path] = ()) -> Path:
+def pack(directory: Path, more: Iterable[Path] = ()) -> Path:
     """Write the zip into `directory`, with `more` (modules or packages of a user's) next to our packages; returns its path.
 
     It is named after what is in it, because an application takes only one file of a name.

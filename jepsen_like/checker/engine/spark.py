@@ -52,7 +52,7 @@ class SparkEngine(ContextEngine):
         self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
         self._stack.enter_context(_py4j_silent())
         try:
-            super().__init__(self._started(master or f"local[{os.cpu_count() or 1}]", gentle), modules)
+            super().__init__(self._start(master or f"local[{os.cpu_count() or 1}]", gentle), modules)
         except BaseException:
             self._stack.close()
             raise
@@ -74,7 +74,7 @@ class SparkEngine(ContextEngine):
     ) -> None:
         self.close()
 
-    def _started(self, master: str, gentle: bool) -> SparkContext:
+    def _start(self, master: str, gentle: bool) -> SparkContext:
         require_listener(master)
         environment: dict[str, str] = {}
         if master.startswith("local"):
@@ -89,8 +89,8 @@ class SparkEngine(ContextEngine):
                 environment["JAVA_HOME"] = str(spark_java_home(find_java(), gentle=gentle))
                 with _environment(environment):
                     gateway = self._gateway(self._settings(master))
-                self._stack.callback(_ended, gateway)
-                self._stack.callback(_forgotten)
+                self._stack.callback(_end_gateway, gateway)
+                self._stack.callback(_forget_session)
         with _environment(environment):
             on_interrupt = signal.getsignal(signal.SIGINT)
             try:
@@ -184,7 +184,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _ended(gateway: Any) -> None:
+def _end_gateway(gateway: Any) -> None:
     """Close the connection to the JVM and wait until it is gone: it ends when its standard input does."""
     with contextlib.suppress(Exception):
         gateway.shutdown()
@@ -197,7 +197,7 @@ def _ended(gateway: Any) -> None:
         process.wait()
 
 
-def _forgotten() -> None:
+def _forget_session() -> None:
     """Let a later engine of this process start a JVM of its own instead of looking for the one that ended."""
     SparkContext._gateway = None
     SparkContext._jvm = None

@@ -18,7 +18,7 @@ from jepsen_like.checker.log.long import check_long_log
 from jepsen_like.checker.log.tasks import LogsTask, forgiving
 from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, final_logs_of
-from jepsen_like.checker.rows.gather import chunks_of, gathered, rows_in, sized
+from jepsen_like.checker.rows.gather import batches_of, chunks_of, rows_in, with_sizes
 from jepsen_like.checker.rows.tasks import Gathered, Task
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory, read_dump_part, read_part
@@ -48,7 +48,7 @@ class LogsCheck:
 
     def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
         """Returns a task for each group of short logs, once all others are checked. Raises `UnreadableHistory`."""
-        rows, records = rows_in(sized(history.files())), rows_in(sized(self.dump))
+        rows, records = rows_in(with_sizes(history.files())), rows_in(with_sizes(self.dump))
         # What faults explain is found with all of a log in memory.
         records_max = job.limits.direct * (2 if self.allowances else 1)
         if rows > job.limits.direct or records > records_max or _count_logs(history) > LOGS_DIRECT_MAX:
@@ -81,7 +81,7 @@ class LogsCheck:
         return [
             LogsTask(
                 sources,
-                None if files is None else gathered(files, number),
+                None if files is None else batches_of(files, number),
                 kept[number],
                 tuple(self.allowances),
                 self.expires,
@@ -100,7 +100,7 @@ class LogsCheck:
         if any(chunk.unknown_together for chunk in chunks) and long.rows <= WHOLE_ROWS_MAX:
             return False
         found = without_final_log(found) if final is None and self.dump else found
-        self._findings = self._findings.plus(_excused(found, long, final, self.allowances))
+        self._findings = self._findings.plus(_excuse(found, long, final, self.allowances))
         return True
 
     def _final_parts(self, obj: int, job: Job) -> FinalParts | None:
@@ -114,12 +114,12 @@ class LogsCheck:
         parts = [part for counted in job.run(censuses) for part in counted]
         if self.kept is not None and mine is None and parts:
             raise UnreadableHistory(Path(DUMP), f"has records of log {obj}, and does not say where it begins")
-        if mine is None and not parts and not (obj == LOG_OBJECT and not rows_in(sized(self.dump))):
+        if mine is None and not parts and not (obj == LOG_OBJECT and not rows_in(with_sizes(self.dump))):
             return None
         return FinalParts.of(obj, parts, mine, expires=self.expires)
 
 
-def _excused(found: Findings, long: Long, final: FinalParts | None, allowances: Sequence[Allowance]) -> Findings:
+def _excuse(found: Findings, long: Long, final: FinalParts | None, allowances: Sequence[Allowance]) -> Findings:
     """The same, if no fault can have cost what is wrong; else undecided: what a fault explains is found in memory only."""
     if not found.violated or final is None or not any(one.reaches(long.object) for one in allowances):
         return found

@@ -20,8 +20,8 @@ from jepsen_like.checker.log.parts import LogDivision, SortedRows, buckets_of, w
 from jepsen_like.checker.log.scan import EXAMPLES_MAX, LostValue
 from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.rows.gather import Chunk, columns_of
-from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examined
-from jepsen_like.checker.rows.tasks import Gathered, loaded, of_model
+from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examine
+from jepsen_like.checker.rows.tasks import Gathered, load, of_model
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
@@ -146,10 +146,10 @@ class ChunkTask:
 
     def _rows(self) -> tuple[Columns, ProcessSpans]:
         if isinstance(self.source, Gathered | Columns):  # looked at when they were sorted out
-            return loaded([self.source]), NO_SPANS
+            return load([self.source]), NO_SPANS
         path = self.source[0].path
         rows = of_model(columns_of(self.source), path, Model.LOG)
-        spans, reason = examined(rows)
+        spans, reason = examine(rows)
         if reason is not None:
             raise UnreadableHistory(path, f"is malformed: {reason}")
         return rows, spans
@@ -204,7 +204,7 @@ class _Reduced:
         refused = np.unique(rows.a[(rows.type == Outcome.FAIL) & self._is_append])
         value = rows.a[unknown]
         values.write([(division.part_of(value), (value, rows.t_inv[unknown])), (division.part_of(refused), (refused,))])
-        touched, known_ns, buckets = self._touched(dense, columns)
+        touched, known_ns, buckets = self._find_touched(dense, columns)
         longest, length = self._longest()
         damaged = np.flatnonzero((rows.err == ErrorCode.DAMAGED_VALUE) & (rows.type == Outcome.OK))
         t_ends = np.where(rows.t_ret < NEVER, rows.t_ret, rows.t_inv)
@@ -312,7 +312,7 @@ class _Reduced:
         if len(starts):
             self._sent[BATCHES].append(np.stack([starts, starts, ends]))
 
-    def _touched(self, dense: Dense, columns: list[Ints]) -> tuple[Ints, Ints, tuple[Ints | None, ...]]:
+    def _find_touched(self, dense: Dense, columns: list[Ints]) -> tuple[Ints, Ints, tuple[Ints | None, ...]]:
         places = self._division.places
         of_dense = np.arange(dense.first // places, -(-(dense.first + len(dense)) // places)) if len(dense) else _NO
         touched = np.unique(np.concatenate([of_dense, *(np.unique(one[0] // places) for one in columns)]))

@@ -72,7 +72,7 @@ def clock_errors_of(directory: Path) -> ClockErrors:
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         return ClockErrors(
             tuple(
-                JumpOfClock(node, row["begun_ns"], _ended(row["begun_ns"], row["ended_ns"]), sign * size)
+                JumpOfClock(node, row["begun_ns"], _end_of(row["begun_ns"], row["ended_ns"]), sign * size)
                 for row in rows
                 if row["kind"] == JUMP
                 for node in row["nodes"]
@@ -84,7 +84,7 @@ def clock_errors_of(directory: Path) -> ClockErrors:
         raise UnreadableHistory(path, f"does not tell what was done to clocks ({error!r})") from error
 
 
-def _ended(begun_ns: int, ended_ns: int) -> int:
+def _end_of(begun_ns: int, ended_ns: int) -> int:
     return ended_ns if ended_ns > begun_ns else NEVER
 
 

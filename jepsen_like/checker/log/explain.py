@@ -32,8 +32,8 @@ from jepsen_like.checker.log.scan import (
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.rows.processes import ProcessSpans, may_overlap
-from jepsen_like.checker.rows.tasks import Sharing, Source, Task, loaded, require_sound
-from jepsen_like.checker.sentences import shown, told, unshown
+from jepsen_like.checker.rows.tasks import Sharing, Source, Task, load, require_sound
+from jepsen_like.checker.sentences import describe, format_value, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
@@ -60,7 +60,9 @@ class EndsEarly:
     longer: int
 
 
-def joined(logs: Sequence[FinalLog], *, expires: bool = False) -> tuple[FinalLogs, tuple[NodesDiffer | EndsEarly, ...]]:
+def join_logs(
+    logs: Sequence[FinalLog], *, expires: bool = False
+) -> tuple[FinalLogs, tuple[NodesDiffer | EndsEarly, ...]]:
     """All final logs as one, and where they are not the same.
 
     That is the first place where a node differs from the nodes before it, and each node whose log is not as long as the
@@ -107,7 +109,7 @@ def check_logs(
 
     `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
     """
-    finals = {name: joined(logs, expires=expires) for name, logs in (final_logs or {}).items()}
+    finals = {name: join_logs(logs, expires=expires) for name, logs in (final_logs or {}).items()}
     contents = tuple(
         (name, engine.share(final.content), engine.share(final.epochs)) for name, (final, _) in finals.items()
     )
@@ -121,7 +123,7 @@ def check_logs(
             by_log.setdefault(one.object, []).append(one)
     for directory in (path for path, of_path in spans.items() if may_overlap(of_path)):
         parts = [source for source in sources if isinstance(source, Path) and source.parent == directory]
-        require_sound(loaded(parts), parts)
+        require_sound(load(parts), parts)
     findings = Findings()
     for name in sorted(by_log):
         final, differ = finals.get(name, (None, ()))
@@ -174,7 +176,7 @@ class _LogCheck:
         for span, one in zip(spans, times, strict=True):
             deadlines[slice(*span)] = np.minimum(deadlines[slice(*span)], one.deadlines)
         wrong = [*plan.wrong, *log_scan.holes_filled(plan, deadlines)]
-        told_all, counts = self._explained(plan, wrong, times, differ)
+        told_all, counts = self._explain(plan, wrong, times, differ)
         present = np.sort(plan.content[plan.content != NONE])
         return attrs.evolve(
             summed,
@@ -197,7 +199,7 @@ class _LogCheck:
             tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes, span, batches))
         return self.engine.run(tasks)
 
-    def _explained(
+    def _explain(
         self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer | EndsEarly]
     ) -> tuple[list[InWords], dict[Check, int]]:
         explainer = Explainer(plan)
@@ -211,10 +213,10 @@ class _LogCheck:
         in_batches = {batch_at(plan, bare_length(op)) for one in times for pair in one.examples for op in pair}
         in_batches |= {batch_at(plan, op.offset) for op in half_seen}
         if explained or any(in_batches) or any(one.scattered for one in plan.facts):
-            explainer.fetched(
+            explainer.take_ops(
                 self.engine.run(self._fetches(plan, [one for one, _ in explained], filter(None, in_batches)))
             )
-        told_all = [explainer.told(one, check) for one, check in explained]
+        told_all = [explainer.explain(one, check) for one, check in explained]
         odd = Odd(
             differ=differ,
             damaged=[op for one in plan.facts for op in one.damaged],
@@ -254,8 +256,8 @@ def more_told(explainer: "Explainer", plan: LogPlan, odd: Odd, wrong: Sequence[W
     if plan.final is not None and not plan.final.expires:
         late = [(node, first) for node, (first, _) in plan.final.node_of.items() if first > 0]
         more += [explainer.begins_late(node, first) for node, first in sorted(late)]
-    more += [explainer.damaged(op) for op in odd.damaged]
-    more += [explainer.scattered(op) for op in odd.scattered]
+    more += [explainer.explain_damaged(op) for op in odd.damaged]
+    more += [explainer.explain_scattered(op) for op in odd.scattered]
     more += [explainer.half_seen(op) for op in odd.half_seen]
     more += [explainer.contradiction(*pair) for pair in odd.contradictions]
     if plan.too_long is not None and (told_long := explainer.too_long(plan.too_long, wrong)) is not None:
@@ -347,17 +349,17 @@ class Explainer:
         self._end_of_time = 1 + plan.t_last
         self._ops: list[Op] = []
 
-    def fetched(self, ops: Iterable[Iterable[Op]]) -> None:
+    def take_ops(self, ops: Iterable[Iterable[Op]]) -> None:
         """Take operations that explanations are made of."""
         self._ops = sorted((op for some in ops for op in some), key=lambda op: op.t_inv)
 
-    def told(self, wrong: Wrong, check: Check) -> InWords:
+    def explain(self, wrong: Wrong, check: Check) -> InWords:
         """Returns one wrong value."""
         match wrong:
             case LostValue():
-                return InWords(check, *self._lost(wrong))
+                return InWords(check, *self._explain_lost(wrong))
             case Diverged():
-                return InWords(check, *self._diverged(wrong))
+                return InWords(check, *self._explain_diverged(wrong))
             case AckedTwice():
                 both = self._appends(wrong.value, wrong.offset)[:2]
                 return InWords(check, f"offset {wrong.offset} was acknowledged to two appends of {wrong.value}", both)
@@ -372,7 +374,7 @@ class Explainer:
             case EpochFalls():
                 return InWords(check, *self._epoch_falls(wrong))
             case TornBatch():
-                return InWords(check, *self._torn(wrong))
+                return InWords(check, *self._explain_torn(wrong))
             case _:
                 assert_never(wrong)
 
@@ -412,26 +414,29 @@ class Explainer:
             shows.append(self.final_read(offset))
         return shows
 
-    def _lost(self, wrong: LostValue) -> tuple[str, list[Op]]:
+    def _explain_lost(self, wrong: LostValue) -> tuple[str, list[Op]]:
         final = self._plan.final
         assert final is not None
         evidence = self._shows(wrong.offset, wrong.value)[:3]
         there = (
-            f"hold {shown(int(final.content[wrong.offset]))} there"
+            f"hold {format_value(int(final.content[wrong.offset]))} there"
             if wrong.offset < final.end
             else f"end at {final.end}"
         )
         if wrong.offset < final.start:
             there = f"begin at {final.start}"
         what = "was acknowledged" if wrong.acked else "happened"
-        return f"the {told(evidence[0])} {what}, but the final logs {there}", [*evidence, self.final_read(wrong.offset)]
+        return f"the {describe(evidence[0])} {what}, but the final logs {there}", [
+            *evidence,
+            self.final_read(wrong.offset),
+        ]
 
-    def _diverged(self, wrong: Diverged) -> tuple[str, list[Op]]:
+    def _explain_diverged(self, wrong: Diverged) -> tuple[str, list[Op]]:
         first, second = self._shows(wrong.offset, wrong.value), self._shows(wrong.offset, wrong.other)
         appends = [*self._appends(wrong.value)[:1], *self._appends(wrong.other)[:1]]
         return (
-            f"offset {wrong.offset} holds two values: {wrong.value} ({told(first[0])}) "
-            f"and {wrong.other} ({told(second[0])})",
+            f"offset {wrong.offset} holds two values: {wrong.value} ({describe(first[0])}) "
+            f"and {wrong.other} ({describe(second[0])})",
             [first[0], second[0], *appends],
         )
 
@@ -446,10 +451,10 @@ class Explainer:
             return f"{wrong.value} was appended {times} but stands at {where}{unshown(evidence)}", evidence
         if check is Check.ABORTED_READ:
             return (
-                f"{told(seen[0])}, though the {told(appends[0])} was answered as certainly not done",
+                f"{describe(seen[0])}, though the {describe(appends[0])} was answered as certainly not done",
                 [seen[0], appends[0]],
             )
-        return f"{told(seen[0])}, but no client ever appended {wrong.value}", seen[:1]
+        return f"{describe(seen[0])}, but no client ever appended {wrong.value}", seen[:1]
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
@@ -457,8 +462,8 @@ class Explainer:
         batch = self._batch(batch_at(self._plan, bare_length(knew)))
         evidence = list(dict.fromkeys([knew, late[0], *self._claims(wrong.offset, wrong.value), *batch]))
         return (
-            f"{wrong.value} stands at offset {wrong.offset}, but the {told(knew)} had ended "
-            f"before the {told(late[0])} began{unshown(evidence)}",
+            f"{wrong.value} stands at offset {wrong.offset}, but the {describe(knew)} had ended "
+            f"before the {describe(late[0])} began{unshown(evidence)}",
             evidence,
         )
 
@@ -506,14 +511,17 @@ class Explainer:
             return f"the final logs hold nothing at offset {wrong.offset}, but go on behind it", [beyond]
         knew = self.knew(wrong.offset, wrong.deadline)
         evidence = [knew, *self._batch(batch_at(self._plan, bare_length(knew)))]
-        said = f"{told(knew)}, but no append can have filled offset {wrong.offset} by then"
+        said = f"{describe(knew)}, but no append can have filled offset {wrong.offset} by then"
         return f"{said}{unshown(evidence)}", evidence
 
     def _epoch_differs(self, wrong: EpochDiffers) -> tuple[str, list[Op]]:
         claims = [op for op in self._shows(wrong.offset, wrong.value) if op.epoch != NONE]
         one = next(op for op in claims if op.epoch == wrong.epoch)
         other = next(op for op in claims if op.epoch == wrong.other)
-        return f"the {told(one)} is of epoch {wrong.epoch}, the {told(other)} of epoch {wrong.other}", [one, other]
+        return f"the {describe(one)} is of epoch {wrong.epoch}, the {describe(other)} of epoch {wrong.other}", [
+            one,
+            other,
+        ]
 
     def _epoch_falls(self, wrong: EpochFalls) -> tuple[str, list[Op]]:
         found = []
@@ -522,12 +530,12 @@ class Explainer:
             found.append(next(op for op in claims if op.epoch == epoch))
         first, second = found
         return (
-            f"epochs fall along the log: the {told(first)} is of epoch {wrong.earlier_epoch}, "
-            f"the {told(second)} of epoch {wrong.epoch}",
+            f"epochs fall along the log: the {describe(first)} is of epoch {wrong.earlier_epoch}, "
+            f"the {describe(second)} of epoch {wrong.epoch}",
             found,
         )
 
-    def _torn(self, wrong: TornBatch) -> tuple[str, list[Op]]:
+    def _explain_torn(self, wrong: TornBatch) -> tuple[str, list[Op]]:
         batch = [
             op
             for value in wrong.values
@@ -560,12 +568,12 @@ class Explainer:
             for op in self._shows(place, value)[:1]
         ]
 
-    def scattered(self, op: Op) -> InWords:
+    def explain_scattered(self, op: Op) -> InWords:
         """Returns a batch that was acknowledged at places which do not follow each other."""
         rows = [
             one for one in self._ops if one.f is Action.APPEND and (one.process, one.t_inv) == (op.process, op.t_inv)
         ]
-        said = f"the batch that begins with the {told(op)} was acknowledged at places that do not follow each other"
+        said = f"the batch that begins with the {describe(op)} was acknowledged at places that do not follow each other"
         return InWords(Check.TORN, f"{said}{unshown(rows)}", rows or [op])
 
     def half_seen(self, op: Op) -> InWords:
@@ -573,7 +581,7 @@ class Explainer:
         inside = batch_at(self._plan, op.offset)
         assert inside is not None
         evidence = [op, *self._batch(inside)]
-        said = f"the {told(op)} lies inside the batch at offsets {inside[0]} to {inside[1] - 1}"
+        said = f"the {describe(op)} lies inside the batch at offsets {inside[0]} to {inside[1] - 1}"
         return InWords(Check.TORN, f"{said}{unshown(evidence)}", evidence)
 
     def ends_early(self, one: EndsEarly) -> InWords:
@@ -605,9 +613,11 @@ class Explainer:
         said = f"the final log of node {node} begins at {first}, and nothing may leave it"
         return InWords(Check.LOST, said, [self.final_read(first, node=node)])
 
-    def damaged(self, op: Op) -> InWords:
+    def explain_damaged(self, op: Op) -> InWords:
         """Returns a read of a damaged record."""
-        return InWords(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])
+        return InWords(
+            Check.PHANTOM, f"{describe(op)} returned a record that differs from the one written as {op.a}", [op]
+        )
 
     def contradiction(self, knew: Op, denied: Op) -> InWords:
         """Returns two operations of which the later one denies what the earlier one knew."""
@@ -615,7 +625,7 @@ class Explainer:
         evidence = [knew, denied]
         for inside in dict.fromkeys(batch_at(self._plan, bare_length(op)) for op in evidence):
             evidence += self._batch(inside)
-        said = f"the {told(knew)} had ended before the {told(denied)} began"
+        said = f"the {describe(knew)} had ended before the {describe(denied)} began"
         return InWords(check, f"{said}{unshown(evidence)}", evidence)
 
     def too_long(self, op: Op, wrong: Sequence[Wrong]) -> InWords | None:
@@ -625,5 +635,7 @@ class Explainer:
             return None
         final = self._plan.final
         if final is None:
-            return InWords(Check.GAP, f"{told(op)}, but there were only {self._plan.appends} appends in all", [op])
-        return InWords(Check.LOST, f"{told(op)}, but the final logs end at {final.end}", [op, self.final_read(place)])
+            return InWords(Check.GAP, f"{describe(op)}, but there were only {self._plan.appends} appends in all", [op])
+        return InWords(
+            Check.LOST, f"{describe(op)}, but the final logs end at {final.end}", [op, self.final_read(place)]
+        )

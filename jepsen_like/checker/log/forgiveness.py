@@ -111,8 +111,8 @@ class _Forgiving:
         self._survivors = [self._survivor(one) for one in allowances]
 
     def forgiven(self) -> Forgiven:
-        explained = [self._explained(number) for number in range(len(self._allowances))]
-        blamed = self._blamed(explained)
+        explained = [self._explain(number) for number in range(len(self._allowances))]
+        blamed = self._blame(explained)
         costly = [number for number in range(len(self._allowances)) if (blamed == number).any()]
         return Forgiven(
             rows=self._without(explained, len(self._allowances)),
@@ -129,7 +129,7 @@ class _Forgiving:
         kept = self._rows.offset[self._append & self._agrees & (self._rows.t_ret < allowance.begun_ns)]
         return int(kept.max()) if len(kept) else NONE
 
-    def _explained(self, number: int) -> Bools:
+    def _explain(self, number: int) -> Bools:
         """The lost records that this fault may have cost."""
         rows, one = self._rows, self._allowances[number]
         in_time = (rows.t_inv <= one.injected_ns) & (rows.t_ret >= one.since_ns)
@@ -146,7 +146,7 @@ class _Forgiving:
         found[explained] = True
         return found
 
-    def _blamed(self, explained: Sequence[Bools]) -> Ints:
+    def _blame(self, explained: Sequence[Bools]) -> Ints:
         """For each lost record the number of the fault that is said to have cost it, -1 for none.
 
         Of several that may have, it is the first after which the log was seen to end before the record; the last resort is

@@ -113,7 +113,7 @@ class _LongLog:
         values: list[ValueFacts] = self.job.run(self._value_tasks(ranges))
         gaps, first_gaps = self._waiting(ranges, values)
         wrong, counts, standing = self._wrong(ranges, values, gaps, first_gaps)
-        told = self._told(tasks, ranges, wrong, standing)
+        told = self._put_into_words(tasks, ranges, wrong, standing)
         for one in told[1]:
             counts[one.check] = counts.get(one.check, 0) + 1
         violations = in_turn([*told[0], *told[1]], lambda one: one.check, EXPLAINED_MAX)
@@ -158,7 +158,7 @@ class _LongLog:
             for at in near:
                 touching.setdefault(at, []).append(number)
         later_ns = np.append(np.minimum.accumulate(known_ns[::-1])[::-1][1:], NEVER)
-        exchanged, times = self._exchanged(), self.job.share(self._times())
+        exchanged, times = self._share_exchanged(), self.job.share(self._times())
         numbers = {*range(-(-end // division.places)), *touching} & set(range(division.ranges))
         tasks = []
         for number in sorted(numbers):
@@ -184,7 +184,7 @@ class _LongLog:
             )
         return tasks
 
-    def _exchanged(self) -> Shared | None:
+    def _share_exchanged(self) -> Shared | None:
         """The buckets of values that are touched by several ranges; None if they cannot be told."""
         by_range: dict[int, list[Ints]] = {}
         said = [pair for one in self.chunks for pair in zip(one.touched.tolist(), one.buckets, strict=True)]
@@ -228,7 +228,7 @@ class _LongLog:
         counts: dict[Check, int] = {}
         named: list[tuple[Wrong, Check]] = []
         for of_range in ranges:
-            named += [(one, _named(one)) for one in of_range.wrong]
+            named += [(one, _check_of_wrong(one)) for one in of_range.wrong]
             for kind, count in of_range.counts.items():
                 check = _CHECK_OF.get(kind, Check.EPOCH)
                 counts[check] = counts.get(check, 0) + count
@@ -251,7 +251,7 @@ class _LongLog:
                 counts[check] = counts.get(check, 0) + count
         return in_turn(named, lambda pair: pair[1], EXPLAINED_MAX), counts, standing
 
-    def _told(
+    def _put_into_words(
         self,
         tasks: Sequence[RangeTask],
         ranges: Sequence[RangeFacts],
@@ -291,7 +291,7 @@ class _LongLog:
         around = self._around(tasks, asked, searched)
         standing = _standing(standing, around)
         plan = self._plan(around, too_long, standing)
-        denied = [self._denied(plan, place, known_ns) for known_ns, place in sorted(early.items())][:EXPLAINED_MAX]
+        denied = [self._denial_of(plan, place, known_ns) for known_ns, place in sorted(early.items())][:EXPLAINED_MAX]
         in_batches = [span for one in (*(one.first for one in denied), *half_seen) if (span := _span(plan, one))]
         values, offsets, ends = speaking_of(plan, [one for one, _ in wrong], scattered, in_batches)
         offsets |= {place for places in standing.values() for place in places}
@@ -300,7 +300,7 @@ class _LongLog:
         found = self.job.run([SpeakTask(source, wanted) for source in self.sources])
         ops = [op for some in found for op in some]
         explainer = Explainer(plan)
-        explainer.fetched([ops])
+        explainer.take_ops([ops])
         odd = Odd(
             differ=differ,
             damaged=damaged,
@@ -312,7 +312,7 @@ class _LongLog:
                 if (denier := first_denier(ops, one)) is not None
             ],
         )
-        return [explainer.told(*one) for one in wrong], more_told(explainer, plan, odd, [one for one, _ in wrong])
+        return [explainer.explain(*one) for one in wrong], more_told(explainer, plan, odd, [one for one, _ in wrong])
 
     def _is_lost(self, ranges: Sequence[RangeFacts], op: Op) -> bool:
         """Returns True if the place that shows a length is told as lost anyway."""
@@ -399,7 +399,7 @@ class _LongLog:
             standing={value: tuple(sorted(some)) for value, some in places.items()},
         )
 
-    def _denied(self, plan: FewPlacesPlan, place: int, known_ns: int) -> Denied:
+    def _denial_of(self, plan: FewPlacesPlan, place: int, known_ns: int) -> Denied:
         """Returns who was told at `known_ns` that there is a record at a place, and who denied it later."""
         span = _span(plan, place + 1)
         return Denied(place, place + 1 if span is None or span[0] != place else span[1], known_ns)
@@ -427,7 +427,7 @@ _CHECK_OF: Final[dict[type, Check]] = {
 }
 
 
-def _named(wrong: Wrong) -> Check:
+def _check_of_wrong(wrong: Wrong) -> Check:
     return _CHECK_OF.get(type(wrong), Check.EPOCH)
 
 

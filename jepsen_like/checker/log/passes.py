@@ -8,7 +8,7 @@ import numpy as np
 from jepsen_like.checker.log.scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.processes import ProcessSpans
-from jepsen_like.checker.rows.tasks import Shared, Source, array, loaded, of_model, require_sound
+from jepsen_like.checker.rows.tasks import Shared, Source, array, load, of_model, require_sound
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 
@@ -27,7 +27,7 @@ class FactsTask:
 
     def execute(self) -> tuple[list[Facts], ProcessSpans]:
         """See `Task`."""
-        rows = of_model(loaded([self.source]), self.source, Model.LOG)
+        rows = of_model(load([self.source]), self.source, Model.LOG)
         contents = {name: (array(content), array(epochs)) for name, content, epochs in self.contents}
         return [
             facts_of(piece, name, self.number, *contents.get(name, ())) for name, piece in pieces_of(rows).items()
@@ -49,7 +49,7 @@ class TimesTask:
 
     def execute(self) -> Times:
         """See `Task`."""
-        own, *others = (pieces_of(loaded([source]))[self.object] for source in (self.source, *self.beside))
+        own, *others = (pieces_of(load([source]))[self.object] for source in (self.source, *self.beside))
         return times_of(own, others, self.earlier, array(self.holes)[slice(*self.span)], array(self.batches))
 
 
@@ -65,7 +65,7 @@ class FetchTask:
 
     def execute(self) -> list[Op]:
         """See `Task`."""
-        rows = pieces_of(loaded([self.source])).get(self.object, Piece(Columns.of_ops(()))).rows
+        rows = pieces_of(load([self.source])).get(self.object, Piece(Columns.of_ops(()))).rows
         of_values = np.isin(rows.f, (Action.APPEND, Action.READ)) & np.isin(rows.a, self.values)
         of_offsets = (rows.f != Action.TAIL) & (rows.type == Outcome.OK) & np.isin(rows.offset, self.offsets)
         known_then = (rows.type == Outcome.OK) & np.isin(rows.t_ret, self.ends) & (rows.t_ret < NEVER)

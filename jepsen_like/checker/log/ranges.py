@@ -27,7 +27,7 @@ from jepsen_like.checker.log.chunks import (
     WIDTHS,
     DenseFile,
 )
-from jepsen_like.checker.log.explain import NodesDiffer, joined
+from jepsen_like.checker.log.explain import NodesDiffer, join_logs
 from jepsen_like.checker.log.final_parts import FinalParts
 from jepsen_like.checker.log.parts import BUCKET_BITS, LogDivision, SortedRows
 from jepsen_like.checker.log.scan import (
@@ -141,7 +141,7 @@ class _Range:
     def facts(self) -> RangeFacts:
         task = self._task
         end = min(max(0, task.end - self._begin), self._size)
-        acked, epochs, more = self._acked(end)
+        acked, epochs, more = self._collect_acked(end)
         final, differ = self._final(end)
         reads = self._columns(READS)
         if final is None:
@@ -171,7 +171,7 @@ class _Range:
         starts, ends = self._rows(BATCHES).T
         batches = joined_spans([starts - self._begin], [ends - self._begin])
         deadlines = self._deadlines(batches)
-        moved = [_moved(one, self._begin) for one in wrong if self._is_own(one.offset)]
+        moved = [_move(one, self._begin) for one in wrong if self._is_own(one.offset)]
         holes, duplicated = self._send(content, filled, deadlines)
         lost_place = task.longest - 1
         counts: dict[type, int] = {}
@@ -210,7 +210,7 @@ class _Range:
             place, time = self._columns(kind)
             merge.at(times, place, time)
 
-    def _acked(self, end: int) -> tuple[Ints, Ints, list[Ints]]:
+    def _collect_acked(self, end: int) -> tuple[Ints, Ints, list[Ints]]:
         """Returns what was acknowledged at each place and with which epoch, and appends, as places, values and epochs, beyond that."""
         value, epoch = np.full(end, NONE, np.int64), np.full(end, NONE, np.int64)
         more = [self._columns(APPENDS)]
@@ -251,7 +251,7 @@ class _Range:
         if task.final is None:
             return None, []
         logs = task.final.read(self._begin, self._begin + self._size)
-        found, differ = joined(logs, expires=task.final.expires)
+        found, differ = join_logs(logs, expires=task.final.expires)
         content, epochs = np.full(end, NONE, np.int64), np.full(end, NONE, np.int64)
         content[: found.end], epochs[: found.end] = found.content, found.epochs
         nodes = {node: (first - self._begin, its - self._begin) for node, (first, its) in task.final.nodes.items()}
@@ -263,7 +263,7 @@ class _Range:
     def _falls(self, epochs: Ints) -> list[Wrong]:
         """Returns where epochs fall within the range."""
         falls = (one for one in epochs_fall(epochs[self._own]) if isinstance(one, EpochFalls))
-        return [_moved(one, self._own.start) for one in falls]
+        return [_move(one, self._own.start) for one in falls]
 
     def _epoch_at(self, epochs: Ints, which: int) -> tuple[int, int] | None:
         """The first or the last place of the range that has an epoch, and the epoch."""
@@ -376,7 +376,7 @@ def _beyond(appends: Sequence[Ints], content: Ints, filled: Bools) -> tuple[Ints
     return twice, [offset[~same], value[~same]]
 
 
-def _moved(wrong: Wrong, by: int) -> Wrong:
+def _move(wrong: Wrong, by: int) -> Wrong:
     """The same, with places counted from the beginning of the log."""
     if isinstance(wrong, EpochFalls):
         return attrs.evolve(wrong, offset=wrong.offset + by, earlier=wrong.earlier + by)

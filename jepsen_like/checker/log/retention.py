@@ -117,7 +117,7 @@ def judge_retention(history: HistoryReader, case: RetentionCase, findings: Findi
     if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):
         late = [node for node, start in sorted(kept.starts.items()) if start > 0]
         found += [_let_go(node, obj, kept) for node in late if _is_overdone(node, asked, kept, case)]
-    unjudged = frozenset(_unjudged(asked, rule, kept, losses))
+    unjudged = frozenset(_find_unjudged(asked, rule, kept, losses))
     if not found:
         return Findings(unjudged=unjudged)
     return Findings(
@@ -125,7 +125,7 @@ def judge_retention(history: HistoryReader, case: RetentionCase, findings: Findi
     )
 
 
-def _unjudged(asked: _Asked, rule: KeepRule, kept: Kept | None, losses: Sequence[AllowedLoss]) -> Iterator[str]:
+def _find_unjudged(asked: _Asked, rule: KeepRule, kept: Kept | None, losses: Sequence[AllowedLoss]) -> Iterator[str]:
     """Yields what left the logs without a word on whether it may have, a line each."""
     trimmed = [node for node, start in sorted(kept.starts.items()) if start > 0] if kept is not None else []
     if rule.retention_s and not rule.judges_age and (trimmed or len(asked.refused)):

@@ -373,7 +373,7 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
     wrong: list[Wrong] = [*judged.wrong]
 
     holes = np.flatnonzero(~filled).astype(np.int64)
-    torn, starts, ends = _placed(facts, content, holes, final)
+    torn, starts, ends = _find_placed(facts, content, holes, final)
     wrong += torn
     wrong += _wrong_epochs(facts, content, final)
 
@@ -453,7 +453,7 @@ def _pairs(offset: Ints, value: Ints, mask: npt.NDArray[np.bool_]) -> list[tuple
     return sorted(set(zip(offset[mask].tolist(), value[mask].tolist(), strict=True)))
 
 
-def _placed(
+def _find_placed(
     facts: Sequence[Facts], content: Ints, holes: Ints, final: FinalLogs | None
 ) -> tuple[list[TornBatch], Ints, Ints]:
     """The batches of unknown outcome, each under a number that is its own in the whole log."""
@@ -703,14 +703,14 @@ def known_holes_filled(
             taken.setdefault(value, []).append(_Taken(int(holes[at]), deadline, start))
         elif spare:
             offset = int(holes[at])
-            wrong.append(SeenEarly(offset, value, *_needed(taken.get(value, []), offset, deadline)))
+            wrong.append(SeenEarly(offset, value, *_need(taken.get(value, []), offset, deadline)))
         else:
             wrong.append(Unwritten(int(holes[at]), value))
         late[value] = spare
     return wrong, sorted(start for of_value in starts.values() for start in of_value)
 
 
-def _needed(taken: Sequence[_Taken], offset: int, deadline: int) -> tuple[int, int]:
+def _need(taken: Sequence[_Taken], offset: int, deadline: int) -> tuple[int, int]:
     """The last deadline and the last place of the holes that compete with this one for the appends they all could use."""
     reach = offset
     for one in reversed(taken):  # deadlines ascend, and so do places

@@ -11,12 +11,12 @@ import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.engine.local import LocalEngine
-from jepsen_like.checker.log.explain import check_logs, joined
+from jepsen_like.checker.log.explain import check_logs, join_logs
 from jepsen_like.checker.log.forgiveness import forgive
 from jepsen_like.checker.log.scan import pieces_of
 from jepsen_like.checker.rows.columns import Columns, begins_operation
 from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
-from jepsen_like.checker.rows.tasks import Gathered, Source, loaded, of_model, require_sound
+from jepsen_like.checker.rows.tasks import Gathered, Source, load, of_model, require_sound
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import Kept
 from jepsen_like.history.ops import Action, Outcome
@@ -45,7 +45,7 @@ class LogsTask:
         local = LocalEngine()
         if not self.together:
             return check_logs(self.sources, local, final, expires=self.expires), ()
-        rows = of_model(loaded(self.sources), self.sources[0], Model.LOG)
+        rows = of_model(load(self.sources), self.sources[0], Model.LOG)
         require_sound(rows, self.sources)
         findings = Findings()
         # Each by itself: the passes over many logs would look for each of them in the rows of all.
@@ -76,7 +76,7 @@ def forgiving(
 
     In this process and in memory: what is taken out of a log is decided from all of its history at once.
     """
-    rows = of_model(loaded(sources), sources[0], Model.LOG)
+    rows = of_model(load(sources), sources[0], Model.LOG)
     findings, losses = Findings(), list[AllowedLoss]()
     for obj in np.unique(rows.object).tolist():
         of_log = rows.where(rows.object == obj)
@@ -95,7 +95,7 @@ def _forgiving_log(
     rows: Columns, obj: int, logs: Sequence[FinalLog], allowances: Sequence[Allowance], *, expires: bool
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
     local = LocalEngine()
-    final, _ = joined(logs)
+    final, _ = join_logs(logs)
     forgiven = forgive(rows, final.content, allowances, final.start if expires else 0)
     findings = check_logs([forgiven.rows], local, {obj: logs}, expires=expires)
     for until in forgiven.until:

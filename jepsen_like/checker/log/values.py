@@ -50,10 +50,10 @@ class ValueTask:
 
     def execute(self) -> ValueFacts:
         """See `Task`."""
-        unknown = _joined(self.chunks, UNKNOWN, self.number, 2)
-        holes = _joined(self.ranges, HOLES, self.number, 4)
-        places = _joined(self.ranges, PLACES, self.number, 2)
-        wrong, left = _filled(holes, unknown)
+        unknown = _join(self.chunks, UNKNOWN, self.number, 2)
+        holes = _join(self.ranges, HOLES, self.number, 4)
+        places = _join(self.ranges, PLACES, self.number, 2)
+        wrong, left = _fill(holes, unknown)
         file = SortedRows(self.directory / f"left-{self.number}", self.parts, LEFT_WIDTHS)
         file.write([(np.searchsorted(array(self.times), left, side="right"), (left,))])
         standing, count = np.unique(places[:, 0], return_counts=True)
@@ -67,7 +67,7 @@ class ValueTask:
             else:
                 assert isinstance(one, Unwritten)
                 if refused is None:
-                    refused = np.unique(_joined(self.chunks, REFUSED, self.number, 1)[:, 0])
+                    refused = np.unique(_join(self.chunks, REFUSED, self.number, 1)[:, 0])
                 check = Check.ABORTED_READ if _has(refused, one.value) else Check.PHANTOM
                 if one.value in again_here or _times(standing, count, one.value) > 1:
                     check = Check.DUPLICATED
@@ -78,7 +78,7 @@ class ValueTask:
         return ValueFacts(tuple(found), counts, int((count - 1).sum()), file)
 
 
-def _filled(holes: Ints, unknown: Ints) -> tuple[list[Wrong], Ints]:
+def _fill(holes: Ints, unknown: Ints) -> tuple[list[Wrong], Ints]:
     """Returns what is wrong, and the beginnings of the appends that were not needed."""
     holes = holes[np.lexsort((holes[:, 1], holes[:, 0]))]
     unknown = unknown[np.argsort(unknown[:, 0], kind="stable")]
@@ -113,7 +113,7 @@ def _times(ordered: Ints, count: Ints, value: int) -> int:
     return int(count[at]) if at < len(ordered) and int(ordered[at]) == value else 0
 
 
-def _joined(files: Sequence[SortedRows], kind: int, number: int, width: int) -> Ints:
+def _join(files: Sequence[SortedRows], kind: int, number: int, width: int) -> Ints:
     found = [file.read(kind, number) for file in files]
     return np.concatenate(found) if found else np.zeros((0, width), np.int64)
 
@@ -140,8 +140,8 @@ class WaitingTask:
 
     def execute(self) -> EmptyHoles:
         """See `Task`."""
-        holes = _joined(self.ranges, 0, self.number, 2)
-        left = _joined(self.values, 0, self.number, 1)[:, 0]
+        holes = _join(self.ranges, 0, self.number, 2)
+        left = _join(self.values, 0, self.number, 1)[:, 0]
         due = np.sort(holes[:, 0])[::-1]
         begun = np.sort(left)[::-1]
         # An append that began at the deadline may have filled the hole.

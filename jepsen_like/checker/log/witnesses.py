@@ -13,7 +13,7 @@ from jepsen_like.checker.log.passes import FETCHED_MAX
 from jepsen_like.checker.log.scan import EXAMPLES_MAX, LogPlan
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk, PartSlice, columns_of
-from jepsen_like.checker.rows.tasks import Gathered, loaded
+from jepsen_like.checker.rows.tasks import Gathered, load
 from jepsen_like.history.files import limits_of
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
@@ -104,14 +104,14 @@ class SpeakTask:
     def execute(self) -> list[Op]:
         """See `Task`."""
         if isinstance(self.source, Gathered | Columns):
-            return self._found(loaded([self.source]))
-        kept = [one for part in self.source if (one := self._pruned(part)) is not None]
-        return [op for one in kept for op in self._found(columns_of((one,)))][: 2 * FETCHED_MAX]
+            return self._find(load([self.source]))
+        kept = [one for part in self.source if (one := self._prune(part)) is not None]
+        return [op for one in kept for op in self._find(columns_of((one,)))][: 2 * FETCHED_MAX]
 
-    def _found(self, rows: Columns) -> list[Op]:
+    def _find(self, rows: Columns) -> list[Op]:
         return [rows.op(row) for row in dict.fromkeys(self.wanted.rows(rows).tolist())]
 
-    def _pruned(self, part: PartSlice) -> PartSlice | None:
+    def _prune(self, part: PartSlice) -> PartSlice | None:
         """The row groups of a part file that may have something wanted."""
         limits = limits_of(part.path, ("a", "offset", "t_ret"))
         groups = tuple(number for number in part.groups if self.wanted.may_be_in(limits[number]))

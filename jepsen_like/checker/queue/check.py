@@ -95,7 +95,7 @@ def check_partition(
             shown |= can_fail
     if len(one.replicas) > 1:
         shown.add(Check.REPLICAS)
-    findings = _summed(one, breaches, expectations)
+    findings = _sum_up(one, breaches, expectations)
     return attrs.evolve(
         findings,
         lost_acked=len(fate.lost),
@@ -103,7 +103,7 @@ def check_partition(
         unseen=fate.unseen,
         duplicated=doubled,
         unread=int(findings.acked > 0 and not one.finals.are_known),
-        undecided=_undecided(one.number, fate.unseen, one.finals, expectations),
+        undecided=_list_undecided(one.number, fate.unseen, one.finals, expectations),
         shown=frozenset(shown),
         tolerated=pushed.tolerated,
         given=pushed.given,
@@ -111,7 +111,7 @@ def check_partition(
     ), explained.losses
 
 
-def _summed(one: QueuePartition, breaches: Sequence[Breach], expectations: QueueExpectations) -> Findings:
+def _sum_up(one: QueuePartition, breaches: Sequence[Breach], expectations: QueueExpectations) -> Findings:
     rows = one.rows
     counts: dict[Check, int] = {}
     violations = []
@@ -142,7 +142,7 @@ def _count(rows: Columns, action: Action, outcome: Outcome) -> int:
     return int(((rows.f == action) & (rows.type == outcome)).sum())
 
 
-def _undecided(number: int, unseen: int, finals: Finals, expectations: QueueExpectations) -> tuple[Undecided, ...]:
+def _list_undecided(number: int, unseen: int, finals: Finals, expectations: QueueExpectations) -> tuple[Undecided, ...]:
     name = expectations.partition(number)
     found = []
     if finals.is_cut_short and not (finals.ends >= finals.end).any():

@@ -11,7 +11,7 @@ import numpy as np
 from jepsen_like.checker.queue.records import SHOWN_MAX
 from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.rows.columns import Columns, Ints
-from jepsen_like.checker.sentences import told
+from jepsen_like.checker.sentences import describe
 from jepsen_like.checker.verdict import Check, Findings, Tolerated, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
@@ -63,7 +63,7 @@ def _of_key(rows: Columns, keyed: _Keyed, expectations: QueueExpectations) -> Fi
     for at in np.flatnonzero(latest > began).tolist():
         before = int(np.flatnonzero(binding[:at] == latest[at])[0])
         ops = [rows.op(int(row)) for row in (send[before], send[at], given[at], given[before])]
-        sentence = f"{told(ops[1])} was sent after {told(ops[0])} of the same key, and given before it"
+        sentence = f"{describe(ops[1])} was sent after {describe(ops[0])} of the same key, and given before it"
         if expectations.keys_move and ops[0].object != ops[1].object:
             moved, example = moved + 1, example or sentence
             continue

@@ -27,7 +27,7 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.queue.records import SHOWN_MAX, Breach, Shown, breach
 from jepsen_like.checker.queue.rows import Fate, QueueExpectations, QueuePartition
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
-from jepsen_like.checker.sentences import told, who
+from jepsen_like.checker.sentences import describe, who
 from jepsen_like.checker.verdict import Check, Tolerated
 from jepsen_like.history.ops import NEVER, NONE, Action, Op
 
@@ -70,7 +70,7 @@ def check_pushed(
         rows = deliveries(one, group)
         distinct = int((first < NEVER).sum())
         given, again = given + distinct, again + len(rows) - distinct
-        breaches += _undelivered(one, fate, first, group, expectations)
+        breaches += _find_undelivered(one, fate, first, group, expectations)
         looks = positions(one, group)
         if len(looks):
             shown.add(Check.COMMIT_AHEAD)
@@ -112,7 +112,7 @@ def first_given(one: QueuePartition, group: int) -> Ints:
     return first
 
 
-def _undelivered(
+def _find_undelivered(
     one: QueuePartition, fate: Fate, first: Ints, group: int, expectations: QueueExpectations
 ) -> tuple[Breach, ...]:
     missing = np.flatnonzero(fate.is_there & np.isin(one.sent.value, one.finals.held) & (first == NEVER))
@@ -120,7 +120,9 @@ def _undelivered(
     shown = []
     for entry in missing[:SHOWN_MAX].tolist():
         send = rows.op(int(np.flatnonzero((rows.f == Action.SEND) & (rows.a == one.sent.value[entry]))[0]))
-        shown.append(Shown((send,), f"group {expectations.group(group)} was never given {told(send)}, which is there"))
+        shown.append(
+            Shown((send,), f"group {expectations.group(group)} was never given {describe(send)}, which is there")
+        )
     return breach(Check.UNDELIVERED, len(missing), shown)
 
 
@@ -144,7 +146,7 @@ def _ahead(
         shown.append(
             Shown(
                 (look, message),
-                f"group {expectations.group(group)}: {told(look)}, and no member had been given offset {message.offset} "
+                f"group {expectations.group(group)}: {describe(look)}, and no member had been given offset {message.offset} "
                 f"({message.a}) by then",
             )
         )
@@ -178,9 +180,9 @@ def _back(
         cause = _rewound_by(positions, allowances, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
         if tally.counts(cause):
             pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
-            said = f"group {name} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}, and no member had begun there"
+            said = f"group {name} went back from {pair[0].offset} to {pair[1].offset}: {describe(pair[1])}, and no member had begun there"
             tally.tell(cause, pair, said)
-    joined = _joined(rows, group)
+    joined = _join_times(rows, group)
     could = len(offset) > 1
     for begin in begins.tolist():
         since = joined.get(int(rows.process[begin]))
@@ -198,9 +200,11 @@ def _back(
         cause = _rewound_by(positions, allowances, int(rows.offset[begin]), int(t_inv[first]), int(rows.t_ret[begin]))
         if tally.counts(cause):
             pair = (rows.op(int(looks[first])), rows.op(begin))
-            said = f"group {name} was at {floor} when {who(pair[1])} joined, and it began before that: {told(pair[1])}"
+            said = (
+                f"group {name} was at {floor} when {who(pair[1])} joined, and it began before that: {describe(pair[1])}"
+            )
             tally.tell(cause, pair, said)
-    return tally.breach(), tally.tolerated(), could
+    return tally.breach(), tally.list_tolerated(), could
 
 
 def _begins(rows: Columns, given: Ints) -> Ints:
@@ -214,7 +218,7 @@ def _begins(rows: Columns, given: Ints) -> Ints:
     return begins[np.argsort(rows.t_inv[begins], kind="stable")]
 
 
-def _joined(rows: Columns, group: int) -> dict[int, int]:
+def _join_times(rows: Columns, group: int) -> dict[int, int]:
     """Returns when each member joined."""
     mine = np.flatnonzero((rows.f == Action.ASSIGN) & (rows.a == group))
     return dict(zip(rows.process[mine].tolist(), rows.t_inv[mine].tolist(), strict=True))
@@ -277,7 +281,7 @@ def _owners(
                 f"{expectations.partition(one.number)} while {who(pair[0])} had offset {pair[0].offset}"
             )
             tally.tell(cause, pair, said)
-    return tally.breach(), tally.tolerated(), len(np.unique(process)) > 1
+    return tally.breach(), tally.list_tolerated(), len(np.unique(process)) > 1
 
 
 def _overlaps(process: Ints, begin: Ints, end: Ints) -> Iterator[tuple[int, int]]:
@@ -319,7 +323,7 @@ class _Tally:
         """Returns what nothing excuses."""
         return breach(self.check, self.found.get(None, 0), self.shown.get(None, ()))
 
-    def tolerated(self) -> list[Tolerated]:
+    def list_tolerated(self) -> list[Tolerated]:
         """Returns what something excuses."""
         return [
             Tolerated(

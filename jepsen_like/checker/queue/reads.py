@@ -28,7 +28,7 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.queue.records import SHOWN_MAX, Breach, Shown, Sightings, breach
 from jepsen_like.checker.queue.rows import QueueExpectations, QueuePartition
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
-from jepsen_like.checker.sentences import told, who
+from jepsen_like.checker.sentences import describe, who
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
@@ -78,7 +78,7 @@ def check_polls(
     gaps = np.flatnonzero(over)
     if len(gaps):
         over[gaps] = between(known_offsets(one, seen), rows.offset[low[gaps]], rows.offset[high[gaps]])
-    excused = _excused(one, low, high, back | over, allowances)
+    excused = _excuse(one, low, high, back | over, allowances)
     back, over = back & ~excused, over & ~excused
     name = Check.NONMONOTONIC_POLL
     found: tuple[Breach, ...] = ()
@@ -98,7 +98,7 @@ def check_polls(
     return found, frozenset([name] if len(pair) else [])
 
 
-def _excused(one: QueuePartition, low: Ints, high: Ints, bad: Bools, allowances: Sequence[Allowance]) -> Bools:
+def _excuse(one: QueuePartition, low: Ints, high: Ints, bad: Bools, allowances: Sequence[Allowance]) -> Bools:
     """Which steps a fault that costs what was read explains: of each consumer the first after it."""
     excused = np.zeros(len(bad), np.bool_)
     for allowance in allowances:
@@ -166,7 +166,7 @@ def check_groups(
     for group in groups_of(one.rows):
         back, could_go_back = _commits_go_back(one, group, expectations, allowances)
         found += back
-        found += _passed_over(one, seen, group, expectations, allowances)
+        found += _find_passed_over(one, seen, group, expectations, allowances)
         found += _never_committed(one, group, expectations)
         owners, had_owners = _two_owners(one, group, expectations)
         found += owners
@@ -212,8 +212,8 @@ def _commits_go_back(
         shown.append(
             Shown(
                 (earlier, later),
-                f"group {expectations.group(group.number)} went back: {told(earlier)} was acknowledged, and then {who(later)} "
-                f"{what}: {told(later)}",
+                f"group {expectations.group(group.number)} went back: {describe(earlier)} was acknowledged, and then {who(later)} "
+                f"{what}: {describe(later)}",
             )
         )
     return breach(Check.COMMIT_REGRESS, len(bad), shown), could
@@ -243,13 +243,13 @@ def _never_committed(one: QueuePartition, group: Group, expectations: QueueExpec
     bad = reads[~written]
     name = expectations.group(group.number)
     shown = [
-        Shown((op,), f"group {name}: {told(op)}, which no client had committed")
+        Shown((op,), f"group {name}: {describe(op)}, which no client had committed")
         for op in map(rows.op, bad[:SHOWN_MAX].tolist())
     ]
     return breach(Check.PHANTOM, len(bad), shown)
 
 
-def _passed_over(
+def _find_passed_over(
     one: QueuePartition, seen: Sightings, group: Group, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[Breach, ...]:
     """First records after an assignment behind everything that the group can have committed, with records between."""
@@ -273,7 +273,7 @@ def _passed_over(
             Shown(
                 (commit, poll),
                 f"group {expectations.group(group.number)} passed over records: it had committed {commit.offset} at most, and the "
-                f"first after an assignment was {told(poll)}",
+                f"first after an assignment was {describe(poll)}",
             )
         )
     return breach(Check.SKIPPED_POLL, len(over), shown)
@@ -329,7 +329,7 @@ def _two_owners(one: QueuePartition, group: Group, expectations: QueueExpectatio
         shown.append(
             Shown(
                 (other, op),
-                f"{told(op)} was acknowledged, though {one_name(one, expectations)} belonged to {who(other)} when it began",
+                f"{describe(op)} was acknowledged, though {one_name(one, expectations)} belonged to {who(other)} when it began",
             )
         )
     for tenure, successor_, alive in _moved_early(rows, tenures, acked, expectations.expelled_after_ns):

@@ -11,7 +11,7 @@ import numpy as np
 
 from jepsen_like.checker.queue.rows import NOTHING, Fate, QueueExpectations, QueuePartition
 from jepsen_like.checker.rows.columns import Bools, Ints
-from jepsen_like.checker.sentences import told, who
+from jepsen_like.checker.sentences import describe, who
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
@@ -65,7 +65,7 @@ class Sightings:
             entry = one.sent.find(rows.a[polled])
             polled = polled[~((entry != NONE) & is_forgiven[entry])]
         mine = np.concatenate([acked, polled])
-        replica, place, offset, value = _held(one) if one.finals.process == NONE else (NOTHING,) * 4
+        replica, place, offset, value = _records_held(one) if one.finals.process == NONE else (NOTHING,) * 4
         return cls(
             offset=np.concatenate([rows.offset[mine], offset]),
             value=np.concatenate([rows.a[mine], value]),
@@ -83,7 +83,7 @@ class Sightings:
         return one.held_op(int(self.replica[row - self.rows]), int(self.place[row - self.rows]), one.end_of_time)
 
 
-def _held(one: QueuePartition) -> tuple[Ints, Ints, Ints, Ints]:
+def _records_held(one: QueuePartition) -> tuple[Ints, Ints, Ints, Ints]:
     """Replica, place, offset and value of what final logs contain, each offset once: of the first that has it."""
     found: list[tuple[Ints, Ints, Ints, Ints]] = []
     covered = np.zeros(max((log.end for log in one.replicas), default=0), np.bool_)
@@ -108,20 +108,20 @@ def check_sightings(
         first, second = (seen.op(one, at) for at in pair)
         return Shown(
             (first, second),
-            f"offset {first.offset} has two values: {told(first)}, and {told(second)}",
+            f"offset {first.offset} has two values: {describe(first)}, and {describe(second)}",
         )
 
-    def doubled(pair: tuple[int, int]) -> Shown:
+    def show_doubled(pair: tuple[int, int]) -> Shown:
         first, second = (seen.op(one, at) for at in pair)
         return Shown(
             (first, second),
             f"{first.a} was sent once and stands at offsets {first.offset} and {second.offset}: "
-            f"{told(first)}, and {told(second)}",
+            f"{describe(first)}, and {describe(second)}",
         )
 
     found = breach(Check.DIVERGENT_OFFSET, len(divergent), map(differs, divergent[:SHOWN_MAX]))
     if not expectations.may_duplicate:
-        found += breach(Check.DUPLICATED, len(duplicate), map(doubled, duplicate[:SHOWN_MAX]))
+        found += breach(Check.DUPLICATED, len(duplicate), map(show_doubled, duplicate[:SHOWN_MAX]))
     return found, len(duplicate)
 
 
@@ -158,12 +158,12 @@ def check_origins(one: QueuePartition) -> tuple[Breach, ...]:
 
     phantom = row[entry == NONE]
     held_phantom = held[held_entry == NONE]
-    shown = [Shown((op,), f"{told(op)} was sent by no client") for op in _ops(one, phantom)]
+    shown = [Shown((op,), f"{describe(op)} was sent by no client") for op in _ops(one, phantom)]
     shown += [
-        Shown((op,), f"{told(op)} was sent by no client")
+        Shown((op,), f"{describe(op)} was sent by no client")
         for op in (_held_value(one, int(value)) for value in held_phantom[:SHOWN_MAX])
     ]
-    shown += [Shown((op,), f"{told(op)}: no message was sent so") for op in _ops(one, damaged[first_damaged])]
+    shown += [Shown((op,), f"{describe(op)}: no message was sent so") for op in _ops(one, damaged[first_damaged])]
     found = breach(Check.PHANTOM, len(phantom) + len(held_phantom) + len(places), shown[:SHOWN_MAX])
 
     was_sent = entry != NONE
@@ -171,7 +171,7 @@ def check_origins(one: QueuePartition) -> tuple[Breach, ...]:
     held_refused = held[(held_entry != NONE) & sent.is_refused[held_entry]] if len(sent.value) else NOTHING
     seen = [*_ops(one, refused), *(_held_value(one, int(value)) for value in held_refused[:SHOWN_MAX])]
     aborted = [
-        Shown((send, op), f"{told(send)}: not stored, its producer was told; but {told(op)}")
+        Shown((send, op), f"{describe(send)}: not stored, its producer was told; but {describe(op)}")
         for op in seen[:SHOWN_MAX]
         for send in [_send_of(one, op.a)]
     ]
@@ -210,7 +210,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
     early = np.flatnonzero(is_known & (rows.t_ret[polled] < (sent.first_inv[entry] if len(sent.value) else 0)))
     values, first = np.unique(rows.a[polled[early]], return_index=True)
     shown = [
-        Shown((op, send), f"{told(op)} had ended when {told(send)} began")
+        Shown((op, send), f"{describe(op)} had ended when {describe(send)} began")
         for op in _ops(one, polled[early][first])
         for send in [_send_of(one, op.a)]
     ]
@@ -232,7 +232,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
             other = rows.op(int(of_known[np.argmax(rows.offset[of_known] == known[place])]))
             send = rows.op(int(acked[place]))
             shown.append(
-                Shown((other, send), f"{told(send)} began after {told(other)} had ended, and stands before it")
+                Shown((other, send), f"{describe(send)} began after {describe(other)} had ended, and stands before it")
             )
     return breach(Check.ORDER, count, shown)
 
@@ -257,7 +257,7 @@ def check_send_order(one: QueuePartition, is_lost: Bools) -> tuple[tuple[Breach,
     for at in late[:SHOWN_MAX].tolist():
         of_earlier = np.flatnonzero((running[: first[at]] == before[at]) & (process[: first[at]] == process[at]))
         other, send = rows.op(int(acked[of_earlier[0]])), rows.op(int(acked[at]))
-        shown.append(Shown((other, send), f"{told(send)} was sent after {told(other)}, and stands before it"))
+        shown.append(Shown((other, send), f"{describe(send)} was sent after {describe(other)}, and stands before it"))
     is_shown = bool((process[1:] == process[:-1]).any())
     return breach(Check.SEND_ORDER, len(late), shown), is_shown
 
@@ -285,7 +285,9 @@ def check_replicas(one: QueuePartition) -> tuple[Breach, ...]:
     for offset, pair in sorted(differ.items())[:SHOWN_MAX]:
         first, second = (one.held_op(at, offset - one.replicas[at].first, t_ns) for at in pair)
         shown.append(
-            Shown((first, second), f"{told(first)} in epoch {first.epoch}, and {told(second)} in {second.epoch}")
+            Shown(
+                (first, second), f"{describe(first)} in epoch {first.epoch}, and {describe(second)} in {second.epoch}"
+            )
         )
     read = finals.row[finals.offset < len(holder)]
     read_at = one.rows.offset[read]
@@ -320,7 +322,7 @@ def _check_epochs(one: QueuePartition, content: Ints, epochs: Ints) -> tuple[Bre
         place = offset - one.replicas[number].first
         pair = tuple(one.held_op(number, at, t_ns) for at in (place - 1, place))
         shown.append(
-            Shown(pair, f"{told(pair[1])} is of epoch {pair[1].epoch}, and the record before it of {pair[0].epoch}")
+            Shown(pair, f"{describe(pair[1])} is of epoch {pair[1].epoch}, and the record before it of {pair[0].epoch}")
         )
     rows = one.rows
     told_epoch = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.epoch != NONE))
@@ -332,7 +334,8 @@ def _check_epochs(one: QueuePartition, content: Ints, epochs: Ints) -> tuple[Bre
         op = rows.op(row)
         shown.append(
             Shown(
-                (op,), f"{told(op)} was acknowledged in epoch {op.epoch}, and stands there in {int(epochs[op.offset])}"
+                (op,),
+                f"{describe(op)} was acknowledged in epoch {op.epoch}, and stands there in {int(epochs[op.offset])}",
             )
         )
     return breach(Check.EPOCH, len(falls) + len(np.unique(rows.offset[other])), shown)
@@ -341,15 +344,15 @@ def _check_epochs(one: QueuePartition, content: Ints, epochs: Ints) -> tuple[Bre
 def check_lost(one: QueuePartition, fate: Fate, kept: Sequence[Ints]) -> tuple[Breach, ...]:
     """Returns what was lost and may not have been. `kept`: of the acknowledged and of the read entries, those that nothing forgives."""
     acked, read = kept
-    shown = [_lost(one, int(entry), int(one.sent.ok_row[entry])) for entry in acked[:SHOWN_MAX]]
+    shown = [_show_lost(one, int(entry), int(one.sent.ok_row[entry])) for entry in acked[:SHOWN_MAX]]
     rows, polled = one.rows, one.polled
     for entry in read[:SHOWN_MAX].tolist():
         row = polled[np.argmax(rows.a[polled] == one.sent.value[entry])]
-        shown.append(_lost(one, entry, int(row)))
+        shown.append(_show_lost(one, entry, int(row)))
     return breach(Check.LOST, len(acked) + len(read), shown[:SHOWN_MAX])
 
 
-def _lost(one: QueuePartition, entry: int, row: int) -> Shown:
+def _show_lost(one: QueuePartition, entry: int, row: int) -> Shown:
     op = one.rows.op(row)
     how = "was acknowledged" if op.f is Action.SEND else "was read"
     finals = one.finals
@@ -357,8 +360,8 @@ def _lost(one: QueuePartition, entry: int, row: int) -> Shown:
         last = finals.at(op.offset)
         if last is not None:
             there = one.rows.op(last)
-            return Shown((op, there), f"{told(op)} {how}, and is gone: the final read had {there.a} there")
+            return Shown((op, there), f"{describe(op)} {how}, and is gone: the final read had {there.a} there")
         if op.offset >= finals.end:
-            return Shown((op,), f"{told(op)} {how}, and is gone: the partition ends at offset {finals.end}")
-        return Shown((op,), f"{told(op)} {how}, and the final read of the partition did not have it")
-    return Shown((op,), f"{told(op)} {how}, and no final log of the partition has it")
+            return Shown((op,), f"{describe(op)} {how}, and is gone: the partition ends at offset {finals.end}")
+        return Shown((op,), f"{describe(op)} {how}, and the final read of the partition did not have it")
+    return Shown((op,), f"{describe(op)} {how}, and no final log of the partition has it")

@@ -15,10 +15,10 @@ from jepsen_like.checker.queue.keys import check_keys
 from jepsen_like.checker.queue.rows import QueueExpectations
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
-from jepsen_like.checker.rows.gather import gathered
+from jepsen_like.checker.rows.gather import batches_of
 from jepsen_like.checker.rows.packs import Packs
-from jepsen_like.checker.rows.processes import malformed
-from jepsen_like.checker.rows.tasks import Gathered, Source, Task, loaded, of_model
+from jepsen_like.checker.rows.processes import find_malformed
+from jepsen_like.checker.rows.tasks import Gathered, Source, Task, load, of_model
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
 from jepsen_like.history.ops import NEVER, NONE
@@ -41,10 +41,10 @@ class QueueTask:
     def execute(self) -> tuple[Findings, tuple[AllowedLoss, ...]]:
         """See `Task`."""
         packs = Packs.of((*self.sources, *self.dump), self.rows_max)
-        findings, losses = packs.left_out(self.sources, self._name_of), list[AllowedLoss]()
+        findings, losses = packs.report_large(self.sources, self._name_of), list[AllowedLoss]()
         for pack, rows in packs.rows(self.sources):
             of_model(rows, self.sources[0], Model.QUEUE)
-            reason = malformed(rows)
+            reason = find_malformed(rows)
             if reason is not None:
                 path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
                 raise UnreadableHistory(path, f"is malformed: {reason}")
@@ -87,7 +87,7 @@ class QueueCheck:
         files = sort_out_dump(self.dump, sorted_out.divisions, job)
         kept, allowances = kept_of_groups(self.kept, sorted_out), tuple(self.allowances)
         return [
-            QueueTask(sources, gathered(files, number), kept[number], self.expectations, allowances, self._rows_max)
+            QueueTask(sources, batches_of(files, number), kept[number], self.expectations, allowances, self._rows_max)
             for number, sources in enumerate(sorted_out.groups)
             if not isinstance(sources, Long)
         ]
@@ -114,4 +114,4 @@ def _check_order_of_keys(history: HistoryReader, expectations: QueueExpectations
             f"a process holds {rows_max:,}"
         )
         return Findings(undecided=(Undecided(NONE, reason),))
-    return check_keys(of_model(loaded(history.files()), history.files()[0], Model.QUEUE), expectations)
+    return check_keys(of_model(load(history.files()), history.files()[0], Model.QUEUE), expectations)

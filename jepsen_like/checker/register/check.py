@@ -35,10 +35,10 @@ from jepsen_like.checker.rows.gather import (
     Grouping,
     Limits,
     MeetingTask,
+    batches_of,
     chunks_of,
-    gathered,
     rows_in,
-    sized,
+    with_sizes,
 )
 from jepsen_like.checker.rows.tasks import Shared, Source, Task
 from jepsen_like.checker.verdict import Findings, Undecided
@@ -76,7 +76,7 @@ class RegisterCheck:
     def plan(self, history: HistoryReader, job: Job) -> Sequence[Task]:
         """Returns a task for each group of registers, once those of large buckets are reduced. Raises `UnreadableHistory`."""
         reducing = _Reducing(history, job)
-        self._findings = reducing.reduced()
+        self._findings = reducing.reduce_large()
         groups = reducing.groups()
         whole, self._undecided = reducing.gather_whole()
         self._whole = len(whole)
@@ -147,10 +147,10 @@ class _Reducing:
         """Numbers of the large buckets."""
         self._buckets: list[_Bucket] = []
 
-    def reduced(self) -> Findings:
+    def reduce_large(self) -> Findings:
         """Reduce all large registers; returns everything that is wrong with them, but for those that `whole` has."""
         limits = self._job.limits
-        sizes = [sized(parts) for parts in self._history.parts]
+        sizes = [with_sizes(parts) for parts in self._history.parts]
         large = {
             number: chunks_of(of, limits.piece) for number, of in enumerate(sizes) if rows_in(of) > 2 * limits.task
         }
@@ -162,7 +162,7 @@ class _Reducing:
         self._reduce(buckets, of_history=True)
         findings = self._count(buckets)
         active = buckets
-        while active := [bucket for bucket in active if not self._joined(bucket)]:
+        while active := [bucket for bucket in active if not self._join(bucket)]:
             self._reduce(active, of_history=False)
         last = [LastTask(tuple(bucket.files), self._share(bucket.without())) for bucket in buckets]
         for bucket, (found, ambiguous) in zip(buckets, self._job.run(last), strict=True):
@@ -195,7 +195,7 @@ class _Reducing:
             parts for number, parts in enumerate(self._history.parts) if parts and number not in self._large
         ]
         return small + [
-            gathered(bucket.others, number)
+            batches_of(bucket.others, number)
             for bucket in self._buckets
             if bucket.has_others
             for number in range(bucket.division.groups)
@@ -258,7 +258,7 @@ class _Reducing:
         bounds = [end * number // max(1, count) for number in range(count + 1)]
         return list(itertools.pairwise(bounds))
 
-    def _joined(self, bucket: _Bucket) -> bool:
+    def _join(self, bucket: _Bucket) -> bool:
         """Join what is left of neighbouring pieces. Returns whether one task can hold all of it."""
         if sum(left.rows for left in bucket.left.values()) <= self._job.limits.task:
             return True
@@ -308,7 +308,7 @@ class _Reducing:
             work += [
                 GatherTask(chunk, objects, division, file) for chunk, file in zip(bucket.chunks, files, strict=True)
             ]
-            groups += [gathered(files, number) for number in range(division.groups)]
+            groups += [batches_of(files, number) for number in range(division.groups)]
         self._job.run(work)
         return groups, undecided
 

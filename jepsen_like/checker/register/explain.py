@@ -21,7 +21,7 @@ from jepsen_like.checker.search import (
     search,
     smallest_contradiction,
 )
-from jepsen_like.checker.sentences import shown, told, unshown
+from jepsen_like.checker.sentences import describe, format_value, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
@@ -49,7 +49,7 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
             continue
         of_this = rows.where(by_object[begins[at] : ends[at]])
         left = attrs.evolve(bounds, seconds=max(0.0, ends_s - bounds.clock()))
-        match _searched(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
+        match _search(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
             case Violation() as violation:
                 violated.add(name)
                 counts[violation.check] = counts.get(violation.check, 0) + 1
@@ -116,7 +116,7 @@ def looked_and_changed(rows: Columns, by_object: Ints, changed: Bools) -> tuple[
     return objects[starts], looked, ended
 
 
-def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
+def _search(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
     ops = [rows.op(row) for row in range(len(rows))]
     near = possible = _possible(ops)
     if (unwritten := _never_written(name, ops, possible)) is not None:
@@ -136,7 +136,7 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
     return Violation(
         Check.LINEARIZABLE,
         name,
-        f"register {name}: no order explains the {told(answer.failed)} together with these operations{unshown(kept)}",
+        f"register {name}: no order explains the {describe(answer.failed)} together with these operations{unshown(kept)}",
         in_order(kept),
     )
 
@@ -144,20 +144,20 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
 def _never_written(name: int, ops: Sequence[Op], possible: Sequence[Op]) -> Violation | None:
     """Returns what is wrong if an operation saw a value that none which may have happened wrote: the first one."""
     put = {NONE, None} | {Register().put(op) for op in possible if op.type is not Outcome.FAIL}
-    seers = [op for op in ops if op.type is Outcome.OK and Register().seen(op) not in put]
+    seers = [op for op in ops if op.type is Outcome.OK and Register().value_seen(op) not in put]
     if not seers:
         return None
     seer = min(seers, key=lambda op: op.t_inv)
-    value = Register().seen(seer)
+    value = Register().value_seen(seer)
     writers = [op for op in ops if _would_write(op) == value]
     refused = [op for op in writers if op.type is Outcome.FAIL]
     if refused:
-        said = f"{told(seer)}, though the {told(refused[0])} was answered as certainly not done"
+        said = f"{describe(seer)}, though the {describe(refused[0])} was answered as certainly not done"
         return Violation(Check.ABORTED_READ, name, f"register {name}: {said}", in_order([refused[0], seer]))
     if writers:
-        said = f"{told(seer)}, but the {told(writers[0])} cannot have happened: nothing wrote what it expected"
+        said = f"{describe(seer)}, but the {describe(writers[0])} cannot have happened: nothing wrote what it expected"
     else:
-        said = f"{told(seer)}, but no client ever wrote {value}"
+        said = f"{describe(seer)}, but no client ever wrote {value}"
     return Violation(Check.PHANTOM, name, f"register {name}: {said}", in_order([*writers[:1], seer]))
 
 
@@ -174,7 +174,7 @@ def _possible(ops: Sequence[Op]) -> list[Op]:
 
 def _written_later(ops: Sequence[Op], kept: Sequence[Op]) -> list[Op]:
     """Returns who wrote what these saw, and none of these wrote: operations that began when the contradiction was complete."""
-    missing = {Register().seen(op) for op in kept} - {Register().put(op) for op in kept} - {None, NONE}
+    missing = {Register().value_seen(op) for op in kept} - {Register().put(op) for op in kept} - {None, NONE}
     writers = [op for op in ops if op.type is not Outcome.FAIL and Register().put(op) in missing]
     return list({Register().put(op): op for op in sorted(writers, key=lambda op: -op.t_inv)}.values())
 
@@ -251,10 +251,13 @@ def _unwritten(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     value = int(outcome.blocks.value[found.where])
     if refused:
         return (
-            f"{told(witnesses[0])}, though the {told(refused[0])} was answered as certainly not done",
+            f"{describe(witnesses[0])}, though the {describe(refused[0])} was answered as certainly not done",
             [*refused[:1], witnesses[0], *_proofs(outcome, witnesses[0])],
         )
-    return f"{told(witnesses[0])}, but no client ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
+    return f"{describe(witnesses[0])}, but no client ever wrote {value}", [
+        witnesses[0],
+        *_proofs(outcome, witnesses[0]),
+    ]
 
 
 def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
@@ -262,7 +265,7 @@ def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[
     value = int(outcome.blocks.value[found.where])
     proofs = [op for swap in both for op in _proofs(outcome, swap)]
     return (
-        f"the {told(both[0])} and the {told(both[1])} both replaced {shown(value)}, which was written once",
+        f"the {describe(both[0])} and the {describe(both[1])} both replaced {format_value(value)}, which was written once",
         [*_writer(outcome, found.where), *both, *proofs],
     )
 
@@ -304,7 +307,7 @@ def _cycle(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
         if block == found.where:
             break
     swaps = [op for op in swaps if op.process != LINK]
-    values = ", ".join(f"{shown(op.a)} to {op.b}" for op in swaps[:WITNESS_OPS_MAX])
+    values = ", ".join(f"{format_value(op.a)} to {op.b}" for op in swaps[:WITNESS_OPS_MAX])
     swaps += _all_proofs(outcome, swaps)
     return f"these compare-and-sets replaced each other's value in a circle: {values}{unshown(swaps)}", swaps
 
@@ -328,9 +331,9 @@ def _inside_chain(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op
     ops = [first, second, *_path(outcome, int(entries.block[late]), int(entries.block[early]))]
     ops += _all_proofs(outcome, ops)
     if entries.block[early] == entries.block[late]:
-        return f"{told(first)} had ended before the {told(second)} began", ops
+        return f"{describe(first)} had ended before the {describe(second)} began", ops
     return (
-        f"the {told(first)} had ended before the {told(second)} began, but its value replaced the older one{unshown(ops)}",
+        f"the {describe(first)} had ended before the {describe(second)} began, but its value replaced the older one{unshown(ops)}",
         ops,
     )
 
@@ -360,7 +363,7 @@ def _chains_overlap(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[
     writers = _link(outcome, found.where, first, last)
     more = _link(outcome, found.other, other_last, other_first)
     began, before = _op(outcome, last), _op(outcome, other_first)
-    cause = f"the {told(before)} had ended before the {told(began)} began"
+    cause = f"the {describe(before)} had ended before the {describe(began)} began"
     ops = [began, before]
     if first == NONE:
         ops += [*more, *writers]
@@ -370,7 +373,7 @@ def _chains_overlap(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[
     ops += [earlier, between, *writers, *more]
     ops += _all_proofs(outcome, ops)
     return (
-        f"{cause}, and the {told(earlier)} had ended before the {told(between)} began, "
+        f"{cause}, and the {describe(earlier)} had ended before the {describe(between)} began, "
         f"so neither value can have come first{unshown(ops)}",
         ops,
     )

@@ -91,7 +91,7 @@ def occurs(keys: npt.NDArray[Any], among: npt.NDArray[Any]) -> Bools:
     return found
 
 
-def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, opened: Keys = NO_KEYS) -> Reduced:
+def reduce_piece(rows: Columns, registers: Ints, number: Ints, territory: Territory, opened: Keys = NO_KEYS) -> Reduced:
     """Reduce a piece.
 
     `registers` are all that its rows are about, sorted, and `number` those of each row. `opened` are keys that other pieces
@@ -113,14 +113,14 @@ def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, 
 
     chains = _Chains.of(outcome, is_open)
     kept_chain = np.zeros(len(blocks.object), np.bool_)
-    kept_chain[chains.root[chains.kept()]] = True
+    kept_chain[chains.root[chains.choose_kept()]] = True
     kept_chain &= decided[blocks.object]
     closed_chain = np.zeros(len(blocks.object), np.bool_)
     closed_chain[chains.root[chains.closed]] = True
     kept_entry = np.flatnonzero(kept_chain[entries.chain])
     linear = np.zeros(len(blocks.object), np.bool_)
     linear[chains.root[chains.sound]] = True
-    dropped, linked, links = _linked(outcome, start, end, kept_entry, linear, is_open)
+    dropped, linked, links = _link(outcome, start, end, kept_entry, linear, is_open)
     kept_entry = kept_entry[~dropped[entries.block[kept_entry]]]
     chosen = entries.row[_extremes(outcome, start, end, kept_entry)]
     chosen = np.concatenate([chosen, beside.rows])
@@ -143,7 +143,7 @@ def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, 
     both[:-1] = (keys[1:] ^ np.uint64(1)) == keys[:-1]
     left = rows.where(np.sort(chosen))
     if len(links.object):
-        left = Columns.joined([left, links])
+        left = Columns.join([left, links])
     return Reduced(left, outcome.objects[outcome.ambiguous], keys[~both])
 
 
@@ -256,7 +256,7 @@ class _Chains:
         rest = np.repeat(np.maximum.reduceat(np.where(is_first, -NEVER, values), begins), sizes)
         return first, np.where(several, first, rest)
 
-    def kept(self) -> Bools:
+    def choose_kept(self) -> Bools:
         """Which stay: those that are not closed, the outermost of the others, and all that are part of a collision."""
         stays = ~self.closed
         if not len(stays):
@@ -343,7 +343,7 @@ def _extremes(outcome: RegisterScan, start: Ints, end: Ints, chosen: Ints) -> In
     return np.unique(np.concatenate(kept))
 
 
-def _linked(
+def _link(
     outcome: RegisterScan, start: Ints, end: Ints, kept_entry: Ints, linear: Bools, is_open: Bools
 ) -> tuple[Bools, Ints, Columns]:
     """Which blocks of the chains that stay become part of a link, those before a link, and the links."""

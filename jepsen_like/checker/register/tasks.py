@@ -13,16 +13,16 @@ from jepsen_like.checker.register.reduce import (
     Keys,
     Territory,
     occurs,
-    reduced,
+    reduce_piece,
     registers_of,
     shared_keys,
 )
 from jepsen_like.checker.register.scan import scan
 from jepsen_like.checker.rows.columns import NEEDED, OF_REGISTERS, Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk, Grouping, columns_of, write_array, write_arrow, write_groups
-from jepsen_like.checker.rows.processes import ProcessSpans, examined, meetings
+from jepsen_like.checker.rows.processes import ProcessSpans, examine, meetings
 from jepsen_like.checker.rows.segments import positions
-from jepsen_like.checker.rows.tasks import Shared, Source, array, loaded, of_model, require_sound
+from jepsen_like.checker.rows.tasks import Shared, Source, array, load, of_model, require_sound
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
@@ -38,7 +38,7 @@ class RegistersTask:
 
     def execute(self) -> Findings:
         """See `Task`."""
-        rows = of_model(loaded(self.sources), self.sources[0], Model.REGISTER)
+        rows = of_model(load(self.sources), self.sources[0], Model.REGISTER)
         require_sound(rows, self.sources)
         return check_registers(rows, self.bounds)
 
@@ -116,7 +116,7 @@ class ReduceTask:
             chunk: Any = self.source
             rows = of_model(columns_of(chunk, OF_REGISTERS), chunk[0].path, Model.REGISTER)
             if not self.opened:
-                spans, reason = examined(rows)
+                spans, reason = examine(rows)
                 if reason is not None:
                     raise UnreadableHistory(chunk[0].path, f"is malformed: {reason}")
                 write_array(np.stack([spans.process, spans.first, spans.last]), self.file.with_suffix(SPANS))
@@ -130,7 +130,7 @@ class ReduceTask:
             if not mine.all():
                 rows, number = rows.where(mine), number[mine]
             if not self.opened:
-                counted = _counted(rows, number, len(registers))
+                counted = _count(rows, number, len(registers))
         else:
             files: Any = self.source
             rows = rows_left(files, self.without)
@@ -140,7 +140,7 @@ class ReduceTask:
             kept = ~occurs(rows.object, without)
             rows, number = rows.where(kept), number[kept]
         opened = np.unique(np.concatenate([NO_KEYS, *(array(one).view(np.uint64) for one in self.opened)]))
-        found = reduced(rows, registers, number, self.territory, opened)
+        found = reduce_piece(rows, registers, number, self.territory, opened)
         left = found.rows
         write_arrow({name: getattr(left, name) for name in NEEDED}, self.file)
         write_array(found.keys, self.keys)
@@ -156,7 +156,7 @@ class ReduceTask:
         )
 
 
-def _counted(rows: Columns, number: Ints, registers: int) -> Counted:
+def _count(rows: Columns, number: Ints, registers: int) -> Counted:
     happened, changed = rows.type == Outcome.OK, acknowledged_changes(rows)
     denied = (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE) & (rows.f == Action.CAS)
     looks = np.flatnonzero(denied | (happened & (rows.f != Action.WRITE)))

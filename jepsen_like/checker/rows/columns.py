@@ -101,7 +101,7 @@ class Columns:
         return cls.of_table(pa.concat_tables([read_part(path, NEEDED) for path in paths]))
 
     @classmethod
-    def joined(cls, parts: "Sequence[Columns]") -> "Columns":
+    def join(cls, parts: "Sequence[Columns]") -> "Columns":
         """Returns the rows of at least one part, one after the other."""
         return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in NEEDED))
 

@@ -21,8 +21,8 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.rows.columns import NEEDED, Columns, Ints
-from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examined, malformed
-from jepsen_like.checker.rows.segments import counted
+from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examine, find_malformed
+from jepsen_like.checker.rows.segments import count_values
 from jepsen_like.checker.rows.tasks import Gathered, of_model
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Model
@@ -75,7 +75,7 @@ class PartSlice:
 Chunk = tuple[PartSlice, ...]
 
 
-def sized(parts: Iterable[Path]) -> list[tuple[Path, tuple[int, ...]]]:
+def with_sizes(parts: Iterable[Path]) -> list[tuple[Path, tuple[int, ...]]]:
     """Returns part files with the rows in each of their row groups. Raises `UnreadableHistory`."""
     return [(path, part_rows(path)) for path in parts]
 
@@ -140,7 +140,7 @@ class CensusTask:
     def execute(self) -> Census:
         """See `Task`."""
         parts = [read_part(one.path, ("object",), groups=one.groups).column("object").to_numpy() for one in self.chunk]
-        objects, rows = counted(np.concatenate(parts))
+        objects, rows = count_values(np.concatenate(parts))
         heavy = rows * HEAVY_SHARE > int(rows.sum())
         slots = np.bincount(slot_of(objects[~heavy]), weights=rows[~heavy], minlength=SLOTS)
         begin, end = NEVER, -NEVER
@@ -225,7 +225,7 @@ class SortTask:
     def execute(self) -> Sorted:
         """See `Task`."""
         rows = of_model(columns_of(self.chunk), self.chunk[0].path, self.model)
-        spans, reason = (NO_SPANS, malformed(rows)) if self.model is Model.QUEUE else examined(rows)
+        spans, reason = (NO_SPANS, find_malformed(rows)) if self.model is Model.QUEUE else examine(rows)
         if reason is not None:
             raise UnreadableHistory(self.chunk[0].path, f"is malformed: {reason}")
         group = self.division.group_of(rows.object)
@@ -246,7 +246,7 @@ class MeetingTask:
         for chunk in self.chunks:
             rows = columns_of(chunk)
             found.append(rows.where(np.isin(rows.process, self.processes)))
-        _, reason = examined(Columns.joined(found))
+        _, reason = examine(Columns.join(found))
         if reason is not None:
             raise UnreadableHistory(self.chunks[0][0].path, f"is malformed: {reason}")
 
@@ -343,6 +343,6 @@ def write_groups(columns: dict[str, Any], group: Ints, groups: int, file: Path) 
             writer.write_batch(batch.slice(begin, end - begin))
 
 
-def gathered(files: Sequence[Path], number: int) -> tuple[Gathered, ...]:
+def batches_of(files: Sequence[Path], number: int) -> tuple[Gathered, ...]:
     """Returns where the rows of a group lie."""
     return tuple(Gathered(file, number) for file in files)

@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
-from jepsen_like.checker.rows.segments import counted
-from jepsen_like.checker.rows.tasks import Gathered, Source, loaded
+from jepsen_like.checker.rows.segments import count_values
+from jepsen_like.checker.rows.tasks import Gathered, Source, load
 from jepsen_like.checker.verdict import Findings, Undecided
 from jepsen_like.history.files import read_part
 from jepsen_like.history.ops import NEVER, Action, Outcome
@@ -36,7 +36,7 @@ class Packs:
         """From all rows of these objects, a source at a time; a pack has no more than `rows_max` of them."""
         objects, rows = np.zeros(0, np.int64), np.zeros(0, np.int64)
         for one in sources:
-            some, times = counted(_objects_in(one))
+            some, times = count_values(_objects_in(one))
             both = np.concatenate([rows, times])
             objects, at = np.unique(np.concatenate([objects, some]), return_inverse=True)
             rows = np.bincount(at.reshape(-1), weights=both, minlength=len(objects)).astype(np.int64)
@@ -54,16 +54,16 @@ class Packs:
         """Returns the objects and the rows of each pack."""
         for pack in self.packs:
             if len(self.packs) == 1 and not self.large:
-                yield pack, loaded(sources)
+                yield pack, load(sources)
             else:
-                parts = (loaded([one]) for one in sources)
-                yield pack, Columns.joined([rows.where(np.isin(rows.object, pack)) for rows in parts])
+                parts = (load([one]) for one in sources)
+                yield pack, Columns.join([rows.where(np.isin(rows.object, pack)) for rows in parts])
 
-    def left_out(self, sources: Sequence[Source], name_of: Callable[[int], str]) -> Findings:
+    def report_large(self, sources: Sequence[Source], name_of: Callable[[int], str]) -> Findings:
         """Returns how many operations the objects have that are left out, and that they are undecided."""
         findings = Findings()
         for obj, rows in self.large.items():
-            parts = (loaded([one]) for one in sources)
+            parts = (load([one]) for one in sources)
             of_object = Findings()
             for mine in (part.where(part.object == obj) for part in parts):
                 of_object = of_object.plus(_operations(mine))

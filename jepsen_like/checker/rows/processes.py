@@ -33,7 +33,7 @@ class ProcessSpans:
 NO_SPANS: Final = ProcessSpans(*(np.zeros(0, np.int64) for _ in range(3)))
 
 
-def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
+def examine(rows: Columns) -> tuple[ProcessSpans, str | None]:
     """Returns when each process was at work, and in words what these rows cannot be; None for a sound recording."""
     backwards = np.flatnonzero(rows.t_ret < rows.t_inv)
     if len(backwards):
@@ -64,7 +64,7 @@ def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
     )
 
 
-def malformed(rows: Columns) -> str | None:
+def find_malformed(rows: Columns) -> str | None:
     """Returns in words what these rows of a queue cannot be; None for a sound recording."""
     ended = (rows.t_ret < rows.t_inv) & (rows.t_ret < NEVER)
     if ended.any():

@@ -101,7 +101,7 @@ def dense(values: Ints) -> tuple[Ints, Ints]:
     return in_order[begins], position
 
 
-def counted(values: Ints) -> tuple[Ints, Ints]:
+def count_values(values: Ints) -> tuple[Ints, Ints]:
     """Returns the distinct values, sorted, and how often each is there."""
     if len(values) and int(values.max()) - (low := int(values.min())) < TABLE_SPAN_MAX:
         times = np.bincount(values - low)

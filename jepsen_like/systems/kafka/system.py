@@ -118,7 +118,7 @@ class KafkaAdapter(System):
         """A queue's for groups."""
         return QueueRecorder(history) if workload in GROUPS else Recorder(history)
 
-    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+    def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """What the check of a queue expects of these clients."""
         assert isinstance(mode, KafkaMode)
         if workload not in GROUPS:

@@ -89,7 +89,7 @@ class RocketMqSystem(System):
         """A queue's where messages are pushed."""
         return PushedRecorder(history) if workload in PUSHED else Recorder(history)
 
-    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+    def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """Which client it is, which queues each group has, of how many brokers the final queues are compared, and what the check of a queue expects."""
         assert isinstance(mode, RocketMode)
         logs = {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from jepsen_like.check.edn import DEPTH_MAX, EdnError, forms, top_level
 from jepsen_like.check.jepsen_maps import operations
 from jepsen_like.check.map_files import read_events
-from jepsen_like.checker.edn_values import Character, EdnMap, EdnSet, Keyword, Symbol, as_edn, written
-from jepsen_like.checker.elements.user_model import decoded, encoded
+from jepsen_like.checker.edn_values import Character, EdnMap, EdnSet, Keyword, Symbol, as_edn, canonical
+from jepsen_like.checker.elements.user_model import decode, encode
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cli import execute
 
@@ -105,18 +105,18 @@ def one(text: str) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0])
 def test_what_clojure_calls_equal_is_one_value(kind: list[str]) -> None:
-    assert len({written(one(text)) for text in kind}) == 1
+    assert len({canonical(one(text)) for text in kind}) == 1
 
 
 def test_what_clojure_tells_apart_stays_apart() -> None:
     for first, second in itertools.combinations([kind[0] for kind in KINDS], 2):
-        assert written(one(first)) != written(one(second)), f"{first} and {second}"
+        assert canonical(one(first)) != canonical(one(second)), f"{first} and {second}"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0])
 def test_a_value_is_told_as_it_is_written_and_reads_as_itself(kind: list[str]) -> None:
     for text in kind:
-        assert written(one(as_edn(one(text)))) == written(one(text))
+        assert canonical(one(as_edn(one(text)))) == canonical(one(text))
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_a_value_is_told_in_the_letters_of_its_history(text: str) -> None:
 def test_a_class_of_the_users_gets_values_with_their_types(kind: list[str]) -> None:
     for text in kind:
         value = one(text)
-        back = decoded(encoded(value))
-        assert (type(back), written(back)) == (type(value), written(value))
+        back = decode(encode(value))
+        assert (type(back), canonical(back)) == (type(value), canonical(value))
         hash(back)
 
 
@@ -221,8 +221,8 @@ def test_a_map_as_jepsen_writes_it_is_read_as_any_other(text: str) -> None:
         found = found.value
     names = {"f": found.get("f")}
     name = fields.get("f")
-    assert written(fields.get("value")) == written(found.get("value"))
-    assert written(name) == written(names["f"]) or isinstance(names["f"], Keyword | Symbol)
+    assert canonical(fields.get("value")) == canonical(found.get("value"))
+    assert canonical(name) == canonical(names["f"]) or isinstance(names["f"], Keyword | Symbol)
 
 
 def test_what_is_refused_is_named_by_its_line() -> None:
@@ -237,14 +237,14 @@ def test_what_is_refused_is_named_by_its_line() -> None:
 def test_any_text_is_either_read_or_refused(text: str) -> None:
     with contextlib.suppress(EdnError):
         for value in forms(text):
-            assert written(one(as_edn(value))) == written(value)
+            assert canonical(one(as_edn(value))) == canonical(value)
 
 
 @given(st.text(alphabet='[](){}#_:"\\;^, a1nxu/M\n', max_size=40), st.integers(1, 5))
 def test_a_text_is_read_in_pieces_as_it_is_read_whole(text: str, chars: int) -> None:
     def read(at: int) -> Any:
         try:
-            return [written(value) for _, value in top_level(text[:at], pieces(text, at, chars))]
+            return [canonical(value) for _, value in top_level(text[:at], pieces(text, at, chars))]
         except EdnError as error:
             return str(error)
 
@@ -320,5 +320,5 @@ def test_keys_keep_their_types(tmp_path: Path) -> None:
 
 def test_values_of_json_keep_what_json_tells(tmp_path: Path) -> None:
     values = [1, 1.0, True, "1", [1], {"1": 1}, None]
-    assert len({written(json.loads(json.dumps(value))) for value in values}) == len(values)
-    assert written(json.loads("[1]")) == written(one("[1]"))
+    assert len({canonical(json.loads(json.dumps(value))) for value in values}) == len(values)
+    assert canonical(json.loads("[1]")) == canonical(one("[1]"))

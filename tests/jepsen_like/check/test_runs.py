@@ -24,7 +24,7 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from jepsen_like.nemesis.nemesis import HEAL
-from jepsen_like.record.recorded import recorded
+from jepsen_like.record.recorded import read_recorded
 from tests.jepsen_like.check.test_command import check, run_directory
 from tests.jepsen_like.record.test_recovery_time import S, a_fault
 
@@ -130,7 +130,7 @@ def test_spark_measures_what_is_measured_in_memory(
     monkeypatch.setattr(figures_spark, "SLICE_ROWS", 200)
     monkeypatch.setattr(many, "SMALL_ROWS_MAX", 100)  # it is a large one
     directory = with_faults(tmp_path)
-    run = recorded(directory)
+    run = read_recorded(directory)
     here = many.figures_of(directory, run, LocalEngine())
     assert many.figures_of(directory, run, spark) == here
     first, second = here["rto_s"]["faults"]

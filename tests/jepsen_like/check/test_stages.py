@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from jepsen_like.bench.processes import until
-from jepsen_like.check.stages import WORDS, Stages, asked, word_of
+from jepsen_like.check.stages import WORDS, Stages, poll_jobs, word_of
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.spark import SparkEngine
@@ -103,7 +103,7 @@ def test_spark_is_asked_how_far_it_is(tmp_path: Path, spark: SparkEngine) -> Non
         if 0 < share < 1:
             told.touch()
 
-    with asked(spark.context, note):
+    with poll_jobs(spark.context, note):
         found = spark.run([*[Awaiting(None)] * (3 * spark.context.defaultParallelism - 1), Awaiting(told)])
     assert all(found)
     stages, _ = display(is_terminal=False)

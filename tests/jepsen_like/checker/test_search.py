@@ -192,7 +192,7 @@ def test_shrinking_never_leaves_out_a_write_that_is_still_read() -> None:
         answer = search(ops, Register())
         if answer.failed is not None:
             smaller = smallest_contradiction(ops, Register(), answer.failed)
-            seen = {Register().seen(one) for one in smaller}
+            seen = {Register().value_seen(one) for one in smaller}
             left_out = {
                 Register().put(one) for one in ops if one.type is not Outcome.FAIL and one.t_inv <= answer.failed.t_ret
             }

@@ -87,5 +87,5 @@ def _given(ops: list[Op], model: Model) -> list[Op]:
         values = [GIVEN + place if place not in seen else seen[place] for place in range(length) if place not in mine]
         return [attrs.evolve(anything, a=value) for value in values if value not in appended]
     put = {Register().put(op) for op in ops}
-    needed = {Register().seen(op) for op in ops} - put - {None, NONE}
+    needed = {Register().value_seen(op) for op in ops} - put - {None, NONE}
     return [attrs.evolve(anything, f=Action.WRITE, a=value) for value in needed if value is not None]

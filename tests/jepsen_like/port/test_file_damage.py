@@ -13,7 +13,7 @@ from jepsen_like.port.file_damage import (
     damage,
     differences,
     is_damageable,
-    listed,
+    list_files,
     vanish,
     vanishable,
 )
@@ -112,14 +112,14 @@ def store(tmp_path: Path) -> Path:
 def test_what_vanishes_is_one_thing_of_its_kind_and_nothing_that_lies_elsewhere(
     store: Path, kind: Absence, may_be_gone: list[set[str]]
 ) -> None:
-    before = listed(store)
+    before = list_files(store)
     assert before.keys() == STORED
     assert vanishable(store, STORE, kind, KEPT)
     said = vanish(store, STORE, kind, KEPT, random.Random(4)) or ""
-    gone = STORED - listed(store).keys()
+    gone = STORED - list_files(store).keys()
     assert gone in may_be_gone
     assert said.endswith(" removed")
-    assert differences(before, listed(store)).startswith(f"gone: {min(gone)}")
+    assert differences(before, list_files(store)).startswith(f"gone: {min(gone)}")
 
 
 @pytest.mark.parametrize("kind", list(Absence))
@@ -132,14 +132,14 @@ def test_nothing_vanishes_where_there_is_nothing(tmp_path: Path, kind: Absence) 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_copy_has_a_newest_segment_that_may_be_damaged(store: Path, seed: int) -> None:
-    before = listed(store)
+    before = list_files(store)
     said = damage(store, STORE, Damage.OPEN_SEGMENT, random.Random(seed)) or ""
-    assert differences(before, listed(store)) in ("changed: logs/a-0/10.log", "changed: logs/a-1/00.log")
+    assert differences(before, list_files(store)) in ("changed: logs/a-0/10.log", "changed: logs/a-1/00.log")
     assert said.startswith("logs/a-")
 
 
 def test_what_was_not_touched_shows_no_difference(store: Path) -> None:
-    before = listed(store)
-    assert differences(before, listed(store)) == ""
+    before = list_files(store)
+    assert differences(before, list_files(store)) == ""
     (store / "more").touch()
-    assert differences(before, listed(store)) == "new: more"
+    assert differences(before, list_files(store)) == "new: more"

@@ -51,7 +51,7 @@ def test_a_batch_is_one_operation(tmp_path: Path) -> None:
 def test_what_was_attempted_counts_records_of_appends_whatever_became_of_them(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     assert sorted(found.records.tolist()) == [1] * 11 + [4]
-    assert found.attempted() == 14
+    assert found.count_attempted() == 14
     assert results_of(a_verdict(), found, QUIET)["attempted"] == 14
 
 

@@ -10,7 +10,7 @@ import pytest
 from jepsen_like.check.inputs import as_run
 from jepsen_like.check.jepsen_maps import Names
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.elements.user_model import UserModel, decoded, encoded
+from jepsen_like.checker.elements.user_model import UserModel, decode, encode
 from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.rows.gather import Limits
 from jepsen_like.checker.search import SearchBounds
@@ -193,4 +193,4 @@ def test_the_class_travels_to_workers_that_do_not_have_it(place: Path, spark: Sp
 
 @pytest.mark.parametrize("value", [None, 1, 1.5, "l", True, ("a", (1, None)), {"k": ("l",), ("m",): {}}])
 def test_values_travel_as_they_are(value: Any) -> None:
-    assert decoded(encoded(value)) == value
+    assert decode(encode(value)) == value

@@ -143,7 +143,7 @@ class TestByItsMaster:
             here = judged(shared, model)
             assert here.violations
             assert judged(shared, model, there).findings == here.findings
-        alone = many.judged(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, there, measures=False)
+        alone = many.judge(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, there, measures=False)
         assert (alone.unreadable, alone.valid) == (None, False)
         assert [one for one in shared.rglob(".*") if one.is_dir()] == []
 

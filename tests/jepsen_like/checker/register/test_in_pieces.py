@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jepsen_like.checker.register.reduce import Keys, Reduced, Territory, keys_of, reduced, shared_keys
+from jepsen_like.checker.register.reduce import Keys, Reduced, Territory, keys_of, reduce_piece, shared_keys
 from jepsen_like.checker.register.scan import LINK
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
@@ -24,7 +24,7 @@ def test_registers_in_pieces_are_judged_as_whole_ones() -> None:
 def piece(ops: list[Op], opened: Keys) -> Reduced:
     """One register, number 0, all of whose operations in this piece are far from other pieces."""
     rows = Columns.of_ops(ops)
-    return reduced(rows, np.zeros(1, np.int64), np.zeros(len(rows), np.int64), Territory(), opened)
+    return reduce_piece(rows, np.zeros(1, np.int64), np.zeros(len(rows), np.int64), Territory(), opened)
 
 
 def key(value: int) -> Keys:

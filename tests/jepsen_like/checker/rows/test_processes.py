@@ -6,7 +6,7 @@ import pytest
 
 from jepsen_like.checker.checking import check_history
 from jepsen_like.checker.rows.columns import Columns
-from jepsen_like.checker.rows.processes import examined
+from jepsen_like.checker.rows.processes import examine
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
@@ -22,7 +22,7 @@ def append(value: int, start: int, end: int, process: int = 7, outcome: Outcome 
 def test_a_process_does_one_thing_at_a_time(process: int, apart: bool) -> None:
     ops = [append(1, 10, 30, process), append(2, 20, 40, process)]
     between = [append(value, 100 * value, 100 * value + 5, 8) for value in range(3, 9)] if apart else []
-    _, reason = examined(Columns.of_ops([ops[0], *between, ops[1]]))
+    _, reason = examine(Columns.of_ops([ops[0], *between, ops[1]]))
     assert (
         reason
         == f"process {process} has two operations under way at once: one from 10 to 30 ns and one from 20 to 40 ns"
@@ -30,7 +30,7 @@ def test_a_process_does_one_thing_at_a_time(process: int, apart: bool) -> None:
 
 
 def test_nothing_ends_before_it_begins() -> None:
-    _, reason = examined(Columns.of_ops([append(1, 30, 29)]))
+    _, reason = examine(Columns.of_ops([append(1, 30, 29)]))
     assert reason == "an operation of process 7 ended at 29 ns, before it began at 30 ns"
 
 
@@ -48,7 +48,7 @@ def test_nothing_ends_before_it_begins() -> None:
     ],
 )
 def test_sound_recordings_are_sound(ops: list[Op]) -> None:
-    assert examined(Columns.of_ops(ops))[1] is None
+    assert examine(Columns.of_ops(ops))[1] is None
 
 
 @pytest.mark.parametrize("model", [Model.LOG, Model.REGISTER])

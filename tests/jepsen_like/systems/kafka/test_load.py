@@ -81,7 +81,7 @@ async def test_reads_bring_the_values_that_were_sent(tmp_path: Path) -> None:
 
 async def test_a_group_is_recorded_as_a_queue_that_keeps_its_promises(tmp_path: Path) -> None:
     mode, system = KafkaMode.of([]), KafkaAdapter()
-    (tmp_path / "test.json").write_text(json.dumps(system.described(mode, "group")))
+    (tmp_path / "test.json").write_text(json.dumps(system.describe(mode, "group")))
     with mock_cluster() as servers, HistoryWriter(tmp_path / "history.parquet") as history:
         recorder = system.recorder("group", history)
         load = load_of(mode, "group", recorder, servers, "log", LoadPlan(concurrency=CONCURRENCY, rate=200, seed=7))

@@ -153,10 +153,10 @@ def test_copies_are_compared_unless_rocketmq_itself_would_not() -> None:
     assert RocketMode.of([], "sync-slave").copies_agree
     mode = RocketMode.of(["haDivergence=rocketmq"], "sync-slave")
     assert not mode.copies_agree
-    assert SYSTEM.described(mode, "log")["final_logs"] == 1
+    assert SYSTEM.describe(mode, "log")["final_logs"] == 1
     pairs = RocketMode.of(["haDivergence=rocketmq", "pairs=2"], "sync-slave").on(4)
     scopes = {"broker-a": [0, 1], "broker-b": [2, 3]}
-    described = SYSTEM.described(pairs, "log")
+    described = SYSTEM.describe(pairs, "log")
     assert (described["final_logs"], described["scopes"]) == (2, scopes)
     assert RocketMode.of(["haDivergence=rocketmq"], "raft").copies_agree
 
