@@ -33,13 +33,13 @@ class Values:
 def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
     """Returns the operations that operation maps describe, whatever they are called. Raises `UnreadableHistory`."""
     keys = Keyed(keyed=of_class.keyed)
-    for one in attempts(events, path, None, "call"):
+    for attempt in attempts(events, path, None, "call"):
         try:
-            key, asked, answered = keys.split(one, None)
-            answered = answered if one.outcome is Outcome.OK else None
+            key, asked, answered = keys.split(attempt, None)
+            answered = answered if attempt.outcome is Outcome.OK else None
             obj, a, b = names.element(key), values.number(asked), values.number(answered)
         except ValueError as error:
             raise UnreadableHistory(path, str(error)) from error
         except RecursionError as error:
             raise UnreadableHistory(path, TOO_DEEP) from error
-        yield Op(**one.op(Action.CALL), object=obj, seen=values.number(one.f), a=a, b=b)
+        yield Op(**attempt.op(Action.CALL), object=obj, seen=values.number(attempt.f), a=a, b=b)

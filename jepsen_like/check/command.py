@@ -233,14 +233,14 @@ def report_all(paths: Sequence[Path], found: Sequence[Judged], out: Path | None,
     if len(found) == 1:
         return tell(found[0], as_json=as_json)
     if as_json:
-        for one in found:
-            click.echo(json.dumps(one.as_json()))
+        for judged in found:
+            click.echo(json.dumps(judged.as_json()))
     else:
         print_table(found)
     for line in notes(found):
         click.echo(line, err=as_json)
-    for path, one in zip(paths, found, strict=True):
-        click.echo(f"{path}\t{WORD[one.valid]}")
+    for path, judged in zip(paths, found, strict=True):
+        click.echo(f"{path}\t{WORD[judged.valid]}")
     ends = {status_of(one) for one in found}
     return next(status for status in WORST_FIRST if status in ends)
 

@@ -136,11 +136,11 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
         raise _translate(error, frames.name) from error
     verdicts: list[Verdict] = require_results([pickle.loads(one) for one in found])  # noqa: S301 - made by `_judging`
     findings, losses, unchecked = Findings(), list[AllowedLoss](), set[Check]()
-    for one in verdicts:
-        of_objects = tuple(open_ for open_ in one.findings.undecided if open_.object != NONE)
-        findings = findings.plus(attrs.evolve(one.findings, undecided=of_objects))
-        losses += one.losses
-        unchecked |= one.unchecked
+    for verdict in verdicts:
+        of_objects = tuple(open_ for open_ in verdict.findings.undecided if open_.object != NONE)
+        findings = findings.plus(attrs.evolve(verdict.findings, undecided=of_objects))
+        losses += verdict.losses
+        unchecked |= verdict.unchecked
     return Verdict(
         model=model,
         engine=Engine.SPARK,

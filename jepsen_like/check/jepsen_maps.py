@@ -280,8 +280,8 @@ def operations(events: Iterable[Event], model: Model, path: Path, names: Names |
             read = _Queues(names)
     try:
         parts = PARTS if model in QUEUES_OF_ELEMENTS else MappingProxyType({})
-        for one in attempts(events, path, ACTIONS[model], model.value, parts):
-            yield from read(one)
+        for attempt in attempts(events, path, ACTIONS[model], model.value, parts):
+            yield from read(attempt)
         if isinstance(read, _Registers):
             yield from read.rest()
     except BadOperation as error:
@@ -376,8 +376,8 @@ class _Registers(Keyed):
         waiting, self._waiting = self._waiting, []
         if self.keyed is None:
             self.keyed = False
-        for one in waiting:
-            yield self._op(one)
+        for attempt in waiting:
+            yield self._op(attempt)
 
     def _op(self, one: MapAttempt) -> Op:
         action, names = ACTIONS[Model.REGISTER][one.f], self._names
@@ -411,8 +411,8 @@ class _Log:
             case _ if ok:
                 answered = bare(one.answered)
                 several = isinstance(answered, list | tuple) and all(is_pair(each) for each in answered)
-                for each in answered if several else [answered]:
-                    offset, value = _pair(one, each, "[offset value]")
+                for pair in answered if several else [answered]:
+                    offset, value = _pair(one, pair, "[offset value]")
                     yield Op(**fields, a=names.of(value), offset=_offset(one, offset))
             case _:
                 yield Op(**fields)

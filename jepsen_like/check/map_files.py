@@ -48,12 +48,12 @@ def read_events(path: Path) -> Iterator[Event]:
     line, nth = 0, 0
     try:
         with _open(path) as stream:
-            for at, found in _items(path, stream):
+            for at, item in _items(path, stream):
                 line, nth = at, nth + 1 if at == line else 1
-                if not isinstance(found, dict) or not {"type", "f", "process"} <= set(found):
+                if not isinstance(item, dict) or not {"type", "f", "process"} <= set(item):
                     place = Event({}, line, nth).place
                     raise UnreadableHistory(path, f"{place}: no map with type, f and process")
-                yield Event(found, line, nth)
+                yield Event(item, line, nth)
     except (EdnError, ValueError, RecursionError) as error:
         raise UnreadableHistory(path, f"neither JSON lines nor EDN of operation maps: {error}") from error
     except (OSError, EOFError, zlib.error) as error:

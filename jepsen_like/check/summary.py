@@ -38,8 +38,8 @@ def summary(verdict: Verdict) -> Iterator[str]:
         yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention allows"
     for loss in verdict.losses:
         yield f"lost, as the mode of the run allows: {loss.says}"
-    for one in found.tolerated:
-        yield f"{one.check}, as allowed: {one.count:,}; {one.because}: {one.example}"
+    for deviation in found.tolerated:
+        yield f"{deviation.check}, as allowed: {deviation.count:,}; {deviation.because}: {deviation.example}"
     for reason in verdict.reasons[:SHOWN_MAX]:
         yield f"undecided: {reason}"
     for line in verdict.not_tested:
@@ -62,12 +62,12 @@ def table_of(found: "Sequence[Judged]") -> Table:
         table.add_column(name, overflow="fold")
     for name in RIGHT:
         table.add_column(name, justify="right", no_wrap=True)
-    for one in found:
-        test, figures = one.test, one.figures
-        word, style = verdict_of(one)
+    for judged in found:
+        test, figures = judged.test, judged.figures
+        word, style = verdict_of(judged)
         system = " ".join(str(test[name]) for name in ("system", "workload") if name in test)
-        cells = [one.run, system, mode_words(test), faults_words(figures["faults"]) if figures else ""]
-        table.add_row(*cells, Text(word, style=style), *(figures_of(one) if figures else [""] * len(RIGHT)))
+        cells = [judged.run, system, mode_words(test), faults_words(figures["faults"]) if figures else ""]
+        table.add_row(*cells, Text(word, style=style), *(figures_of(judged) if figures else [""] * len(RIGHT)))
     return table
 
 
@@ -107,20 +107,20 @@ def seconds(value: Any) -> str:
 
 def notes(found: "Sequence[Judged]") -> Iterator[str]:
     """Yields what the table does not say, a line each: why runs are not as they should be, and where their results.json differs."""
-    for one in found:
-        if one.unreadable is not None:
-            yield one.unreadable
+    for judged in found:
+        if judged.unreadable is not None:
+            yield judged.unreadable
             continue
-        verdict = one.verdict
+        verdict = judged.verdict
         lines = [f"{row['check']}: {row['sentence']}" for row in verdict["violations"]]
         lines += [f"undecided: {reason}" for reason in verdict["unknown"]]
         lines += [f"lost, as the mode of the run allows: {loss['says']}" for loss in verdict["lost_allowed"]]
         lines += [describe_tolerated(row) for row in verdict.get("tolerated", ())]
-        lines += [f"beyond its history: {line}" for line in one.beyond]
-        yield from (f"{one.run}: {line}" for line in lines[:FOUND_MAX])
+        lines += [f"beyond its history: {line}" for line in judged.beyond]
+        yield from (f"{judged.run}: {line}" for line in lines[:FOUND_MAX])
         if len(lines) > FOUND_MAX:
-            yield f"{one.run}: ... and {len(lines) - FOUND_MAX} more"
-        yield from (f"{one.run}: its results.json differs: {line}" for line in one.differs)
+            yield f"{judged.run}: ... and {len(lines) - FOUND_MAX} more"
+        yield from (f"{judged.run}: its results.json differs: {line}" for line in judged.differs)
 
 
 def describe_tolerated(row: Mapping[str, Any]) -> str:

@@ -96,9 +96,14 @@ def _count_violations(checks: Mapping[str, Mapping[str, Any]]) -> int:
 
 
 def _violations(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for found in row.get("violations") or ():
-        ops = [{name: _of_type(name, op[name]) for name in OPS} for op in found["ops"]]
-        yield {"check": found["check"], "object": str(found["object"]), "sentence": found["sentence"], "ops": ops}
+    for violation in row.get("violations") or ():
+        ops = [{name: _of_type(name, op[name]) for name in OPS} for op in violation["ops"]]
+        yield {
+            "check": violation["check"],
+            "object": str(violation["object"]),
+            "sentence": violation["sentence"],
+            "ops": ops,
+        }
 
 
 def _of_type(name: str, value: Any) -> Any:

@@ -56,8 +56,8 @@ class Frontier:
     def _observe(self) -> Iterator[None]:
         """Do what observes as soon as it is legal."""
         observed = set[Configuration]()
-        for steps, one in enumerate(self._configurations, start=1):
-            observed.add(self._pending.observe(*one))
+        for steps, configuration in enumerate(self._configurations, start=1):
+            observed.add(self._pending.observe(*configuration))
             if steps % LOOK_STEPS == 0:
                 self._extending = len(observed)
                 yield None

@@ -227,8 +227,8 @@ def in_turn(found: Sequence[T], check_of: Callable[[T], Check], at_most: int) ->
     """
     seen: dict[Check, int] = {}
     rounds = []
-    for place, one in enumerate(found):
-        check = check_of(one)
+    for place, item in enumerate(found):
+        check = check_of(item)
         rounds.append((seen.get(check, 0), place))
         seen[check] = seen.get(check, 0) + 1
     return [found[place] for place in sorted(place for _, place in sorted(rounds)[:at_most])]
@@ -441,10 +441,10 @@ class Verdict:
             summary[str(Check.LOST)]["reason"] = (
                 f"{self.lost_allowed:,} lost in addition, as the promise of this mode allows"
             )
-        for check, found in itertools.groupby(
+        for check, deviations in itertools.groupby(
             sorted(self.findings.tolerated, key=lambda one: one.check), lambda one: one.check
         ):
-            of_check = list(found)
+            of_check = list(deviations)
             causes = "; ".join(dict.fromkeys(one.because for one in of_check))
             summary[str(check)]["reason"] = f"{sum(one.count for one in of_check):,} in addition, as allowed: {causes}"
         return summary

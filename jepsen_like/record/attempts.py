@@ -153,8 +153,8 @@ def _find_lost(dump: Path, obj: Ints, offset: Ints, value: Ints) -> Bools:
     objects, places, values = (
         np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in ("object", "offset", "a")
     )
-    for one in np.unique(obj).tolist():
-        mine, held = obj == one, objects == one
+    for number in np.unique(obj).tolist():
+        mine, held = obj == number, objects == number
         lost[mine] = _lost_of_log(places[held], values[held], offset[mine], value[mine])
     return lost
 

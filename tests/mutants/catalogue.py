@@ -741,7 +741,7 @@ CHECKER: Sequence[Mutant] = (
         module="jepsen_like.checker.log.clocks",
         edits=[
             Edit(
-                "np.maximum(found, one.offset_s), found)\n        return found\n\n\nRIGHT_CLOCKS",
+                "np.maximum(found, jump.offset_s), found)\n        return found\n\n\nRIGHT_CLOCKS",
                 "NEVER, found)\n        return found\n\n\nRIGHT_CLOCKS",
             )
         ],

@@ -507,7 +507,7 @@ LET_GO: Sequence[Mutant] = (
         name="checker-takes-part-of-a-log-for-all-of-it",
         bug="rows of a dump may be missing",
         module="jepsen_like.checker.rows.final_logs",
-        edits=[Edit("            _require_whole(one, offset[mine], kept)\n", "            pass\n")],
+        edits=[Edit("            _require_whole(number, offset[mine], kept)\n", "            pass\n")],
         oracles=["retention"],
         judge="retention",
     ),

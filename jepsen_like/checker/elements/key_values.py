@@ -150,10 +150,10 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     began = np.append(rows.t_inv[gets.row], -NEVER)[newest]
     is_lost = np.zeros(len(seen.object), np.bool_)
     is_lost[element] = (place[element] == NONE) & (acked[element] < began[seen.object[element]])
-    for one in np.flatnonzero(is_lost).tolist():
-        number = int(seen.object[one])
+    for lost in np.flatnonzero(is_lost).tolist():
+        number = int(seen.object[lost])
         if report.add(Check.LOST, number):
-            append, get_after = made.op_of(int(writer[one])), made.op_of(int(gets.row[newest[number]]))
+            append, get_after = made.op_of(int(writer[lost])), made.op_of(int(gets.row[newest[number]]))
             said = f"the {describe(append)} was acknowledged, but the {describe(get_after)} that began afterwards lacks it, and no get has it"
             report.explain(Check.LOST, number, said, [append, get_after], "key")
     for early, late in inversions(
@@ -214,10 +214,10 @@ class Prefixes:
     def __init__(self, lists: Iterable[tuple[int, ...]]) -> None:
         self._next: dict[tuple[int, int], int] = {}
         self.values: set[int] = set()
-        for one in lists:
-            self.values.update(one)
+        for of_read in lists:
+            self.values.update(of_read)
             at = 0
-            for value in one:
+            for value in of_read:
                 at = self._next.setdefault((at, value), len(self._next) + 1)
 
     def _end(self, values: Sequence[int], at: int = 0) -> int:

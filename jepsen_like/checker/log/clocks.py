@@ -43,17 +43,17 @@ class ClockErrors:
     def behind_s(self, taken_ns: Ints, within_ns: int) -> npt.NDArray[np.float64]:
         """Returns for each moment by how many seconds any clock may have been behind then, or until `within_ns` later."""
         found = np.zeros(len(taken_ns))
-        for one in self.jumps:
-            held = (taken_ns + within_ns >= one.begun_ns) & (taken_ns <= one.ended_ns)
-            found = np.where(held, np.maximum(found, -one.offset_s), found)
+        for jump in self.jumps:
+            held = (taken_ns + within_ns >= jump.begun_ns) & (taken_ns <= jump.ended_ns)
+            found = np.where(held, np.maximum(found, -jump.offset_s), found)
         return found
 
     def ahead_s(self, nodes: Collection[int], since_ns: Ints, until_ns: int) -> npt.NDArray[np.float64]:
         """Returns for each moment by how many seconds the clock of a node was ahead at any time since, up to `until_ns`."""
         found = np.zeros(len(since_ns))
-        for one in self.jumps:
-            if one.node in nodes and one.begun_ns <= until_ns:
-                found = np.where(one.ended_ns >= since_ns, np.maximum(found, one.offset_s), found)
+        for jump in self.jumps:
+            if jump.node in nodes and jump.begun_ns <= until_ns:
+                found = np.where(jump.ended_ns >= since_ns, np.maximum(found, jump.offset_s), found)
         return found
 
 

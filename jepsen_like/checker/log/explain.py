@@ -119,8 +119,8 @@ def check_logs(
     for source, (facts, at_work) in zip(sources, results, strict=True):
         if isinstance(source, Path):
             spans.setdefault(source.parent, []).append(at_work)
-        for one in facts:
-            by_log.setdefault(one.object, []).append(one)
+        for of_log in facts:
+            by_log.setdefault(of_log.object, []).append(of_log)
     for directory in (path for path, of_path in spans.items() if may_overlap(of_path)):
         parts = [source for source in sources if isinstance(source, Path) and source.parent == directory]
         require_sound(load(parts), parts)
@@ -173,8 +173,8 @@ class _LogCheck:
         spans = [log_scan.holes_of(plan, one) for one in facts]
         times = self._times(plan, spans)
         deadlines = np.full(len(plan.holes), NEVER, np.int64)
-        for span, one in zip(spans, times, strict=True):
-            deadlines[slice(*span)] = np.minimum(deadlines[slice(*span)], one.deadlines)
+        for span, of_piece in zip(spans, times, strict=True):
+            deadlines[slice(*span)] = np.minimum(deadlines[slice(*span)], of_piece.deadlines)
         wrong = [*plan.wrong, *log_scan.holes_filled(plan, deadlines)]
         told_all, counts = self._explain(plan, wrong, times, differ)
         present = np.sort(plan.content[plan.content != NONE])
@@ -193,10 +193,10 @@ class _LogCheck:
     def _times(self, plan: LogPlan, spans: Sequence[tuple[int, int]]) -> list[Times]:
         holes, batches = self.engine.share(plan.holes), self.engine.share(plan.batches)
         tasks = []
-        for one, span in zip(plan.facts, spans, strict=True):
-            earlier = log_scan.before(plan.facts, one, plan.batches)
+        for of_piece, span in zip(plan.facts, spans, strict=True):
+            earlier = log_scan.before(plan.facts, of_piece, plan.batches)
             beside = tuple(self.sources[number] for number in earlier.neighbours)
-            tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes, span, batches))
+            tasks.append(TimesTask(plan.object, self.sources[of_piece.piece], beside, earlier, holes, span, batches))
         return self.engine.run(tasks)
 
     def _explain(
@@ -271,31 +271,31 @@ def speaking_of(
     """Returns the values, places and ends of the operations that are needed to tell what is wrong."""
     values, offsets, ends = set[int](), set[int](), set[int]()
     around: set[tuple[int, int] | None] = set(batches)
-    for one in wrong:
-        match one:
+    for violation in wrong:
+        match violation:
             case LostValue() | AckedTwice() | Unwritten():
-                values.add(one.value)
-                offsets.add(one.offset)
+                values.add(violation.value)
+                offsets.add(violation.offset)
             case Diverged():
-                values |= {one.value, one.other}
-                offsets.add(one.offset)
+                values |= {violation.value, violation.other}
+                offsets.add(violation.offset)
             case SeenEarly():
-                values.add(one.value)
-                ends.add(one.deadline)
-                around |= {batch_at(plan, one.reach), batch_at(plan, one.reach + 1)}
+                values.add(violation.value)
+                ends.add(violation.deadline)
+                around |= {batch_at(plan, violation.reach), batch_at(plan, violation.reach + 1)}
             case Gap():
-                ends.add(one.deadline)
-                around |= {batch_at(plan, one.offset), batch_at(plan, one.offset + 1)}
+                ends.add(violation.deadline)
+                around |= {batch_at(plan, violation.offset), batch_at(plan, violation.offset + 1)}
             case EpochDiffers():
-                values.add(one.value)
+                values.add(violation.value)
             case EpochFalls():
-                offsets |= {one.offset, one.earlier}
+                offsets |= {violation.offset, violation.earlier}
             case TornBatch():
-                values |= set(one.values)
-                start = one.offset - one.values.index(one.value)
-                offsets |= set(range(max(0, start), start + len(one.values)))
+                values |= set(violation.values)
+                start = violation.offset - violation.values.index(violation.value)
+                offsets |= set(range(max(0, start), start + len(violation.values)))
             case _:
-                assert_never(one)
+                assert_never(violation)
     for op in scattered:
         offsets.add(op.offset)
         ends.add(op.t_ret)

@@ -49,11 +49,11 @@ class DumpCensusTask:
             node, offset, _, value = _records(path, self.object, self.starts)
             if len(node) and int(node.min()) < 0:
                 raise UnreadableHistory(Path(DUMP), "has records of no node")
-            for one in np.flatnonzero(np.bincount(node)).tolist():
-                mine = node == one
+            for number in np.flatnonzero(np.bincount(node)).tolist():
+                mine = node == number
                 there = offset[mine]
                 of_ranges = self._by_range(there, value[mine])
-                found.append(DumpPart(path, one, len(there), int(there.min()), int(there.max()), of_ranges))
+                found.append(DumpPart(path, number, len(there), int(there.min()), int(there.max()), of_ranges))
         return found
 
     def _by_range(self, offset: Ints, value: Ints) -> tuple[tuple[int, Ints | None], ...]:
@@ -83,8 +83,8 @@ class FinalParts:
         """From what was found in all part files. Raises `UnreadableHistory` if that is not a whole log of each node."""
         by_node: dict[int, list[DumpPart]] = {}
         every = tuple(parts)
-        for one in every:
-            by_node.setdefault(one.node, []).append(one)
+        for part in every:
+            by_node.setdefault(part.node, []).append(part)
         starts = dict(kept.starts) if kept is not None else {}
         nodes = {}
         for node in sorted({*by_node, *starts}):
@@ -149,9 +149,9 @@ def _records(path: Path, obj: int, starts: Mapping[int, int]) -> tuple[Ints, Int
         table.column(name).to_numpy() for name in ("object", "node", "offset", "epoch", "a")
     )
     mine = objects == obj
-    for one, start in starts.items():
+    for number, start in starts.items():
         if start:
-            mine &= (node != one) | (offset >= start)
+            mine &= (node != number) | (offset >= start)
     if not mine.all():
         node, offset, epoch, value = node[mine], offset[mine], epoch[mine], value[mine]
     return node.astype(np.int64), offset, epoch.astype(np.int64), value

@@ -75,11 +75,11 @@ def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> In
     last[place], last_ns[place] = value, asked_ns
     content = last.copy()
     denies = at_most(rows)
-    for one in allowances:
+    for allowance in allowances:
         # What was asked for while the fault was at work may have come before it or after it.
         for begun_ns, is_before in (
-            (one.begun_ns, asked_ns < one.begun_ns),
-            (one.injected_ns + 1, asked_ns <= one.injected_ns),
+            (allowance.begun_ns, asked_ns < allowance.begun_ns),
+            (allowance.injected_ns + 1, asked_ns <= allowance.injected_ns),
         ):
             replaced = is_before & (value != last[place]) & (last_ns[place] >= begun_ns)
             end = min(denies[rows.t_inv >= begun_ns].min(initial=NEVER), place[replaced].min(initial=NEVER))
@@ -155,8 +155,8 @@ class _Forgiving:
         rows = self._rows
         blamed = np.full(len(rows), NONE, np.int64)
         ends = [one.begun_ns for one in self._allowances[1:]] + [NEVER]
-        for number, one in enumerate(self._allowances):
-            after = (rows.t_inv >= one.begun_ns) & (rows.t_inv < ends[number])
+        for number, allowance in enumerate(self._allowances):
+            after = (rows.t_inv >= allowance.begun_ns) & (rows.t_inv < ends[number])
             seen_end = self._denies[after].min() if after.any() else NEVER
             blamed[explained[number] & (blamed == NONE) & (rows.offset >= seen_end)] = number
         for number in range(len(self._allowances)):
@@ -175,13 +175,13 @@ class _Forgiving:
         of_lost = self._saw_lost & np.isin(rows.a, may_be_lost)
         left_out = np.zeros(len(rows), np.bool_)
         ok_reads = (rows.type == Outcome.OK) & np.isin(rows.f, (Action.READ, Action.TAIL))
-        for number, one in enumerate(self._allowances[:count]):
+        for number, allowance in enumerate(self._allowances[:count]):
             survivor = self._survivors[number]
-            unseen = (rows.t_inv <= self._seen_ns(number, explained[number])) & (rows.t_ret >= one.since_ns)
+            unseen = (rows.t_inv <= self._seen_ns(number, explained[number])) & (rows.t_ret >= allowance.since_ns)
             left_out |= unseen & of_lost & (rows.offset > survivor)
             left_out |= unseen & self._tail & (rows.offset > survivor + 1)
-            if one.other_log:
-                while_it_held = (rows.t_inv <= one.injected_ns) & (rows.t_ret >= one.begun_ns)
+            if allowance.other_log:
+                while_it_held = (rows.t_inv <= allowance.injected_ns) & (rows.t_ret >= allowance.begun_ns)
                 ends = ok_reads & ((rows.f == Action.TAIL) | (rows.a == NONE))
                 left_out |= while_it_held & (self._saw_lost | ends)
         return _with_unknown(rows, forgiven).where(~left_out)

@@ -114,8 +114,8 @@ class _LongLog:
         gaps, first_gaps = self._waiting(ranges, values)
         wrong, counts, standing = self._wrong(ranges, values, gaps, first_gaps)
         told = self._put_into_words(tasks, ranges, wrong, standing)
-        for one in told[1]:
-            counts[one.check] = counts.get(one.check, 0) + 1
+        for in_words in told[1]:
+            counts[in_words.check] = counts.get(in_words.check, 0) + 1
         violations = in_turn([*told[0], *told[1]], lambda one: one.check, EXPLAINED_MAX)
         return attrs.evolve(
             summed,
@@ -152,9 +152,9 @@ class _LongLog:
         known_ns[-1] = min(one.far_ns for one in chunks)
         touching: dict[int, list[int]] = {}
         reach = -(-margin // division.places)
-        for number, one in enumerate(chunks):
-            known_ns[one.touched] = np.minimum(known_ns[one.touched], one.known_ns)
-            near = {at + by for at in one.touched.tolist() for by in range(-reach, reach + 1)}
+        for number, chunk in enumerate(chunks):
+            known_ns[chunk.touched] = np.minimum(known_ns[chunk.touched], chunk.known_ns)
+            near = {at + by for at in chunk.touched.tolist() for by in range(-reach, reach + 1)}
             for at in near:
                 touching.setdefault(at, []).append(number)
         later_ns = np.append(np.minimum.accumulate(known_ns[::-1])[::-1][1:], NEVER)
@@ -214,8 +214,8 @@ class _LongLog:
         unseen, left = tuple(one.unseen for one in ranges), tuple(one.left for one in values)
         found = self.job.run([WaitingTask(number, unseen, left) for number in range(self.division.parts)])
         waiting = 0
-        for one in reversed(found):
-            waiting = max(waiting + one.net, one.least)
+        for of_part in reversed(found):
+            waiting = max(waiting + of_part.net, of_part.least)
         earliest = [pair for one in found for pair in one.first.tolist()][: min(waiting, WRONG_KEPT_MAX)]
         return waiting, [Gap(place, due) for due, place in earliest]
 
@@ -240,9 +240,9 @@ class _LongLog:
             found[Check.LOST] = sum(one.far_values for one in self.chunks)
         standing: dict[int, tuple[int, ...]] = {}
         for of_values in values:
-            for one, check, places in of_values.wrong:
-                named.append((one, check))
-                standing[_value(one)] = places
+            for violation, check, places in of_values.wrong:
+                named.append((violation, check))
+                standing[_value(violation)] = places
             for check, count in of_values.counts.items():
                 found[check] = found.get(check, 0) + count
         named += [(one, Check.GAP) for one in first_gaps]
@@ -274,12 +274,12 @@ class _LongLog:
         if not (wrong or early or half_seen or differ or scattered or damaged or too_long or late):
             return [], []
         asked = {place + by for place in (*early.values(), *half_seen) for by in (0, 1)}
-        for one, _ in wrong:
-            asked |= {one.offset, one.offset + 1}
-            if isinstance(one, SeenEarly):
-                asked |= {one.reach, one.reach + 1}
-            if isinstance(one, EpochFalls):
-                asked |= {one.earlier, one.earlier + 1}
+        for violation, _ in wrong:
+            asked |= {violation.offset, violation.offset + 1}
+            if isinstance(violation, SeenEarly):
+                asked |= {violation.reach, violation.reach + 1}
+            if isinstance(violation, EpochFalls):
+                asked |= {violation.earlier, violation.earlier + 1}
         asked |= {place for places in standing.values() for place in places}
         if self.final is not None:
             asked |= {self.final.end, *(place for pair in self.final.nodes.values() for place in pair)}
@@ -324,9 +324,9 @@ class _LongLog:
     def _differ(self, ranges: Sequence[RangeFacts]) -> list[NodesDiffer | EndsEarly]:
         """Returns where final logs are not the same: the first place of each node, and nodes that end early."""
         first: dict[int, NodesDiffer] = {}
-        for one in (one for of_range in ranges for one in of_range.differ):
-            if one.nodes[1] not in first or one.offset < first[one.nodes[1]].offset:
-                first[one.nodes[1]] = one
+        for difference in (one for of_range in ranges for one in of_range.differ):
+            if difference.nodes[1] not in first or difference.offset < first[difference.nodes[1]].offset:
+                first[difference.nodes[1]] = difference
         if self.final is None:
             return []
         end = self.final.end
@@ -370,9 +370,9 @@ class _LongLog:
         self, around: Sequence[PlacesKnown], too_long: Op | None, standing: Mapping[int, tuple[int, ...]]
     ) -> FewPlacesPlan:
         columns: list[dict[int, int]] = [{}, {}, {}]
-        for one in around:
-            for column, values in zip(columns, (one.content, one.final, one.epochs), strict=True):
-                column.update(zip(one.places.tolist(), values.tolist(), strict=True))
+        for known in around:
+            for column, values in zip(columns, (known.content, known.final, known.epochs), strict=True):
+                column.update(zip(known.places.tolist(), values.tolist(), strict=True))
         end = self._end
         content, of_final, epochs = (cast("Ints", FewPlaces(column, end)) for column in columns)
         final = None
@@ -414,9 +414,9 @@ def _span(plan: FewPlacesPlan, length: int) -> tuple[int, int] | None:
 def _standing(elsewhere: Mapping[int, tuple[int, ...]], around: Sequence[PlacesKnown]) -> dict[int, tuple[int, ...]]:
     """Places of values, in other ranges and in those that were looked at."""
     places = {value: set(some) for value, some in elsewhere.items()}
-    for one in around:
-        for value, some in one.standing.items():
-            places.setdefault(value, set()).update(some)
+    for known in around:
+        for value, standing_at in known.standing.items():
+            places.setdefault(value, set()).update(standing_at)
     return {value: tuple(sorted(some)[:WRONG_KEPT_MAX]) for value, some in places.items()}
 
 
@@ -439,7 +439,7 @@ def _value(wrong: Wrong) -> int:
 def _falls_between(ranges: Sequence[RangeFacts]) -> Iterable[EpochFalls]:
     """Yields where the epoch of the first place of a range is lower than that of the last before it."""
     before: tuple[int, int] | None = None
-    for one in ranges:
-        if before is not None and one.first_epoch is not None and one.first_epoch[1] < before[1]:
-            yield EpochFalls(*one.first_epoch, *before)
-        before = one.last_epoch or before
+    for of_range in ranges:
+        if before is not None and of_range.first_epoch is not None and of_range.first_epoch[1] < before[1]:
+            yield EpochFalls(*of_range.first_epoch, *before)
+        before = of_range.last_epoch or before

@@ -92,8 +92,8 @@ def write_whole(file: Path, arrays: Sequence[Any]) -> None:
     """Write arrays one after the other, so that `file` names either nothing or the whole of it."""
     unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     with unfinished.open("wb") as sink:
-        for one in arrays:
-            np.ascontiguousarray(one).tofile(sink)
+        for array in arrays:
+            np.ascontiguousarray(array).tofile(sink)
     os.replace(unfinished, file)
 
 

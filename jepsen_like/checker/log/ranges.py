@@ -176,10 +176,10 @@ class _Range:
         lost_place = task.longest - 1
         counts: dict[type, int] = {}
         kept: list[Wrong] = []
-        for one in moved:
-            counts[type(one)] = counts.get(type(one), 0) + 1
-            if counts[type(one)] <= WRONG_KEPT_MAX:
-                kept.append(one)
+        for violation in moved:
+            counts[type(violation)] = counts.get(type(violation), 0) + 1
+            if counts[type(violation)] <= WRONG_KEPT_MAX:
+                kept.append(violation)
         return RangeFacts(
             wrong=tuple(kept),
             counts=counts,

@@ -458,9 +458,9 @@ def _find_placed(
 ) -> tuple[list[TornBatch], Ints, Ints]:
     """The batches of unknown outcome, each under a number that is its own in the whole log."""
     used, batch = 0, []
-    for one in facts:
-        batch.append(np.where(one.info_batch == NONE, NONE, one.info_batch + used))
-        used += int(one.info_batch.max(initial=NONE)) + 1
+    for of_piece in facts:
+        batch.append(np.where(of_piece.info_batch == NONE, NONE, of_piece.info_batch + used))
+        used += int(of_piece.info_batch.max(initial=NONE)) + 1
     value = np.concatenate([one.info_value for one in facts])
     known_from = None if final is None else final.start if final.expires else 0
     return placed_batches(np.concatenate(batch), value, content, holes, known_from)
@@ -505,10 +505,10 @@ def epochs_fall(epochs: Ints) -> list[Wrong]:
 def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> Ints:
     """Mark what acknowledged appends fill; return the places that two of them fill."""
     twice = [one.filled_twice for one in facts]
-    for one in facts:
-        flags = np.unpackbits(one.filled).view(np.bool_)[: len(filled) - one.filled_from]
-        place = filled[one.filled_from : one.filled_from + len(flags)]
-        twice.append(np.flatnonzero(place & flags) + one.filled_from)
+    for of_piece in facts:
+        flags = np.unpackbits(of_piece.filled).view(np.bool_)[: len(filled) - of_piece.filled_from]
+        place = filled[of_piece.filled_from : of_piece.filled_from + len(flags)]
+        twice.append(np.flatnonzero(place & flags) + of_piece.filled_from)
         place |= flags
     return np.concatenate(twice)
 
@@ -713,7 +713,7 @@ def known_holes_filled(
 def _need(taken: Sequence[_Taken], offset: int, deadline: int) -> tuple[int, int]:
     """The last deadline and the last place of the holes that compete with this one for the appends they all could use."""
     reach = offset
-    for one in reversed(taken):  # deadlines ascend, and so do places
-        if one.start <= deadline:
-            deadline, reach = max(deadline, one.deadline), max(reach, one.offset)
+    for append in reversed(taken):  # deadlines ascend, and so do places
+        if append.start <= deadline:
+            deadline, reach = max(deadline, append.deadline), max(reach, append.offset)
     return deadline, reach

@@ -61,20 +61,20 @@ class ValueTask:
         counts: dict[Check, int] = {}
         refused: Ints | None = None
         again_here = set(holes[holes[:, 3] != 0, 0].tolist()) if wrong else set[int]()
-        for one in wrong:
-            if isinstance(one, SeenEarly):
+        for violation in wrong:
+            if isinstance(violation, SeenEarly):
                 check = Check.ORDER
             else:
-                assert isinstance(one, Unwritten)
+                assert isinstance(violation, Unwritten)
                 if refused is None:
                     refused = np.unique(_join(self.chunks, REFUSED, self.number, 1)[:, 0])
-                check = Check.ABORTED_READ if _has(refused, one.value) else Check.PHANTOM
-                if one.value in again_here or _times(standing, count, one.value) > 1:
+                check = Check.ABORTED_READ if _has(refused, violation.value) else Check.PHANTOM
+                if violation.value in again_here or _times(standing, count, violation.value) > 1:
                     check = Check.DUPLICATED
             counts[check] = counts.get(check, 0) + 1
             if counts[check] <= WRONG_KEPT_MAX:
-                elsewhere = places[places[:, 0] == one.value, 1][:WRONG_KEPT_MAX]
-                found.append((one, check, tuple(elsewhere.tolist())))
+                elsewhere = places[places[:, 0] == violation.value, 1][:WRONG_KEPT_MAX]
+                found.append((violation, check, tuple(elsewhere.tolist())))
         return ValueFacts(tuple(found), counts, int((count - 1).sum()), file)
 
 

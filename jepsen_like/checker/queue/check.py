@@ -87,11 +87,11 @@ def check_partition(
         breaches += pushed.breaches
         shown |= pushed.shown
     else:
-        for found, can_fail in (
+        for of_check, can_fail in (
             check_polls(one, seen, allowances),
             check_groups(one, seen, expectations, allowances),
         ):
-            breaches += found
+            breaches += of_check
             shown |= can_fail
     if len(one.replicas) > 1:
         shown.add(Check.REPLICAS)

@@ -100,8 +100,8 @@ class _Bucket:
         self.number = number
         self.chunks = chunks
         heavy: dict[int, int] = {}
-        for one in censuses:
-            for obj, rows in zip(one.heavy.tolist(), one.rows.tolist(), strict=True):
+        for census in censuses:
+            for obj, rows in zip(census.heavy.tolist(), census.rows.tolist(), strict=True):
                 heavy[obj] = heavy.get(obj, 0) + rows
         total = sum(int(one.slots.sum() + one.rows.sum()) for one in censuses)
         chosen = sorted(obj for obj, rows in heavy.items() if rows * limits.reduced_share >= total)
@@ -165,8 +165,8 @@ class _Reducing:
         while active := [bucket for bucket in active if not self._join(bucket)]:
             self._reduce(active, of_history=False)
         last = [LastTask(tuple(bucket.files), self._share(bucket.without())) for bucket in buckets]
-        for bucket, (found, ambiguous) in zip(buckets, self._job.run(last), strict=True):
-            findings = findings.plus(found)
+        for bucket, (findings_of, ambiguous) in zip(buckets, self._job.run(last), strict=True):
+            findings = findings.plus(findings_of)
             bucket.add_whole(np.searchsorted(bucket.registers, ambiguous))
         return findings
 
@@ -174,9 +174,9 @@ class _Reducing:
         """Returns the operations of these registers, counted. Raises `UnreadableHistory` if a process did two things at once."""
         findings = Findings()
         met = self._job.run([SpansTask(tuple(bucket.files)) for bucket in buckets])
-        for bucket, found in zip(buckets, met, strict=True):
+        for bucket, meetings_of in zip(buckets, met, strict=True):
             counted = [left.counted for left in bucket.left.values() if left.counted is not None]
-            self._job.run([MeetingTask((bucket.chunks[i], bucket.chunks[j]), some) for i, j, some in found])
+            self._job.run([MeetingTask((bucket.chunks[i], bucket.chunks[j]), some) for i, j, some in meetings_of])
             for of_piece in counted:
                 findings = findings.plus(of_piece.findings)
             looked = np.max([of_piece.looked for of_piece in counted], axis=0)

@@ -86,11 +86,11 @@ def flaws_explained(outcome: RegisterScan) -> tuple[set[int], dict[Check, int], 
     """Returns what the scan found: the registers, how often each check failed, and the first of them explained."""
     counts: dict[Check, int] = {}
     violations: list[Violation] = []
-    for found in outcome.found:
-        check = check_of(outcome, found)
+    for flaw in outcome.found:
+        check = check_of(outcome, flaw)
         counts[check] = counts.get(check, 0) + 1
         if len(violations) < EXPLAINED_MAX:
-            violations.append(explain(outcome, found))
+            violations.append(explain(outcome, flaw))
     return {int(outcome.objects[found.object]) for found in outcome.found}, counts, violations
 
 

@@ -223,11 +223,11 @@ class _Chains:
         count = len(blocks.object)
         root, f, g = outcome.zones.root, outcome.zones.f, outcome.zones.g
         flawed = blocks.cyclic.copy()
-        for found in outcome.found:
-            if found.flaw is Flaw.INSIDE_CHAIN:
-                flawed[outcome.place_chain[found.where]] = True
-            elif found.flaw is Flaw.REPLACED_TWICE:
-                flawed[blocks.root[found.where]] = True
+        for flaw in outcome.found:
+            if flaw.flaw is Flaw.INSIDE_CHAIN:
+                flawed[outcome.place_chain[flaw.where]] = True
+            elif flaw.flaw is Flaw.REPLACED_TWICE:
+                flawed[blocks.root[flaw.where]] = True
         unclosed = np.zeros(count, np.bool_)
         unclosed[blocks.root[is_open]] = True
         unclosed |= flawed | (blocks.writers == 0)
@@ -265,14 +265,14 @@ class _Chains:
         begins = group_starts(self.object)
         sizes = np.diff(np.append(begins, len(self.object)))
         number = np.repeat(np.arange(len(begins)), sizes)
-        for some, values in (
+        for which, values in (
             (forward, self.g),
             (forward, self.f),
             (forward, -self.f),
             (~forward, self.g),
             (~forward, -self.f),
         ):
-            of_some = np.where(some & self.closed, values, -NEVER)
+            of_some = np.where(which & self.closed, values, -NEVER)
             chosen = np.flatnonzero(of_some == np.maximum.reduceat(of_some, begins)[number])
             chosen = chosen[of_some[chosen] > -NEVER]
             _, one = np.unique(number[chosen], return_index=True)

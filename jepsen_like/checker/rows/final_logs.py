@@ -60,24 +60,24 @@ def _logs_of_nodes(columns: Mapping[str, Ints], kept: Kept | None) -> tuple[Fina
         raise UnreadableHistory(Path(DUMP), "has records of no node")
     logs = []
     starts = kept.starts if kept is not None else {}
-    for one in sorted({*np.flatnonzero(np.bincount(node)).tolist(), *starts}):
-        mine = np.flatnonzero((node == one) & (offset >= starts.get(one, 0)))
+    for number in sorted({*np.flatnonzero(np.bincount(node)).tolist(), *starts}):
+        mine = np.flatnonzero((node == number) & (offset >= starts.get(number, 0)))
         if kept is not None:
-            _require_whole(one, offset[mine], kept)
+            _require_whole(number, offset[mine], kept)
         if not len(mine):
-            logs.append(FinalLog(one, starts.get(one, 0), np.empty(0, np.int64), np.empty(0, np.int64)))
+            logs.append(FinalLog(number, starts.get(number, 0), np.empty(0, np.int64), np.empty(0, np.int64)))
             continue
-        first, end = starts.get(one, int(offset[mine].min())), int(offset[mine].max()) + 1
+        first, end = starts.get(number, int(offset[mine].min())), int(offset[mine].max()) + 1
         if first < 0 or end - first > 2 * len(mine) + ROWS_MANY:
             raise UnreadableHistory(
-                Path(DUMP), f"node {one} has records from offset {first} to {end - 1}, but not between"
+                Path(DUMP), f"node {number} has records from offset {first} to {end - 1}, but not between"
             )
         values, epochs = np.full(end - first, NONE, np.int64), np.full(end - first, NONE, np.int64)
         values[offset[mine] - first] = value[mine]
         epochs[offset[mine] - first] = epoch[mine]
         if int((values != NONE).sum()) != len(mine):
-            raise UnreadableHistory(Path(DUMP), f"node {one} has two records at one offset")
-        logs.append(FinalLog(one, first, values, epochs))
+            raise UnreadableHistory(Path(DUMP), f"node {number} has two records at one offset")
+        logs.append(FinalLog(number, first, values, epochs))
     return tuple(logs)
 
 

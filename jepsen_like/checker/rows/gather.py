@@ -144,8 +144,8 @@ class CensusTask:
         heavy = rows * HEAVY_SHARE > int(rows.sum())
         slots = np.bincount(slot_of(objects[~heavy]), weights=rows[~heavy], minlength=SLOTS)
         begin, end = NEVER, -NEVER
-        for one in self.chunk if self.timed else ():
-            first, last = time_span(one.path, one.groups)
+        for part in self.chunk if self.timed else ():
+            first, last = time_span(part.path, part.groups)
             begin, end = min(begin, first), max(end, last)
         return Census(slots.astype(np.int64), objects[heavy], rows[heavy], begin, end)
 
@@ -168,9 +168,9 @@ class Grouping:
         """Returns groups of no more than `rows_max` rows each, but of at least one object."""
         slots = np.zeros(SLOTS, np.int64)
         heavy: dict[int, int] = {}
-        for one in censuses:
-            slots += one.slots
-            for obj, rows in zip(one.heavy.tolist(), one.rows.tolist(), strict=True):
+        for census in censuses:
+            slots += census.slots
+            for obj, rows in zip(census.heavy.tolist(), census.rows.tolist(), strict=True):
                 heavy[obj] = heavy.get(obj, 0) + rows
         objects = np.array(sorted(heavy), np.int64)
         groups, sizes = [], [0]

@@ -35,8 +35,8 @@ class Packs:
     def of(cls, sources: Sequence[Source], rows_max: int) -> "Packs":
         """From all rows of these objects, a source at a time; a pack has no more than `rows_max` of them."""
         objects, rows = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        for one in sources:
-            some, times = count_values(_objects_in(one))
+        for source in sources:
+            some, times = count_values(_objects_in(source))
             both = np.concatenate([rows, times])
             objects, at = np.unique(np.concatenate([objects, some]), return_inverse=True)
             rows = np.bincount(at.reshape(-1), weights=both, minlength=len(objects)).astype(np.int64)
@@ -65,8 +65,8 @@ class Packs:
         for obj, rows in self.large.items():
             parts = (load([one]) for one in sources)
             of_object = Findings()
-            for mine in (part.where(part.object == obj) for part in parts):
-                of_object = of_object.plus(_operations(mine))
+            for of_part in (part.where(part.object == obj) for part in parts):
+                of_object = of_object.plus(_operations(of_part))
             if of_object.ok + of_object.fail + of_object.info:  # else it has final records only, and is not checked
                 reason = (
                     f"{name_of(obj)} has {rows:,} rows, which have to be in memory together, and a task holds {self.rows_max:,}: "
