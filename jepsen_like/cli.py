@@ -22,7 +22,7 @@ from jepsen_like import installation
 
 
 class ExitStatus(enum.IntEnum):
-    """How every command ends."""
+    """The ways in which a command ends."""
 
     VALID = 0
     """It worked; whatever was checked kept its promise."""
@@ -46,7 +46,7 @@ class EnvironmentMissing(click.ClickException):
 
 @attrs.frozen
 class LazyCommand:
-    """Where a command lives, and the line that `--help` shows without loading it."""
+    """The place of a command, and the line that `--help` shows without loading it."""
 
     target: str
     summary: str
@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
         try:
             return lazy.load()
         except ImportError as error:
-            raise explained(error, cmd_name) from error
+            raise explain(error, cmd_name) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -164,10 +164,10 @@ def execute(arguments: Sequence[str]) -> int:
         complain(error)
         return error.exit_code
     except ImportError as error:
-        complain(explained(error, arguments[0] if arguments else ""))
+        complain(explain(error, arguments[0] if arguments else ""))
         return ExitStatus.ENVIRONMENT
     except (KeyboardInterrupt, click.Abort):
-        return interrupted()
+        return report_interrupt()
     except BrokenPipeError:
         return reader_gone()
     except SystemExit:
@@ -186,7 +186,7 @@ def execute(arguments: Sequence[str]) -> int:
         # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C, and a full disk is not a bug.
         if group.split(KeyboardInterrupt)[1] is None:
             click.echo(err=True)  # behind the ^C of a terminal, as click does for one that comes alone
-            return interrupted()
+            return report_interrupt()
         if (full := group.subgroup(is_full_disk)) is not None:
             return disk_full(first_of(full))
         raise
@@ -208,7 +208,7 @@ def complain(error: click.ClickException) -> None:
     click.echo(f"{path}: {text}{hint}", err=True)
 
 
-def explained(error: ImportError, command: str) -> click.ClickException:
+def explain(error: ImportError, command: str) -> click.ClickException:
     """The line for a package that is not installed. A missing module of our own is a bug and is raised again."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_OF_PACKAGE.get(package)
@@ -220,7 +220,7 @@ def explained(error: ImportError, command: str) -> click.ClickException:
     )
 
 
-def interrupted() -> int:
+def report_interrupt() -> int:
     """The end after Ctrl-C: no traceback, the status that shells expect."""
     click.echo("quorumlog: interrupted", err=True)
     return ExitStatus.INTERRUPTED

@@ -37,7 +37,7 @@ NODES_TRIED: Final = 5
 STRACE: Final = "strace --inject is not used: the library fails, delays and cuts short the same calls, and can be steered while it runs"
 DISTRIBUTION: Final = "quorumlog"
 EXTRAS: Final = ("check", "spark")
-"""What `quorumlog run` needs in addition to the core; Java has a line of its own."""
+"""The packages that `quorumlog run` needs in addition to the core; Java has a line of its own."""
 
 
 @attrs.frozen
@@ -66,7 +66,7 @@ def doctor(out: Path) -> ExitStatus:
     Exit status 0 if nothing is missing, 4 otherwise.
     """
     missing = 0
-    for finding in examined(out):
+    for finding in examine(out):
         mark = "ok" if finding.fine else "MISSING" if finding.required else "note"
         click.echo(f"{mark:8} {finding.name}: {finding.detail}")
         if not finding.fine and finding.mend:
@@ -81,7 +81,7 @@ def doctor(out: Path) -> ExitStatus:
     return ExitStatus.ENVIRONMENT if missing else ExitStatus.VALID
 
 
-def examined(out: Path) -> Iterator[Finding]:
+def examine(out: Path) -> Iterator[Finding]:
     """Everything that is looked at, in order."""
     yield python()
     yield own_packages()
@@ -107,7 +107,7 @@ def injectors() -> Iterator[Injector]:
     alone, switched = Here(NODES_TRIED), Here(NODES_TRIED, Network.NAMESPACES)
     kinds = dict(KINDS)
 
-    def taken(those: Callable[[NemesisKind], bool]) -> tuple[str, ...]:
+    def kinds_where(those: Callable[[NemesisKind], bool]) -> tuple[str, ...]:
         names = tuple(name for name, kind in kinds.items() if those(kind))
         for name in names:
             del kinds[name]
@@ -115,13 +115,13 @@ def injectors() -> Iterator[Injector]:
 
     yield Injector(
         "a file system of each node's own, shut down by the kernel",
-        taken(lambda kind: Need.POWER in kind.needs),
+        kinds_where(lambda kind: Need.POWER in kind.needs),
         volumes.lacking(),
     )
-    yield Injector("a library in each node's process", taken(lambda kind: bool(kind.needs)), preload.lacking())
-    packets = taken(lambda kind: kind.lacks(switched) != kind.lacks(alone))
+    yield Injector("a library in each node's process", kinds_where(lambda kind: bool(kind.needs)), preload.lacking())
+    packets = kinds_where(lambda kind: kind.lacks(switched) != kind.lacks(alone))
     yield Injector("network namespaces with one switch (--network namespaces)", packets, namespaces.lacking())
-    links = taken(lambda kind: kind.lane is Lane.NETWORK)
+    links = kinds_where(lambda kind: kind.lane is Lane.NETWORK)
     loop = loopback()
     yield Injector("forwarders between the processes", links, None if loop.fine else f"{loop.detail}; run: {loop.mend}")
     yield Injector("signals, and files of a node that is down", tuple(kinds), signals_lacking())
@@ -154,16 +154,16 @@ def python() -> Finding:
 
 
 def own_packages() -> Finding:
-    """Whether the packages that Python finds by our names are ours, as they were installed."""
+    """Finds out whether the packages that Python finds by our names are ours, as they were installed."""
     problems = installation.foreign() or tuple(
-        f"{file} is not as it was installed" for file in installation.changed()[:3]
+        f"{file} is not as it was installed" for file in installation.find_changes()[:3]
     )
     detail = "; ".join(problems) or ", ".join(installation.PACKAGES)
     return Finding("own packages", not problems, detail, installation.mended_by() if problems else "")
 
 
 def packages() -> Iterator[Finding]:
-    """What the distribution names as its requirements, for the core and for the extras of the main job."""
+    """Checks what the distribution names as its requirements, for the core and for the extras of the main job."""
     try:
         requirements = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
@@ -172,7 +172,7 @@ def packages() -> Iterator[Finding]:
     for extra in ("", *EXTRAS):
         problems, names = [], []
         for requirement in requirements:
-            name, bounds, of_extra = parsed(requirement)
+            name, bounds, of_extra = parse(requirement)
             if of_extra == extra and name != DISTRIBUTION:
                 names.append(name)
                 problems += problem(name, bounds)
@@ -182,7 +182,7 @@ def packages() -> Iterator[Finding]:
         yield Finding(label, not problems, detail, f"{sys.executable} -m pip install --upgrade {target}")
 
 
-def parsed(requirement: str) -> tuple[str, tuple[tuple[str, tuple[int, ...]], ...], str]:
+def parse(requirement: str) -> tuple[str, tuple[tuple[str, tuple[int, ...]], ...], str]:
     """A requirement as (name, bounds, extra); bounds are (`>=` or `<`, version)."""
     spec, _, marker = requirement.partition(";")
     extra = re.search(r"""extra\s*==\s*['"]([\w-]+)['"]""", marker)
@@ -219,7 +219,7 @@ def java() -> Finding:
 
 
 def cores() -> Finding:
-    """How many processes can run at once."""
+    """Returns how many processes can run at once."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Finding(
         "cores",
@@ -230,7 +230,7 @@ def cores() -> Finding:
 
 
 def writable(out: Path) -> Finding:
-    """Whether run directories can be made: in `out`, or in the nearest directory above it that exists."""
+    """Finds out whether run directories can be made: in `out`, or in the nearest directory above it that exists."""
     place = out.absolute()
     try:
         while not place.exists():
@@ -245,7 +245,7 @@ def writable(out: Path) -> Finding:
 
 
 def loopback() -> Finding:
-    """Whether nodes can listen: several free ports on 127.0.0.1 that answer."""
+    """Finds out whether nodes can listen: several free ports on 127.0.0.1 that answer."""
     try:
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(PORTS_TRIED)]
         try:
@@ -259,7 +259,7 @@ def loopback() -> Finding:
 
 
 def processes() -> Finding:
-    """Whether the state of a process can be seen: how a run knows that a pause paused."""
+    """Finds out whether the state of a process can be seen: how a run knows that a pause paused."""
     try:
         state = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""Whether the packages that Python finds by our names are ours: other distributions have some of these names, too.
+"""Checks that the packages that Python finds by our names are ours: other distributions have some of these names, too.
 
 `pip install raft` writes its `raft/__init__.py` over ours, and a directory `log` where a program starts hides ours. Each of our packages
 carries a mark in its `__init__.py`, which is looked for without importing anything.
@@ -26,7 +26,7 @@ MARK: Final = b'__distribution__ = "quorumlog"'
 def foreign() -> tuple[str, ...]:
     """Returns the names of ours under which Python finds something else, or nothing; each with where that is."""
     return tuple(
-        _found(name, origin)
+        _describe(name, origin)
         for name, origin in zip(PACKAGES, map(_origin, PACKAGES), strict=True)
         if not _is_ours(origin)
     )
@@ -51,11 +51,11 @@ def _is_ours(origin: Path | None) -> bool:
         return False
 
 
-def _found(name: str, origin: Path | None) -> str:
+def _describe(name: str, origin: Path | None) -> str:
     return f"{name} is not found" if origin is None else f"{name} is {origin}"
 
 
-def changed() -> tuple[str, ...]:
+def find_changes() -> tuple[str, ...]:
     """Returns the files of ours that are no longer as they were installed; none of an editable installation, which lists none."""
     try:
         files = importlib.metadata.distribution(DISTRIBUTION).files or []
@@ -88,7 +88,7 @@ def _others() -> Iterator[str]:
 
 
 def _source() -> str:
-    """Where we were installed from: a directory or archive, else an index."""
+    """Returns where we were installed from: a directory or archive, else an index."""
     try:
         origin = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         url = str(origin["url"])

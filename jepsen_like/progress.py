@@ -1,4 +1,4 @@
-"""What a person sees while a cluster runs: a live table on a terminal, plain lines anywhere else.
+"""Shows a person how a cluster runs: a live table on a terminal, plain lines anywhere else.
 
 Everything here is pushed: the caller reports what it knows when it knows it, and nothing polls, sleeps or starts a thread, so the
 display cannot disturb the load it describes. Events stay on the screen as a history; the table below them is redrawn
@@ -27,7 +27,7 @@ SPARKS = " ▁▂▃▄▅▆▇█"
 
 
 class NodeState(enum.Enum):
-    """What a fault has made of a node, as the one who broke it saw it."""
+    """The state that a fault has put a node into, as the one who broke it saw it."""
 
     UP = "up"
     PAUSED = "paused"

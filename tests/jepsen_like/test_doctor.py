@@ -112,4 +112,4 @@ def test_a_single_core_is_a_note_and_not_a_fault(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_requirements_are_understood(requirement: str, parsed: object) -> None:
-    assert doctor.parsed(requirement) == parsed
+    assert doctor.parse(requirement) == parsed

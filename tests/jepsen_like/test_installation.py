@@ -151,4 +151,4 @@ def test_files_that_changed_after_they_were_installed_are_named(
     record = "raft/core.py,sha256=pOfWpVvpdQSxpgdjdzn76zmYcM5U9VZnQGJqKQpTUNY,5\n"
     (info / "RECORD").write_text(record)
     monkeypatch.syspath_prepend(str(site))
-    assert installation.changed() == (str(site / "raft" / "core.py"),)
+    assert installation.find_changes() == (str(site / "raft" / "core.py"),)
