@@ -1,7 +1,7 @@
 """The figures of a history that is too large for one process, by aggregations of Spark over its Parquet files.
 
-The definitions are those of `run.figures`, and so are the values, to the last digit. Only the columns that are needed are read. What comes
-back to the driver are counts: a percentile is found exactly by two of them, one of values in coarse classes (`1 << CLASS_BITS` ns), and one
+The figures are defined in `record`, once for both sizes; Spark only counts what they are made of. The values are the same to the last digit.
+Only the columns that are needed are read. What comes back to the driver are counts: a percentile is found exactly by two of them, one of values in coarse classes (`1 << CLASS_BITS` ns), and one
 of the values within the class that has it. For the times between two writes, a window over the writes of each slice of time gives
 each write the one before it; the driver joins the slices.
 """
@@ -19,9 +19,16 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, Struct
 
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.record.attempts import NS_OF_MS, WRITES
-from jepsen_like.record.figures import Measured
-from jepsen_like.record.recovery_time import BEFORE_S, DOWN_S, PACES_DOWN, ServiceRecovery
+from jepsen_like.record.attempts import WRITES, milliseconds, throughput_ops_s
+from jepsen_like.record.figures import Measured, has_both
+from jepsen_like.record.recovery_time import (
+    BEFORE_S,
+    ServiceRecovery,
+    WritesAround,
+    availability_of,
+    down_gap_s,
+    recover,
+)
 
 CLASS_BITS: Final = 16
 SLICE_ROWS: Final = 500_000
@@ -52,11 +59,10 @@ def measure(context: SparkContext, history: Path, faults: Sequence[FaultRecord],
     told = _Told.of(operations, faults)
     origin = told.first or 0
     ends = [told.percentile(operations, share) for share in (0.5, 0.99)] if told.answered else None
-    span_s = (told.last_answer - origin) / 1e9 if told.answered else 0.0
     writes = operations.where(_is_acknowledged() & _is_write())
     paces = _Paces.of(writes, told.writes, origin, told.last_write, faults)
     of_clients = None
-    if told.by_clients and told.writes_by_clients != told.writes_tried:
+    if has_both(told.by_clients, told.writes_by_clients, told.writes_tried):
         mine = writes.where(fn.col("node") == NONE)
         own = _Told.of(operations.where(fn.col("node") == NONE), faults)
         gaps = _Paces.of(mine, own.writes, origin, own.last_write, faults)
@@ -68,10 +74,10 @@ def measure(context: SparkContext, history: Path, faults: Sequence[FaultRecord],
         of_clients=of_clients,
         availability=paces.availability(origin, load_ended_ns or told.last_begin or origin),
         latency_ms={
-            name: round(value / NS_OF_MS, 3) if value is not None else None
+            name: milliseconds(value) if value is not None else None
             for name, value in zip(("p50", "p99"), ends or (None, None), strict=True)
         },
-        throughput_ops_s=round(told.answered / span_s, 1) if span_s > 0 else 0.0,
+        throughput_ops_s=throughput_ops_s(told.answered, told.last_answer - origin if told.answered else 0),
     )
 
 
@@ -243,22 +249,14 @@ class _Paces:
             counted = gaps.groupBy(fn.shiftright("value", CLASS_BITS).alias("class")).count().collect()
             classes = {row["class"]: row["count"] for row in counted}
         inside = sum(classes.values()) + len(joined)
-        gap_s = DOWN_S
-        if gaps is not None and inside:
-            gap_s = max(DOWN_S, PACES_DOWN * _median(gaps, classes, joined, inside) / 1e9)
+        gap_s = down_gap_s(_median(gaps, classes, joined, inside) if gaps is not None and inside else None)
         at_borders = [end_ns - begin_ns]
         if self.first is not None and self.first <= end_ns:
             at_borders = [self.first - begin_ns, end_ns - self._last_until(end_ns)]
         down = [gap for gap in (*at_borders, *joined) if gap / 1e9 >= gap_s]
         if gaps is not None:
             down += [row["value"] for row in gaps.where(fn.col("value") / 1e9 >= gap_s).collect()]
-        whole_s, down_s = (end_ns - begin_ns) / 1e9, sum(down) / 1e9
-        return {
-            "share": round(1 - down_s / whole_s, 6) if whole_s > 0 else None,
-            "down_s": round(down_s, 4),
-            "longest_s": round(max(down, default=0) / 1e9, 4),
-            "gap_s": round(gap_s, 4),
-        }
+        return availability_of(down, end_ns - begin_ns, gap_s)
 
     def _last_until(self, end_ns: int) -> int:
         assert self.pairs is not None
@@ -284,11 +282,10 @@ def _median(gaps: DataFrame, classes: Counts, joined: Sequence[int], count: int)
 
 def _recoveries(faults: Sequence[FaultRecord], told: _Told, paces: _Paces) -> Iterator[ServiceRecovery]:
     for at, fault in enumerate(faults):
-        success, longest = told.first_success[at], paces.longest[at]
-        yield ServiceRecovery(
-            fault,
-            round((success - fault.begun_ns) / 1e9, 4) if success is not None else None,
-            round(longest / 1e9, 4) if longest is not None else None,
-            told.acked_before[at],
-            success is not None and told.last_write is not None and told.last_write > fault.ended_ns,
+        around = WritesAround(
+            first_success_ns=told.first_success[at],
+            longest_gap_ns=paces.longest[at],
+            acked_before=told.acked_before[at],
+            last_ns=told.last_write,
         )
+        yield recover(fault, around)

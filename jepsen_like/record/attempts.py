@@ -113,10 +113,9 @@ class Attempts:
         return percentiles(self.t_ret[ok] - self.t_inv[ok], unit=NS_OF_MS)
 
     def throughput_ops_s(self) -> float:
-        """Answered operations per second, from the first begin to the last answer."""
+        """Returns answered operations per second, from the first begin to the last answer."""
         answered = self.t_ret[self.outcome == Outcome.OK]
-        span_s = (int(answered.max()) - self.origin_ns) / 1e9 if len(answered) else 0.0
-        return round(len(answered) / span_s, 1) if span_s > 0 else 0.0
+        return throughput_ops_s(len(answered), int(answered.max()) - self.origin_ns if len(answered) else 0)
 
     def series(self) -> dict[str, list[Any]]:
         """Rates per second and latencies over time. An unknown outcome counts where it began, the others where they ended.
@@ -142,6 +141,16 @@ class Attempts:
             "p50_ms": [each["p50"] for each in both],
             "p99_ms": [each["p99"] for each in both],
         }
+
+
+def throughput_ops_s(answered: int, span_ns: int) -> float:
+    """Returns answered operations per second of the time from the first begin to the last answer."""
+    return round(answered / (span_ns / 1e9), 1) if span_ns > 0 else 0.0
+
+
+def milliseconds(latency: float, *, unit: float = NS_OF_MS) -> float:
+    """Returns a latency in milliseconds, of which each is `unit`."""
+    return round(float(latency) / unit, 3)
 
 
 def _find_lost(dump: Path, obj: Ints, offset: Ints, value: Ints) -> Bools:
@@ -174,4 +183,4 @@ def percentiles(latencies: npt.NDArray[np.float64] | Ints, *, unit: float = 1.0)
     if not len(latencies):
         return {"p50": None, "p99": None}
     p50, p99 = np.percentile(latencies, (50, 99))
-    return {"p50": round(float(p50) / unit, 3), "p99": round(float(p99) / unit, 3)}
+    return {"p50": milliseconds(p50, unit=unit), "p99": milliseconds(p99, unit=unit)}

@@ -59,8 +59,9 @@ def measure(attempts: Attempts, faults: Sequence[FaultRecord], load_ended_ns: in
     """The figures of a history in memory. `load_ended_ns` is when the clients were told to stop; 0: with the last operation."""
     origin = attempts.origin_ns
     writes = attempts.acknowledged_writes()
-    is_both = attempts.by_client.any() and not attempts.by_client[np.isin(attempts.f, WRITES)].all()
-    of_clients = attempts.acknowledged_writes(only=attempts.by_client) if is_both else None
+    by_client = attempts.by_client[np.isin(attempts.f, WRITES)]
+    is_mixed = has_both(int(attempts.by_client.sum()), int(by_client.sum()), len(by_client))
+    of_clients = attempts.acknowledged_writes(only=attempts.by_client) if is_mixed else None
     return Measured(
         origin_ns=origin,
         attempted=attempts.count_attempted(),
@@ -70,6 +71,11 @@ def measure(attempts: Attempts, faults: Sequence[FaultRecord], load_ended_ns: in
         latency_ms=attempts.latency_ms(),
         throughput_ops_s=attempts.throughput_ops_s(),
     )
+
+
+def has_both(by_clients: int, writes_by_clients: int, writes: int) -> bool:
+    """Returns True if clients that find their way by themselves wrote next to others that tell when the nodes served."""
+    return by_clients > 0 and writes_by_clients != writes
 
 
 def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None]:

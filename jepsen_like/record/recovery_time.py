@@ -70,23 +70,53 @@ class ServiceRecovery:
         }
 
 
-def recovery(fault: FaultRecord, writes: Writes) -> ServiceRecovery:
+@attrs.frozen(kw_only=True)
+class WritesAround:
+    """The acknowledged writes around a fault, as they were counted in memory or by Spark."""
+
+    first_success_ns: int | None
+    """The moment when a write was acknowledged that was asked for after the fault was complete."""
+    longest_gap_ns: int | None
+    """The longest time between two writes around the fault; None if none was acknowledged after its end."""
+    acked_before: int
+    """The number of those in the last `BEFORE_S` before the fault."""
+    last_ns: int | None
+    """The moment when the last write of the run was acknowledged."""
+
+
+def recover(fault: FaultRecord, around: WritesAround) -> ServiceRecovery:
     """Returns how service came back after `fault`."""
+    first, gap = around.first_success_ns, around.longest_gap_ns
+    return ServiceRecovery(
+        fault,
+        round((first - fault.begun_ns) / 1e9, 4) if first is not None else None,
+        round(gap / 1e9, 4) if gap is not None else None,
+        around.acked_before,
+        first is not None and around.last_ns is not None and around.last_ns > fault.ended_ns,
+    )
+
+
+def recovery(fault: FaultRecord, writes: Writes) -> ServiceRecovery:
+    """Returns how service came back after `fault`, from writes in memory."""
     after = np.nonzero(writes.t_inv > fault.injected_ns)[0]
-    first = (int(writes.t_ret[after[0]]) - fault.begun_ns) / 1e9 if len(after) else None
-    before = int(np.count_nonzero((writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)))
-    has_recovered = first is not None and int(writes.t_ret[-1]) > fault.ended_ns
-    return ServiceRecovery(fault, _round(first), _round(_longest_gap(fault, writes.t_ret)), before, has_recovered)
+    soon = (writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)
+    around = WritesAround(
+        first_success_ns=int(writes.t_ret[after[0]]) if len(after) else None,
+        longest_gap_ns=_longest_gap_ns(fault, writes.t_ret),
+        acked_before=int(np.count_nonzero(soon)),
+        last_ns=int(writes.t_ret[-1]) if len(writes.t_ret) else None,
+    )
+    return recover(fault, around)
 
 
-def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:
+def _longest_gap_ns(fault: FaultRecord, t_ret: Nanoseconds) -> int | None:
     begin = int(np.searchsorted(t_ret, fault.begun_ns, side="right"))
     end = int(np.searchsorted(t_ret, fault.ended_ns, side="right"))
     # From the last success before the fault to the first after its end.
     around = t_ret[max(0, begin - 1) : end + 1]
     if end == len(t_ret) or len(around) < 2:
         return None
-    return float(np.max(np.diff(around))) / 1e9
+    return int(np.max(np.diff(around)))
 
 
 def availability(writes: Writes, begin_ns: int, end_ns: int) -> dict[str, float | None]:
@@ -97,14 +127,23 @@ def availability(writes: Writes, begin_ns: int, end_ns: int) -> dict[str, float 
     down, `down_s` in all and the `longest_s` of these times, in seconds; no share for a load that took no time.
     """
     within = writes.t_ret[(writes.t_ret >= begin_ns) & (writes.t_ret <= end_ns)]
-    gaps_s = np.diff(np.concatenate([[begin_ns], within, [max(begin_ns, end_ns)]])) / 1e9
-    gap_s = max(DOWN_S, PACES_DOWN * float(np.median(np.diff(within))) / 1e9 if len(within) > 1 else 0.0)
-    down_s = gaps_s[gaps_s >= gap_s]
-    whole_s = float(gaps_s.sum())
+    gaps = np.diff(np.concatenate([[begin_ns], within, [max(begin_ns, end_ns)]]))
+    gap_s = down_gap_s(float(np.median(np.diff(within))) if len(within) > 1 else None)
+    return availability_of(gaps[gaps / 1e9 >= gap_s].tolist(), int(gaps.sum()), gap_s)
+
+
+def down_gap_s(median_ns: float | None) -> float:
+    """Returns the time without a write from which on a cluster counts as down, given the median between two writes."""
+    return DOWN_S if median_ns is None else max(DOWN_S, PACES_DOWN * median_ns / 1e9)
+
+
+def availability_of(down_ns: Sequence[int], whole_ns: int, gap_s: float) -> dict[str, float | None]:
+    """Returns the availability of a load that took `whole_ns` and was down for each of these times; see `availability`."""
+    whole_s, down_s = whole_ns / 1e9, sum(down_ns) / 1e9
     return {
-        "share": round(1 - float(down_s.sum()) / whole_s, 6) if whole_s > 0 else None,
-        "down_s": round(float(down_s.sum()), 4),
-        "longest_s": round(float(down_s.max(initial=0.0)), 4),
+        "share": round(1 - down_s / whole_s, 6) if whole_s > 0 else None,
+        "down_s": round(down_s, 4),
+        "longest_s": round(max(down_ns, default=0) / 1e9, 4),
         "gap_s": round(gap_s, 4),
     }
 
