@@ -13,8 +13,8 @@ from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.groups import Long, dump_sizes, kept_of_groups, require_apart, sort_out, sort_out_dump
 from jepsen_like.checker.log.explain import check_logs, without_final_log
-from jepsen_like.checker.log.final_parts import DumpCensusTask, FinalParts
-from jepsen_like.checker.log.long import check_long_log
+from jepsen_like.checker.log.long.check import check_long_log
+from jepsen_like.checker.log.long.final_parts import DumpCensusTask, FinalParts
 from jepsen_like.checker.log.tasks import LogsTask, forgiving
 from jepsen_like.checker.model import Conclusion
 from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, final_logs_of

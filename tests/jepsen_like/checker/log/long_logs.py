@@ -16,8 +16,8 @@ from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.scratch import Scratch
 from jepsen_like.checker.log.explain import check_logs
-from jepsen_like.checker.log.final_parts import DumpCensusTask, FinalParts
-from jepsen_like.checker.log.long import check_long_log
+from jepsen_like.checker.log.long.check import check_long_log
+from jepsen_like.checker.log.long.final_parts import DumpCensusTask, FinalParts
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.final_logs import final_logs_of as final_logs_of_dump
 from jepsen_like.checker.rows.gather import Limits

@@ -17,7 +17,6 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.engine.job import Job
-from jepsen_like.checker.log.chunks import ChunkFacts, ChunkTask
 from jepsen_like.checker.log.explain import (
     EXPLAINED_MAX,
     EndsEarly,
@@ -28,9 +27,12 @@ from jepsen_like.checker.log.explain import (
     more_told,
     speaking_of,
 )
-from jepsen_like.checker.log.final_parts import FinalParts
-from jepsen_like.checker.log.parts import LogDivision
-from jepsen_like.checker.log.ranges import WRONG_KEPT_MAX, PlacesKnown, RangeFacts, RangeTask
+from jepsen_like.checker.log.long.chunks import ChunkFacts, ChunkTask
+from jepsen_like.checker.log.long.final_parts import FinalParts
+from jepsen_like.checker.log.long.parts import LogDivision
+from jepsen_like.checker.log.long.ranges import WRONG_KEPT_MAX, PlacesKnown, RangeFacts, RangeTask
+from jepsen_like.checker.log.long.values import ValueFacts, ValueTask, WaitingTask
+from jepsen_like.checker.log.long.witnesses import Denied, FewPlaces, FewPlacesPlan, SpeakTask, Wanted, first_denier
 from jepsen_like.checker.log.scan import (
     AckedTwice,
     Diverged,
@@ -42,8 +44,6 @@ from jepsen_like.checker.log.scan import (
     Unwritten,
     Wrong,
 )
-from jepsen_like.checker.log.values import ValueFacts, ValueTask, WaitingTask
-from jepsen_like.checker.log.witnesses import Denied, FewPlaces, FewPlacesPlan, SpeakTask, Wanted, first_denier
 from jepsen_like.checker.rows.columns import Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk
 from jepsen_like.checker.rows.tasks import Gathered, Shared

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.checker.log.batches import batches_of
-from jepsen_like.checker.log.parts import LogDivision, SortedRows, buckets_of, write_whole
+from jepsen_like.checker.log.long.parts import LogDivision, SortedRows, buckets_of, write_whole
 from jepsen_like.checker.log.scan import EXAMPLES_MAX, LostValue
 from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.rows.gather import Chunk, columns_of

@@ -14,9 +14,9 @@ from typing import Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.log.chunks import REFUSED, UNKNOWN
-from jepsen_like.checker.log.parts import SortedRows
-from jepsen_like.checker.log.ranges import HOLES, PLACES, WRONG_KEPT_MAX
+from jepsen_like.checker.log.long.chunks import REFUSED, UNKNOWN
+from jepsen_like.checker.log.long.parts import SortedRows
+from jepsen_like.checker.log.long.ranges import HOLES, PLACES, WRONG_KEPT_MAX
 from jepsen_like.checker.log.scan import SeenEarly, Unwritten, Wrong, known_holes_filled
 from jepsen_like.checker.rows.columns import Bools, Ints
 from jepsen_like.checker.rows.tasks import Shared, array

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from jepsen_like.checker.log.parts import buckets_of
+from jepsen_like.checker.log.long.parts import buckets_of
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import DUMP, ROWS_MANY, FinalLog
 from jepsen_like.history.files import Kept, UnreadableHistory, read_dump_part

@@ -17,7 +17,8 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.log.batches import joined_spans, whole_lengths
-from jepsen_like.checker.log.chunks import (
+from jepsen_like.checker.log.explain import NodesDiffer, join_logs
+from jepsen_like.checker.log.long.chunks import (
     APPENDS,
     BATCHES,
     DENIES,
@@ -27,9 +28,8 @@ from jepsen_like.checker.log.chunks import (
     WIDTHS,
     DenseFile,
 )
-from jepsen_like.checker.log.explain import NodesDiffer, join_logs
-from jepsen_like.checker.log.final_parts import FinalParts
-from jepsen_like.checker.log.parts import BUCKET_BITS, LogDivision, SortedRows
+from jepsen_like.checker.log.long.final_parts import FinalParts
+from jepsen_like.checker.log.long.parts import BUCKET_BITS, LogDivision, SortedRows
 from jepsen_like.checker.log.scan import (
     EMPTY,
     EXAMPLES_MAX,

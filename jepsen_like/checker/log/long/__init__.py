@@ -1,0 +1,1 @@
+"""Checks one log of any length: in chunks of time, ranges of places and parts of its values."""
