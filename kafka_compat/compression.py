@@ -1,10 +1,11 @@
-"""Kafka's codecs, read within bounds: gzip (RFC 1952), snappy raw or in xerial's blocks, LZ4 frames, zstd frames (RFC 8878).
+"""Kafka's codecs, read within bounds: gzip (RFC 1952), snappy raw or in xerial's blocks, LZ4 frames, zstd frames (RFC
+8878).
 
-Nothing grows beyond the bound that the caller gives: snappy states its size in advance, gzip, LZ4 and zstd are written into a place
-of that size, which takes memory only as far as it is written.
+The caller bounds the decompressed size. Snappy states its size in advance. Gzip, LZ4 and zstd are written into a buffer
+of the maximal size, which takes memory only for its written part.
 
-What Apache Kafka's own clients could not read is refused, too: a gzip with anything behind its first member, and an LZ4 frame whose
-blocks depend on each other or that is followed by anything.
+Data that Apache Kafka's own clients cannot read is refused, too: a gzip with bytes behind its first member, and an LZ4
+frame whose blocks depend on each other or that more bytes follow.
 """
 
 import mmap
@@ -41,7 +42,10 @@ class CannotDecompress(Exception):
 
 
 def decompressed(codec: int, body: Buffer, bytes_max: int) -> Buffer:
-    """Returns the content of compressed records, at most `bytes_max` bytes of it. Raises `CannotDecompress`, also for an unknown codec."""
+    """Returns the content of compressed records, at most `bytes_max` bytes.
+
+    Raises `CannotDecompress`, also for an unknown codec.
+    """
     if codec == GZIP:
         return _gunzipped(body, bytes_max)
     if codec == SNAPPY:

@@ -1,7 +1,7 @@
-"""Settings of brokers and topics: what is written for a name, what is refused and why, and what holds in the end. Pure.
+"""Settings of brokers and topics: parses and checks names and values, and finds the value that holds. Pure.
 
-Where several places name a value, the first of these counts: the topic's own, this broker's (altered while it runs), all brokers'
-(altered likewise), the command line, the default. The tables are in `config_keys.py`.
+If several places set a name, the first of these counts: the topic's own, this broker's (altered while it runs), all
+brokers' (altered likewise), the command line, the default. The tables are in `config_keys.py`.
 """
 
 import difflib
@@ -43,7 +43,7 @@ class InvalidSetting(Exception):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a value comes from, with the number it has in DescribeConfigs (KIP-226)."""
+    """The source of a value, with the number it has in DescribeConfigs (KIP-226)."""
 
     TOPIC = 1
     BROKER = 2
@@ -63,7 +63,7 @@ class ConfigSynonym:
 
 @attrs.frozen
 class ConfigRow:
-    """One setting as DescribeConfigs tells it. Nothing here is a secret, so `sensitive` is always false."""
+    """One setting as DescribeConfigs reports it. There are no secrets, so `sensitive` is always false."""
 
     name: str
     value: str | None
@@ -76,13 +76,13 @@ class ConfigRow:
 
     @property
     def is_default(self) -> bool:
-        """Whether it was never set (the field of version 0)."""
+        """True if it was never set (the field of version 0)."""
         return self.source is ConfigSource.DEFAULT
 
 
 @attrs.frozen(kw_only=True)
 class TopicSettings:
-    """What holds for one topic. Bytes and ms; None = no bound."""
+    """The settings in force for one topic, in bytes and ms; None stands for no bound."""
 
     retention_ms: int | None
     retention_bytes: int | None
@@ -101,7 +101,10 @@ class TopicSettings:
 
 
 def parse_assignment(text: str) -> tuple[str, str]:
-    """Returns name and value of `name=value`. Raises `InvalidSetting` for anything else; see `check_broker_setting` for what it means."""
+    """Returns name and value of `name=value`.
+
+    Raises `InvalidSetting` for other text; `check_broker_setting` checks the name.
+    """
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals or not name:
@@ -110,12 +113,15 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 
 def check_broker_setting(name: str, value: str) -> str:
-    """Returns the value as it is kept. Raises `InvalidSetting` for an unknown name, one that is not honoured, and a bad value."""
+    """Returns the normalized value. Raises `InvalidSetting` for an unknown or unsupported name, and for a bad value."""
     return _checked(_known(name, BROKER_KEYS, "broker"), value)
 
 
 def check_dynamic_setting(name: str, value: str) -> str:
-    """Returns the value as it is kept, of a broker setting that may be altered while brokers run. Raises as `check_broker_setting`."""
+    """Returns the normalized value of a broker setting that may be altered while brokers run.
+
+    Raises as `check_broker_setting`.
+    """
     key = _known(name, BROKER_KEYS, "broker")
     if not key.dynamic:
         detail = f"{name} cannot be altered while the broker runs: give it when the broker starts."
@@ -124,7 +130,7 @@ def check_dynamic_setting(name: str, value: str) -> str:
 
 
 def check_topic_setting(name: str, value: str | None, *, internal: bool = False) -> str:
-    """Returns the value as it is kept. Raises `InvalidSetting` for an unknown name, one that is not honoured, and a bad value.
+    """Returns the normalized value. Raises `InvalidSetting` for an unknown or unsupported name, and for a bad value.
 
     Only an internal topic can be compacted.
     """
@@ -203,7 +209,10 @@ def _number(key: ConfigKey, value: str) -> int:
 
 @attrs.frozen
 class Settings:
-    """The settings as one broker sees them: from its command line, and altered for it or for all brokers. Values are checked ones."""
+    """The settings as one broker sees them: from its command line, and altered for it or for all brokers.
+
+    The values have been checked.
+    """
 
     static: Mapping[str, str] = attrs.field(factory=dict)
     cluster: Mapping[str, str] = attrs.field(factory=dict)
@@ -211,7 +220,10 @@ class Settings:
 
     @classmethod
     def from_assignments(cls, assignments: Iterable[str]) -> Self:
-        """Returns the settings of `name=value` texts; of two for a name the last counts. Raises `InvalidSetting` for the first bad one."""
+        """Returns the settings of `name=value` texts; the last of a name counts.
+
+        Raises `InvalidSetting` for the first bad one.
+        """
         named = (parse_assignment(each) for each in assignments)
         return cls({name: check_broker_setting(name, value) for name, value in named})
 
@@ -220,7 +232,10 @@ class Settings:
         return attrs.evolve(self, cluster=cluster, broker=broker)
 
     def text(self, name: str) -> str | None:
-        """Returns the value of a broker setting that holds; None if it has none. Raises `KeyError` for a name not in `BROKER_KEYS`."""
+        """Returns the value of a broker setting that holds, or None.
+
+        Raises `KeyError` for a name not in `BROKER_KEYS`.
+        """
         key = BROKER_KEYS[name]
         for values in (self.broker, self.cluster, self.static):
             if name in values:
@@ -243,7 +258,7 @@ class Settings:
 
     @property
     def flushes_before_ack(self) -> bool:
-        """Whether an acknowledgement waits for the disk."""
+        """True if an acknowledgement waits for the disk."""
         return self.text(FLUSH) == BEFORE_ACK
 
     def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
@@ -275,11 +290,11 @@ class Settings:
     # DescribeConfigs
 
     def describe_topic(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[ConfigRow]:
-        """Returns a topic's settings, all or those of these names that are known, by name."""
+        """Returns a topic's settings by name: all, or the known ones among `names`."""
         return [self._row(TOPIC_KEYS[each], overrides) for each in _wanted(TOPIC_KEYS, names)]
 
     def describe_broker(self, names: Iterable[str] | None = None) -> list[ConfigRow]:
-        """Returns this broker's settings, all or those of these names that are known, by name."""
+        """Returns this broker's settings by name: all, or the known ones among `names`."""
         return [self._row(BROKER_KEYS[each], None) for each in _wanted(BROKER_KEYS, names)]
 
     def _row(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> ConfigRow:
@@ -295,7 +310,10 @@ class Settings:
         return ConfigRow(key.name, value, first.source, not key.dynamic, key.kind, key.doc, named)
 
     def _synonyms(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> list[ConfigSynonym]:
-        """The places that name a value, each under its own name and in its own unit; the last is a default, which may be None."""
+        """Returns the places that set a value, each under its own name and in its own unit.
+
+        The last is a default, which may be None.
+        """
         found: list[ConfigSynonym] = []
         if overrides is not None and key.name in overrides:
             found.append(ConfigSynonym(key.name, overrides[key.name], ConfigSource.TOPIC))

@@ -1,8 +1,9 @@
-"""Which of Kafka's settings are honoured, by Kafka's own names: type, default, bounds, and what each means. Pure.
+"""The Kafka settings that take effect here, by Kafka's own names: type, default, bounds and meaning. Pure.
 
-A broker setting is given with `--set`; those marked `dynamic` can be altered while brokers run (IncrementalAlterConfigs). A topic setting that
-a topic does not override comes from the broker settings in `synonyms`, in this order. A name that Kafka knows but nothing here obeys is
-refused, because a setting that is silently ignored is a false promise; see `NOT_HONOURED`.
+A broker setting is given with `--set`; `dynamic` ones can be altered while brokers run (IncrementalAlterConfigs). A
+topic setting that a topic does not override comes from the broker settings in `synonyms`, in this order. A name of
+Kafka's without effect here is refused, because a setting that is silently ignored is a false promise; see
+`NOT_HONOURED`.
 """
 
 import enum
@@ -40,7 +41,8 @@ class Synonym:
 class ConfigKey:
     """One setting. A number lies between `least` and `most`; a value is one of `choices`, unless they are empty.
 
-    `default` is written as a user would write it; None = there is none. `hint` is the sentence that follows a refusal of other choices.
+    `default` is written as a user would write it, or is None. `hint` is the sentence that follows a refusal of other
+    choices.
     """
 
     name: str
@@ -265,7 +267,9 @@ BROKER_KEYS: Final = _table(
 def _like(
     name: str, broker_name: str, *more: Synonym, doc: str | None = None, kind: ConfigKind | None = None
 ) -> ConfigKey:
-    """A topic setting with the type, the bounds and the default of a broker's, or of the last synonym with a default."""
+    """Returns a topic setting with the type, bounds and default of a broker's, or with the default of the last synonym
+    that has one.
+    """
     key = BROKER_KEYS[broker_name]
     default = key.default
     for each in more:

@@ -1,4 +1,5 @@
-"""What partitions, controller, coordinator and storage name in common: brokers, partitions, and what the controller has decided about them.
+"""The nouns that partitions, controller, coordinator and storage share: brokers, partitions, and the controller's
+decisions about them.
 
 Topic ids and incarnations are the 16 bytes of a UUID, as in the protocol.
 """
@@ -28,9 +29,11 @@ class TopicPartition:
 
 @frozen
 class LogEnd:
-    """How far one replica's log reaches, as the process with this broker epoch reported it, for an election by comparison.
+    """The reach of one replica's log, as the process with this broker epoch reported it, for an election that compares
+    logs.
 
-    A log of a later last epoch, and of two in the same epoch the longer one, holds every acknowledged record of the other (Raft, 5.4.1).
+    A log with the greater last epoch, or with the same epoch and the greater end, holds every acknowledged record of
+    the other (Raft, 5.4.1).
     """
 
     broker: int
@@ -42,7 +45,7 @@ class LogEnd:
 
 @frozen
 class PartitionState:
-    """What the controller has decided about one partition (KRaft's PartitionRegistration)."""
+    """The controller's decision about one partition (KRaft's PartitionRegistration)."""
 
     topic_id: bytes
     replicas: tuple[int, ...]
@@ -57,19 +60,22 @@ class PartitionState:
     recovering: bool = False
     """After an unclean election, until the leader has confirmed its ISR."""
     elr: tuple[int, ...] = ()
-    """Eligible leader replicas (KIP-966): outside of the ISR, and with everything that was ever acknowledged. They may lead."""
+    """Eligible leader replicas (KIP-966): they are outside of the ISR, hold every acknowledged record, and may lead."""
     suspects: tuple[int, ...] = ()
-    """They were in ISR or ELR, and have come back unsure of their logs. None leads before all replicas have been compared."""
+    """Former members of ISR or ELR that came back unsure of their logs.
+
+    They may lead only after a comparison of all replicas.
+    """
     log_ends: tuple[LogEnd, ...] = ()
-    """What replicas have reported for an election by comparison, in assignment order; empty unless one is awaited."""
+    """The replicas' reports for an election that compares logs, in assignment order; empty unless one is awaited."""
 
     @property
     def awaits_comparison(self) -> bool:
-        """Whether no copy is known to be whole: the next leader is found by comparing the log ends of all replicas."""
+        """True if no copy is known to be whole: the next election compares the log ends of all replicas."""
         return self.leader == NO_LEADER and not self.isr and not self.elr
 
     def lacks_log_end(self, broker: int, broker_epoch: int) -> bool:
-        """Whether the comparison needs the log end of this replica, of the process with this epoch."""
+        """Returns True if the comparison needs the log end of this replica, from the process with this epoch."""
         return (
             self.awaits_comparison
             and broker in self.replicas
@@ -95,7 +101,7 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """Whether this broker may lead, and be a member of an ISR."""
+        """True if this broker may lead, and be a member of an ISR."""
         return not self.fenced and not self.shutting_down
 
 

@@ -1,18 +1,24 @@
-"""The broker process: one `Broker` behind a command with flags, which reports what it does in JSON lines.
+"""The broker process: one `Broker` behind a command with flags, which reports its events in JSON lines.
 
     python -m kafka_compat.process --cluster-id c --id 1 --listen 127.0.0.1:9092 --data data/1 --peer 2=… --peer 3=…
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening` (the port answers, though there may be no
-controller yet), `serving` (registered, up to date and unfenced), `controller` (this process becomes or stops being it), `partition`,
-`high_watermark` (see `broker.reporter`), `damage` and `doubtful` (see below), `connection_closed`, `connection_refused` (each with its
-reason), `stopping`, `stopped`, and before a bad end `failed`. SIGTERM and SIGINT hand over leaderships and stop it; a second signal
-stops it at once.
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`. The events: `listening` (the port answers,
+though there may be no controller yet), `serving` (registered, up to date and unfenced), `controller` (this process
+becomes or stops being it), `partition`, `high_watermark` (see `broker.reporter`), `damage` and `doubtful` (see below),
+`connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`.
+SIGTERM and SIGINT hand over leaderships and stop it; a second signal stops it at once.
 
-Damage ends no process that has peers. A damaged log is cut, and fetched again from the other replicas; where damage is read while the
-broker serves, the broker is closed and opened again within this process, because only then it is known what the log still holds.
+A process with peers survives damage. A damaged log is cut, and fetched again from the other replicas. If damage is read
+while the broker serves, the broker is closed and opened again within this process, because only recovery finds what the
+log still holds.
 
-Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, the
-directory cannot be used, belongs to another broker or is locked, the disk failed, or the metadata of a broker without peers is damaged.
+Exit status:
+
+- 0: stopped on request.
+- 1: a broken invariant.
+- 2: wrong usage.
+- 4: the environment does not allow it. The port is taken, the directory cannot be used, belongs to another broker or is
+  locked, the disk failed, or the metadata of a broker without peers is damaged.
 """
 
 import logging
@@ -49,7 +55,7 @@ tell = Teller()
 REOPEN_PAUSE_S = 0.5
 """Before a broker is opened again that was closed because of damage."""
 NOT_REPAIRED = (StorageError, AssertionError)
-"""What ends the process, whatever else has happened."""
+"""The errors that end the process even if others occur with them."""
 
 
 @click.command("broker", epilog=f"Settings for --set: {', '.join(sorted(BROKER_KEYS))}.")
@@ -148,7 +154,8 @@ async def _second_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -
 
 
 def _explain(error: BaseException, plan: BrokerPlan) -> str | None:
-    """Returns one line about an error of the broker's directory or place, with its correction; None for any other error.
+    """Returns one line about an error of the broker's directory or place, with its correction, or None for any other
+    error.
 
     An operator may obey it in any state of the cluster: it never loses a copy.
     """

@@ -1,11 +1,12 @@
 """The records of a client's batch, walked one by one before a leader takes it, as Apache Kafka's LogValidator does.
 
-A batch that is taken can be read by everyone: it holds as many records as its header counts, each as long as its length states, with offset deltas
-from 0 on without a gap, and nothing behind the last. Keys, values and headers stay opaque; only their lengths are looked at.
+An accepted batch is readable for everyone: it holds as many records as its header counts, each as long as its length
+states, with offset deltas from 0 on without a gap, and no byte behind the last. Keys, values and headers stay opaque;
+only their lengths are read.
 
-This is the one place of the broker whose cost grows with each record, so `_walk_to_pair` is written for speed: it reads short numbers in
-place, leaves long ones to `_number`, and knows no reasons. Records laid out like the one before them are compared with it as bytes, by
-`_alike`. At a deviation `_fault` reads that record again, and gives the reason.
+This is the one place of the broker whose cost grows with each record, so `_walk_to_pair` is written for speed: it reads
+short numbers in place, leaves long ones to `_number`, and knows no reasons. `_alike` compares records laid out like the
+one before them as bytes. At a deviation `_fault` reads that record again, and returns the reason.
 """
 
 from typing import Final, NoReturn
@@ -17,7 +18,7 @@ from log.values import frozen
 from raft.net.decoder import Buffer
 
 TAKEN_BYTES_MAX: Final = 32 << 20
-"""What the records of a compressed batch may grow to; more is refused."""
+"""The largest size of the decompressed records of a batch; a larger batch is refused."""
 RECORDS_IN_PART: Final = 10_000
 """The records that are walked without a pause, some 10 ms of work."""
 RECORD_BYTES_MIN: Final = 7
@@ -38,21 +39,26 @@ _DELTAS: Final = tuple(
 )
 """The offset deltas of up to two bytes, as they are written."""
 _IN_VAIN_MAX: Final = 3
-"""How often `_alike` may find nothing before a part is walked record by record to its end."""
+"""The number of vain searches by `_alike` after which a part is walked record by record to its end."""
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
 
 
 @frozen
 class TimeBounds:
-    """The first and the last time that a record may have, in ms since 1970; a record without a time (-1) is not compared."""
+    """The first and the last time that a record may have, in ms since 1970.
+
+    A record without a time (-1) is not compared.
+    """
 
     earliest_ms: int
     latest_ms: int
 
     @classmethod
     def around(cls, now_ms: int, before_max_ms: int, after_max_ms: int) -> "TimeBounds":
-        """Returns what `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms` allow now, within 64 bits."""
+        """Returns the bounds that `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms` set now,
+        within 64 bits.
+        """
         return cls(max(now_ms - before_max_ms, -(2**63)), min(now_ms + after_max_ms, 2**63 - 1))
 
 
@@ -75,7 +81,7 @@ class RecordWalk:
 
     @property
     def part(self) -> int:
-        """How many records the next step will walk."""
+        """The number of records that the next step will walk."""
         return min(max(self._header.count - self._walked, 0), RECORDS_IN_PART)
 
     @property
@@ -84,9 +90,9 @@ class RecordWalk:
         return max(self._header.base_timestamp + self._newest, _NO_TIME)
 
     def step(self) -> bool:
-        """Walk the next part; the first step also decompresses. Returns whether that was the last.
+        """Walk the next part; the first step also decompresses. Returns True if that was the last.
 
-        Raises `InvalidBatch` for a batch that must not be taken: INVALID_RECORD for what cannot be read, INVALID_TIMESTAMP for a time
+        Raises `InvalidBatch` for a batch to refuse: INVALID_RECORD for unreadable bytes, INVALID_TIMESTAMP for a time
         out of bounds.
         """
         header = self._header
@@ -122,8 +128,9 @@ def _body_of(header: BatchHeader, batch: Buffer) -> Buffer:
 
 
 def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest: int) -> tuple[int, int, int]:
-    """Walks the records numbered `first` to `last` (exclusive), the first of which begins at `at`. Returns where the next would begin,
-    and the newest and the oldest time delta, those given included.
+    """Walks the records numbered `first` to `last` (exclusive); the first begins at `at`.
+
+    Returns the position of the next record, and the newest and the oldest time delta, including the given ones.
     """
     in_vain = 0
     while first < last:
@@ -141,8 +148,10 @@ def _walk_part(body: Buffer, at: int, first: int, last: int, newest: int, oldest
 def _walk_to_pair(
     body: Buffer, at: int, first: int, last: int, newest: int, oldest: int, *, pairs: bool
 ) -> tuple[int, int, int, int, int]:
-    """Walks until two records in a row have one length and time, with `pairs`, and to `last` without. Returns the number of the next, where
-    the last one walked begins and ends, and the times as `_walk_part`. All numbers are zig-zag: an odd one is negative.
+    """Walks to `last`, or with `pairs` until two records in a row have one length and time.
+
+    Returns the next record's number, begin and end of the last one walked, and the times as `_walk_part`. All numbers
+    are zig-zag: an odd one is negative.
     """
     start, number, last_time, last_length = at, first, -1, -1
     try:
@@ -210,8 +219,10 @@ def _walk_to_pair(
 
 
 def _alike(body: Buffer, start: int, end: int, first: int, last: int) -> int:
-    """Returns how many records in a row, behind the right one from `start` to `end`, differ from it in delta, key and value alone, at the
-    same places, and have no headers. They are numbered from `first` on; none from `last` on, and none with a wider delta.
+    """Returns the length of the run of records that are laid out like the one from `start` to `end`.
+
+    They differ from it only in delta, key and value, at the same places, and have no headers. Their numbers begin at
+    `first`. The run ends before `last`, and before a wider delta.
     """
     if not isinstance(body, bytes) or first >= _TWO_BYTE_DELTAS:
         return 0
@@ -244,7 +255,7 @@ class _NotANumber(Exception):
 
 
 def _number(body: Buffer, at: int, bits: int) -> tuple[int, int]:
-    """Returns a number, still zig-zag, and where it ends. Raises `_NotANumber`, or `IndexError` at the end of `body`."""
+    """Returns a number, still zig-zag, and its end. Raises `_NotANumber`, or `IndexError` at the end of `body`."""
     value = shift = 0
     while shift < bits:
         byte = body[at]
@@ -307,7 +318,10 @@ def _signed(body: Buffer, at: int, bits: int) -> tuple[int, int]:
 
 
 def _check_times(body: Buffer, header: BatchHeader, times: TimeBounds) -> None:
-    """Some time is out of bounds, or missing: raise for the first that is out of bounds. The records are known to be right."""
+    """Raises for the first time out of bounds.
+
+    The caller knows that some time is out of bounds or missing, and that the records are valid.
+    """
     at = 0
     for number in range(header.count):
         length, at = _signed(body, at, _INT_BITS)

@@ -1,9 +1,10 @@
-"""Records inside a batch of format 2: written for the topics that brokers keep for themselves, and read there and for searches by time.
+"""Records inside a batch of format 2: written for the brokers' own topics, and read there and for searches by time.
 
-On the data path records stay opaque: `record_walk` looks at their lengths alone. A record, all numbers but the attributes being zig-zag varints:
+On the data path records stay opaque: `record_walk` reads only their lengths. All numbers of a record except the
+attributes are zig-zag varints:
 
-    length, attributes (1 byte, 0), timestamp delta, offset delta, key length (-1 = null), key, value length (-1 = null), value,
-    count of headers, and for each: key length, key, value length (-1 = null), value
+    length, attributes (1 byte, 0), timestamp delta, offset delta, key length (-1 = null), key,
+    value length (-1 = null), value, count of headers, and for each: key length, key, value length (-1 = null), value
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +27,14 @@ from log.values import frozen
 from raft.net.decoder import Buffer
 
 DECOMPRESSED_BYTES_MAX: Final = 64 << 20
-"""What a compressed batch may grow to; more is refused before it is made."""
+"""The largest decompressed size of a batch; a larger one is refused before it is made."""
 _RECORD_BYTES_MIN: Final = 7
 _VARINT_BYTES_MAX: Final = 10
 
 
 @frozen
 class KafkaRecord:
-    """One record. `encoded` is the whole of it as it lies in the batch, relative to that batch's base offset and timestamp."""
+    """One record. `encoded` is the record's bytes in the batch, relative to the batch's base offset and timestamp."""
 
     offset: int
     timestamp_ms: int
@@ -54,7 +55,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(content: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Returns a zig-zag varint and the position after it. Raises `InvalidBatch` if it is not whole before `end`, or too long."""
+    """Returns a zig-zag varint and the position after it.
+
+    Raises `InvalidBatch` if it is too long, or not whole before `end`.
+    """
     value = shift = 0
     for at in range(position, min(end, position + _VARINT_BYTES_MAX)):
         byte = content[at]
@@ -72,9 +76,10 @@ def encode_records(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Returns a batch, not compressed and without a producer, of at least one record (key, value), each at offset and time of its own.
+    """Returns a batch of at least one record (key, value), without compression or a producer.
 
-    One time is that of all records; otherwise there is one for each. Raises `ValueError` without a record.
+    Each record has its own offset. `timestamps_ms` is one time for all records, or a sequence with one for each. Raises
+    `ValueError` without a record.
     """
     times = [timestamps_ms] * len(records) if isinstance(timestamps_ms, int) else list(timestamps_ms)
     if not records or len(times) != len(records):
@@ -92,7 +97,7 @@ def encode_records(
 
 
 def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord]) -> bytes:
-    """Returns the batch with only the records in `kept` of those it holds, not compressed, at the same offsets."""
+    """Returns the batch with only the records in `kept`, without compression, at the same offsets."""
     body = b"".join(each.encoded for each in kept)
     left = attrs.evolve(
         header,
@@ -106,8 +111,8 @@ def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord]) -> bytes:
 def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
     """Yields the records of one whole batch, in order.
 
-    Raises `InvalidBatch` for anything that does not follow the format, also if there is more or less of it than the header counts, or it
-    grows beyond `DECOMPRESSED_BYTES_MAX`.
+    Raises `InvalidBatch` for any deviation from the format, also if the number of records differs from the header's, or
+    the batch grows beyond `DECOMPRESSED_BYTES_MAX`.
     """
     header = read_batch_header(batch)
     body = _body_of(header, memoryview(batch)[HEADER_BYTES : header.size])
@@ -126,9 +131,10 @@ def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
 
 
 def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) -> tuple[int, int] | None:
-    """Returns offset and time of the first record from `start_offset` on that is as young as `timestamp_ms`; None if there is none.
+    """Returns offset and time of the first record from `start_offset` on that is at least as young as `timestamp_ms`,
+    or None.
 
-    Of records that cannot be looked at, the header is believed: the answer is the first offset and the newest timestamp.
+    For unreadable records the header counts: the answer is the first offset and the newest timestamp.
     """
     header = read_batch_header(batch)
     first_offset = max(header.base_offset, start_offset)
@@ -149,7 +155,10 @@ def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) 
 
 
 def newest_time_since(batch: Buffer, start_offset: int) -> int:
-    """Returns the newest time of the records from `start_offset` on; -1 if there is none. If they cannot be read, that of the batch."""
+    """Returns the newest time of the records from `start_offset` on, or -1 without one.
+
+    If the records are unreadable, it returns the newest time of the batch.
+    """
     try:
         return max((each.timestamp_ms for each in read_records(batch) if each.offset >= start_offset), default=-1)
     except InvalidBatch:

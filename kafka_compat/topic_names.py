@@ -1,4 +1,6 @@
-"""Which names a topic may have: 1 to 249 of the letters, digits, `.`, `_` and `-`, and neither `.` nor `..` (Topic.validate in Kafka)."""
+"""Topic names: 1 to 249 of the letters, digits, `.`, `_` and `-`, and neither `.` nor `..` (Topic.validate
+in Kafka).
+"""
 
 import re
 from typing import Final
@@ -8,5 +10,5 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_valid_topic_name(name: str) -> bool:
-    """Whether a topic may have this name."""
+    """Returns True if a topic may have this name."""
     return len(name) <= NAME_MAX and name not in (".", "..") and _LEGAL.fullmatch(name) is not None

@@ -1,1 +1,4 @@
-"""The broker: sockets, disk and time around the deciders of partitions, controller and groups. `broker.py` is its centre."""
+"""The broker: sockets, disk and time around the deciders of partitions, controller and groups.
+
+Begin with `broker.py`.
+"""

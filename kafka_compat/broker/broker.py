@@ -1,14 +1,16 @@
-"""Broker: one process of a cluster that Kafka's clients talk to; inside any Trio program.
+"""Broker: one process of a cluster that serves Kafka clients; it runs inside any Trio program.
 
     async with Broker.open(plan) as broker:
         await broker.serving.wait()
 
-It owns the parts and their order. Each round of the reactor: requests and answers arrive and are carried out; the raft group commits
-and applies; then, here, the changes of metadata reach the replicas, waiting fetches are answered, and followers ask for more.
+It owns the parts and their order. In each round of the reactor, requests and answers arrive and are carried out, and
+the raft group commits and applies. Then this module hands changes of metadata to the replicas, answers waiting fetches,
+and lets followers fetch more.
 
-The life of a broker: it opens its logs and its port; the raft group finds a leader, the controller; the broker registers, which gives
-it an epoch; once it has applied its own registration it hosts its replicas, and the controller unfences it. From then on it sends
-heartbeats. At the end it asks the controller for leave, so that others lead before it goes.
+The life of a broker: it opens its logs and its port, and the raft group elects a leader, the controller. The broker
+registers and receives an epoch. Once it has applied its own registration it hosts its replicas, and the controller
+unfences it. From then on it sends heartbeats. At the end it asks the controller for a controlled shutdown, so that
+others lead before it goes.
 """
 
 import contextlib
@@ -87,7 +89,7 @@ OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
 METADATA_LOG_BYTES = 16 * MIB
 """The log of metadata keeps at least so much; what is older is in its snapshot."""
 METADATA, PARTITIONS = "metadata", "partitions"
-"""What a broker's directory consists of."""
+"""The subdirectories of a broker's directory."""
 BROKER_STOPS = "the broker stops"
 
 
@@ -105,14 +107,14 @@ class BrokerPlan:
     data: str
     """Its directory."""
     peers: Mapping[int, Address] = attrs.field(factory=dict)
-    """Where this broker dials each other one."""
+    """The addresses at which this broker dials the others."""
     advertised: Address | None = None
-    """Where clients reach this broker, if not where it listens."""
+    """The address at which clients reach this broker, if it differs from `listen`."""
     settings: Settings = attrs.field(factory=Settings)
     raft: RaftConfig | None = None
-    """The timeouts of the controllers' group, if not those of `controller.quorum.election.timeout.ms`."""
+    """The timeouts of the controllers' group; without them `controller.quorum.election.timeout.ms` sets them."""
     boot: str = attrs.field(factory=this_boot)
-    """Names the time since the machine was started: another one means that what was not flushed may be lost."""
+    """Names the present start of the machine. Another name means that unflushed writes may be lost."""
 
     @property
     def election(self) -> RaftConfig:
@@ -236,9 +238,10 @@ class Broker:
     ) -> AsyncIterator[Self]:
         """Start the broker and stop it at the end of the block.
 
-        Raises `OSError` if the port cannot be bound, and as `RaftGroup.open` and `BrokerStore.open` do if the directory cannot be used.
-        A failed disk, damage that is read in a log (`CorruptLog`) or a broken invariant is raised out of the block, in an exception
-        group as nurseries make them, and nothing is written any more. After damage the next `open` repairs that log.
+        Raises `OSError` if the port cannot be bound, and the errors of `RaftGroup.open` and `BrokerStore.open` if the
+        directory cannot be used. A failed disk, damage that is read in a log (`CorruptLog`) or a broken invariant
+        leaves the block as an exception group, as nurseries make them, and all writing ends. After damage the next
+        `open` repairs that log.
         """
         used = disk or RealDisk()
         drawn = rng or random.Random(secrets.randbits(64))
@@ -346,16 +349,19 @@ class Broker:
 
     @property
     def address(self) -> Address:
-        """Where this broker listens."""
+        """The address on which this broker listens."""
         return self._listener.address
 
     @property
     def image(self) -> ClusterImage:
-        """What this broker knows of the cluster; changes in place."""
+        """This broker's view of the cluster; it changes in place."""
         return self._image
 
     async def shut_down(self, within_s: float = 5.0) -> bool:
-        """Ask the controller for leave, so that others lead what this broker leads. Returns whether it was given in time."""
+        """Ask the controller for a shutdown, so that others take over this broker's leaderships.
+
+        Returns True if it consented in time.
+        """
         if not self._context.settings.flag("controlled.shutdown.enable") or not self._hosting:
             return False  # who is not registered leads nothing
         self._wants_shutdown = True
@@ -655,9 +661,10 @@ class Broker:
             await trio.sleep(REGISTRATION_RETRY_S)
 
     async def _heartbeat(self, *, wait_s: float) -> BrokerHeartbeatResponse | None:
-        """Report to all brokers that this one is alive. Returns the controller's answer; None if none comes within `wait_s`.
+        """Report to all brokers that this one is alive.
 
-        The connection stays while an answer is late: its end would fence this broker, and a controller that stalls answers later.
+        Returns the controller's answer, or None if it does not come within `wait_s`. The connection stays open while an
+        answer is late: closing it would fence this broker, and a controller that stalls answers later.
         """
         # Who has applied nothing is not unfenced: not before the controller knows which logs may lack something.
         applied = self._image.index if self._reports.ready else -1

@@ -1,7 +1,7 @@
 """One request of a client, from its frame to its answer.
 
-A `ClientCall` is made for each request that arrives, and answered once, at once or later, with a response, with nothing (Produce
-with acks 0), or by closing the connection. Handlers get calls; what is invalid never reaches them.
+Each request that arrives becomes a `ClientCall`, which is answered once, at once or later: with a response, with no
+bytes (Produce with acks 0), or by closing the connection. Only valid requests reach the handlers.
 """
 
 from collections.abc import Callable, Mapping
@@ -86,7 +86,7 @@ class ClientCall:
         self._reply.send()
 
     def close(self, reason: str) -> None:
-        """Close the connection, which is how an error is told to who wants no answer."""
+        """Close the connection, which reports an error to a client that expects no answer."""
         self.connection.close(reason)
 
 
@@ -96,8 +96,8 @@ Handler = Callable[[ClientCall], None]
 class Gate:
     """Keeps the calls of clients until this broker knows the cluster.
 
-    Before that it would answer that there are no brokers and no topics, and a client would believe it. What brokers ask each other is
-    served at once, because without it no broker would come to know anything.
+    Earlier it would answer that there are no brokers and no topics, and a client would believe it. Requests between
+    brokers are served at once, because brokers learn the cluster through them.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""What the handlers of requests share: who this broker is, what it knows of the cluster, and whom it asks."""
+"""The state that request handlers share: this broker's identity, its view of the cluster, and its link to the
+controller.
+"""
 
 import random
 from collections.abc import Callable, Mapping
@@ -19,7 +21,7 @@ class Context:
     cluster_id: str
     broker_id: int
     address: tuple[str, int]
-    """Where clients and other brokers connect to."""
+    """The address to which clients and other brokers connect."""
     data: str
     """The directory of the broker's logs, as DescribeLogDirs names it."""
     image: ClusterImage
@@ -38,7 +40,7 @@ class Context:
 
     @property
     def eligible(self) -> bool:
-        """Whether eligible leader replicas are on, for commands that take brokers out of ISRs."""
+        """True if eligible leader replicas are enabled, for commands that take brokers out of ISRs."""
         return self.settings.number("eligible.leader.replicas.version") >= 1
 
     def topic_settings(self, overrides: Mapping[str, str]) -> TopicSettings:
@@ -53,16 +55,20 @@ class Context:
         return bytes(drawn)
 
     def live_brokers(self) -> list[BrokerRegistration]:
-        """Returns the brokers that clients may use, by id: those that are not fenced, or if there is none, all, this one at least.
+        """Returns the brokers that clients may use, by id: the unfenced ones, or else all, at least this one.
 
-        A client drops the addresses that an answer does not have; after an answer without any, librdkafka would ask no one any more.
+        A client drops the addresses that an answer omits. After an answer without brokers, librdkafka would have no
+        address left.
         """
         known = [each for _, each in sorted(self.image.brokers.items())]
         own = BrokerRegistration(self.broker_id, NO_EPOCH, NO_UUID, *self.address)
         return [each for each in known if not each.fenced] or known or [own]
 
     def controller_id(self) -> int:
-        """Whom clients should ask for what only a controller does: any broker will do, since each forwards."""
+        """Returns the broker that clients should ask for the work of a controller.
+
+        Any broker can do it, since each forwards.
+        """
         leader = self.controller.leader
         live = self.live_brokers()
         if leader is not None and any(each.id == leader for each in live):

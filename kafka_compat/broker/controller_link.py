@@ -1,10 +1,10 @@
-"""How a broker reaches the controller, which is the leader of the brokers' raft group: maybe this process, maybe another.
+"""Sends commands to the controller, the leader of the brokers' raft group, which may be this process or another.
 
-A command is sent to the leader that is known. If nothing was committed for certain (no leader, a broker that is not the
-leader any more, no connection) it is sent again, until its time is up; if that is not certain, its outcome is unknown and
-the caller is told so. A result is given out once this broker has applied its command, too: a client that knows of a new topic
-finds it here. The controller refuses what no longer applies (epochs, names that exist), so a caller that knows what it is
-doing may send it again.
+A command goes to the known leader. If it was certainly not committed (no leader, a broker that no longer leads, no
+connection) it is sent again until its time is up. Otherwise its outcome is unknown, and the caller learns that. A
+result is handed out once this broker has applied its command: a client that knows of a new topic finds it here. The
+controller refuses a command that no longer applies (epochs, names that exist), so a caller that understands this may
+send it again.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from raft.errors import InvalidRequest, RaftError
 from raft.group import RaftGroup
 
 COMMAND_TIMEOUT_S = 5.0
-"""How long a broker waits for the answer to one request to the controller."""
+"""The time that a broker waits for the answer to one request to the controller."""
 RETRY_S = 0.05
 MAX_INDEX = 2**63 - 1
 
@@ -41,7 +41,9 @@ class CommandFailed:
 
     @property
     def error(self) -> KafkaErrorCode:
-        """What a client is told: NOT_CONTROLLER, after which it tries again, or REQUEST_TIMED_OUT, where the outcome is unknown."""
+        """The error for clients: NOT_CONTROLLER, after which they try again, or REQUEST_TIMED_OUT for an unknown
+        outcome.
+        """
         return KafkaErrorCode.NOT_CONTROLLER if self.definite else KafkaErrorCode.REQUEST_TIMED_OUT
 
 
@@ -79,7 +81,7 @@ class ControllerLink:
         clock: Callable[[], float],
     ) -> None:
         self.leader: int | None = None
-        """The broker whose process is the controller, as far as this one knows."""
+        """The broker whose process is the controller, to this broker's knowledge."""
         self.group: RaftGroup | None = None
         """Set once it is open."""
         self.applied: Callable[[], int] = lambda: MAX_INDEX
@@ -88,7 +90,10 @@ class ControllerLink:
         self._broker_id = broker_id
         self._peers = peers
         self._heartbeat_peers = heartbeat_peers
-        """On connections of their own: a late answer to a command closes its connection, which must not look like the end of this process."""
+        """Separate connections for heartbeats.
+
+        A late answer to a command closes its connection, which must not look like the end of this process.
+        """
         self._clock = clock
         self._waiting: list[_Waiting] = []
         self._unapplied: list[_Unapplied] = []
@@ -111,7 +116,7 @@ class ControllerLink:
 
     @property
     def deadline(self) -> float | None:
-        """When `pump` is due; None if nothing waits."""
+        """The time at which `pump` is due; None if no call waits."""
         due = [each.deadline for each in self._unapplied]
         if self.leader is None:  # nothing can be sent before there is one, which `leader_changed` tells
             due += [each.deadline for each in self._waiting]
@@ -143,7 +148,10 @@ class ControllerLink:
             each.done(each.result)
 
     def propose(self, command: bytes, done: Callable[[ControllerCommandResponse], None]) -> None:
-        """Have a command carried out by this process, if it is the controller; `done` gets the answer for the broker that asked."""
+        """Propose a command in this process, if it is the controller.
+
+        `done` gets the answer for the broker that asked.
+        """
 
         def settled(outcome: Applied | RaftError) -> None:
             if isinstance(outcome, Applied):
@@ -205,10 +213,11 @@ class ControllerLink:
         wants_shutdown: bool,
         timeout_s: float,
     ) -> None:
-        """Send a heartbeat to every other broker; `done` is called with the controller's answer, if one comes.
+        """Send a heartbeat to every other broker; `done` gets the controller's answer, if one comes.
 
-        The others note it, so that they know who is alive should one of them become the controller. A connection whose answers are
-        later than `timeout_s` is given up; make that the session's length, after which it no longer matters.
+        All brokers note it, so that any of them knows who is alive if it becomes the controller. A connection whose
+        answers are later than `timeout_s` is closed; pass the length of the session, after which the answer no longer
+        matters.
         """
         request = BrokerHeartbeatRequest(
             cluster_id=self._cluster_id,

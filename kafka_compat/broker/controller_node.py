@@ -1,4 +1,6 @@
-"""The controller of this process: `ControllerLiveness` while it leads the brokers' raft group, and a heartbeat of its own."""
+"""The controller of this process: `ControllerLiveness` while it leads the brokers' raft group, and its
+own heartbeat.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -83,9 +85,10 @@ class ControllerNode:
         )
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """A connection has ended. If heartbeats came by it and the broker closed it, that broker's process has ended.
+        """Note that a connection has ended.
 
-        A connection that this process closed, or that broke on its way, is no sign of that: its broker has the rest of its session.
+        If it carried heartbeats and the broker closed it, the broker's process has ended. A connection that this
+        process closed, or that broke on its way, proves no end: its broker has the rest of its session.
         """
         number = self._connections.pop(connection, None)
         if number is not None and connection.ended_by_peer:
@@ -102,7 +105,7 @@ class ControllerNode:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         due = self._liveness.deadline
         return float("inf") if due is None else due
 

@@ -1,7 +1,8 @@
 """The group coordinators of this broker: one for each partition of the offsets topic that it leads, for one leadership.
 
-A coordinator is loaded from the log of its partition: all of it up to where the log ended when the leadership began, once that is
-committed, so that nothing is served that could still be lost. What it writes goes into the same log like a producer's batch with acks=all.
+A coordinator loads the log of its partition up to the log end at which the leadership began, once that end is
+committed, so that it serves only state that cannot be lost. It appends its records to the same log like a producer's
+batch with acks=all.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records, read_records
 
 LOAD_BYTES = 256 * 1024
-"""How much of the log is loaded in one round, so that the loop goes on meanwhile."""
+"""The bytes of log that one round loads, so that other work continues meanwhile."""
 ALL_ACKS = -1
 
 
@@ -44,7 +45,7 @@ class HostedCoordinator:
     hosted: Hosted
     leader_epoch: int
     load_end: int
-    """Where the log ended when the leadership began."""
+    """The log end at which the leadership began."""
     decider: GroupCoordinator
     loaded_to: int = 0
     loaded: bool = False
@@ -78,7 +79,7 @@ class Coordinators:
         return tuple(self._coordinators)
 
     def leads(self, partition: int) -> bool:
-        """Whether there is a coordinator for this partition, be it loading."""
+        """Returns True if this broker has a coordinator for the partition, loaded or not."""
         return partition in self._coordinators
 
     # ---------------------------------------------------------------- leaderships
@@ -108,11 +109,11 @@ class Coordinators:
 
     @property
     def is_loading(self) -> bool:
-        """Whether `pump` has more to do at once."""
+        """True if `pump` has more to do at once."""
         return any(each.loaded_to < each.load_end for each in self._loading.values())
 
     def pump(self, now: float) -> None:
-        """Load a part of what is to be loaded, and tell coordinators whose time has come."""
+        """Load the next part of each loading log, and step the coordinators whose deadline has come."""
         for number, coordinator in tuple(self._loading.items()):
             self._load(coordinator)
             if coordinator.loaded:
@@ -123,7 +124,7 @@ class Coordinators:
 
     @property
     def deadline(self) -> float:
-        """When `pump` is due."""
+        """The time at which `pump` is due."""
         return min((each.decider.deadline for each in self._coordinators.values()), default=float("inf"))
 
     def _load(self, coordinator: HostedCoordinator) -> None:
@@ -144,7 +145,10 @@ class Coordinators:
     def request(
         self, partition: int, arrived: Callable[[int], GroupRequestArrived], done: Callable[[GroupResponse], None]
     ) -> bool:
-        """Give a request to the coordinator of this partition; `done` is called once. Returns false if it is not here."""
+        """Give a request to the coordinator of this partition; `done` is called once.
+
+        Returns False if this broker has no such coordinator.
+        """
         coordinator = self._coordinators.get(partition)
         if coordinator is None:
             return False
@@ -178,7 +182,7 @@ class Coordinators:
 
 
 def is_offsets_partition(hosted: Hosted) -> bool:
-    """Whether groups are kept in this partition."""
+    """Returns True if this partition holds groups."""
     return hosted.partition.topic == OFFSETS_TOPIC
 
 

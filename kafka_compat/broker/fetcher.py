@@ -1,11 +1,13 @@
-"""Fetches from one leader all partitions that this broker follows there, with Kafka's own Fetch in an incremental session (KIP-227).
+"""Fetches all partitions that this broker follows at one leader, with Kafka's Fetch in an incremental session
+(KIP-227).
 
-The replica of a partition orders where to fetch from (`fetch`), and gets what came once (`on_answer`); until it orders again,
-the partition is not fetched. At most two requests are on their way: one waits at the leader, and when partitions are to be
-fetched from elsewhere a second one follows it, which ends that wait. So each request names only what changed since the one before.
+The replica of a partition orders the position to fetch from (`fetch`), and gets one answer (`on_answer`). The partition
+then rests until the next order. At most two requests are on their way: one waits at the leader, and a second one, which
+changes positions, follows it and ends that wait. So each request names only the changes since the one before.
 
-An answer belongs to the positions that its request found in the session, not to those ordered since; the replica is given both, and
-ignores what came too late. When the connection breaks, or the leader has forgotten the session, all begins again with a full request.
+An answer belongs to the positions that its request found in the session, not to positions ordered since. The replica
+gets both, and ignores late answers. When the connection breaks, or the leader has forgotten the session, a full request
+begins it again.
 """
 
 from collections import deque
@@ -36,7 +38,7 @@ NO_SESSION = 0
 
 @frozen
 class FetchLimits:
-    """How much, and for how long, a follower fetches; Kafka's settings in brackets."""
+    """The size and time limits of a follower's fetches; Kafka's settings in brackets."""
 
     max_wait_ms: int = 500
     """[replica.fetch.wait.max.ms]"""
@@ -60,7 +62,7 @@ class FetchPosition:
 
 
 Key = tuple[bytes, int]
-"""Topic id and partition: a topic that was made again under its old name is another one."""
+"""Topic id and partition. A topic that was created again under its old name has another id."""
 
 
 @attrs.define
@@ -102,9 +104,9 @@ class ReplicaFetcher:
         self._session_id = NO_SESSION
         self._session_epoch = FULL_EPOCH
         self._in_session: dict[Key, FetchPosition] = {}
-        """What the session has after the last request that was sent."""
+        """The positions in the session after the last request that was sent."""
         self._answered: dict[Key, FetchPosition] = {}
-        """What the session had for the last request that was answered."""
+        """The positions in the session for the last request that was answered."""
         self._on_way: deque[_Sent] = deque()
         self._generation = 0
 
@@ -135,12 +137,12 @@ class ReplicaFetcher:
 
     @property
     def deadline(self) -> float | None:
-        """When `pump` is due because a pause ends; None if no partition is paused."""
+        """The time at which `pump` is due because a pause ends; None without a paused partition."""
         return min(self._paused.values(), default=None)
 
     @property
     def partitions(self) -> int:
-        """How many partitions are to be fetched now."""
+        """The number of partitions to fetch now."""
         return len(self._wanted)
 
     def pump(self, now: float) -> None:

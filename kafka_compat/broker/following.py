@@ -58,7 +58,7 @@ class Following:
 
     @property
     def deadline(self) -> float:
-        """When `pump` is due."""
+        """The time at which `pump` is due."""
         due = [each.deadline for each in self._fetchers.values()]
         return min((each for each in due if each is not None), default=float("inf"))
 

@@ -1,4 +1,6 @@
-"""What a broker does now and then: retention, compaction, checkpoints of high watermarks, forgetting idle producers and files."""
+"""Periodic work of a broker: retention, compaction, checkpoints of high watermarks, forgetting idle producers and
+files.
+"""
 
 import logging
 from collections.abc import Callable, Generator, Iterator
@@ -21,7 +23,10 @@ CLOSE_IDLE_EVERY_S = 10.0
 
 
 class Housekeeping:
-    """Does what is due. `tick` is to be called once a round; long work goes on in small parts, one a round, or in the disk thread."""
+    """Does the work that is due.
+
+    Call `tick` once a round. Long work goes on in small parts, one a round, or in the disk thread.
+    """
 
     def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, disk: DiskThread) -> None:
         settings = context.settings
@@ -48,12 +53,12 @@ class Housekeeping:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return min(self._due)
 
     @property
     def has_more(self) -> bool:
-        """Whether `tick` should be called again at once."""
+        """True if `tick` should be called again at once."""
         return self._steps is not None and not self._step_under_way
 
     def tick(self, now: float) -> None:

@@ -1,9 +1,9 @@
-"""What a broker reports of its logs to the controller (`ReportLogs`), so that no copy leads that may lack acknowledged records.
+"""Reports logs to the controller (`ReportLogs`), so that a copy without all acknowledged records cannot lead.
 
-Once the broker has applied its own registration it compares what it was in sync with, by the metadata, with what its disk holds. The
-copies that may lack something are reported, and only when the controller has all of them on record may the broker be unfenced: until
-then its heartbeats state that it has applied nothing. At any time it reports the end of each log for which the metadata shows that the
-next leader is found by comparing all of them.
+Once the broker has applied its own registration, it compares the metadata, with the ISRs that it was in, with the logs
+on its disk. It reports the copies that may lack records. The controller may unfence the broker only when it has all of
+these reports: until then the broker's heartbeats state that it has applied nothing. At any time the broker reports the
+end of each log whose partition awaits an election that compares logs.
 """
 
 import itertools
@@ -31,7 +31,7 @@ class LogReports:
 
     def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, tell: Tell) -> None:
         self.ready = False
-        """Whether the controller has on record every copy that may lack something; only then the broker may serve."""
+        """True once the controller has recorded every copy that may lack records; only then may the broker serve."""
         self._context = context
         self._store = store
         self._replicas = replicas
@@ -42,9 +42,10 @@ class LogReports:
         self._not_before = 0.0
 
     def begin(self, assigned: Mapping[TopicPartition, PartitionState]) -> None:
-        """This process is registered; `assigned` are its partitions. To be called before logs that are missing are made.
+        """Take note that this process is registered; `assigned` are its partitions.
 
-        What is doubtful is durable when it returns, and so is the registration. Raises what the disk raises.
+        Call this before missing logs are made. The doubtful logs and the registration are durable when it returns.
+        Raises the errors of the disk.
         """
         store, context = self._store, self._context
         for damage in store.damages:
@@ -91,7 +92,7 @@ class LogReports:
 
     @property
     def deadline(self) -> float:
-        """When `pump` is due."""
+        """The time at which `pump` is due."""
         return float("inf") if self._under_way or not self._begun else self._not_before
 
     def pump(self, now: float) -> None:
@@ -134,7 +135,7 @@ class LogReports:
 
     @staticmethod
     def _report(hosted: Hosted, doubtful: bool) -> LogReport | None:
-        """How far a log reaches; None if it may still change and need not be reported."""
+        """Returns the report of a log, or None if the log may still change and the report can wait."""
         log = hosted.decider.compared_log
         if log is None:
             if not doubtful:

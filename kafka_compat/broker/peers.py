@@ -1,8 +1,9 @@
-"""Connections to other brokers, over which this one fetches as a follower and asks the controller.
+"""Connections to other brokers, over which this one fetches as a follower and calls the controller.
 
-A `PeerClient` is dialled when it is first used. Requests on it are answered in their order, so each answer belongs to the oldest
-call that waits. When the connection breaks or cannot be made, or an answer is late, all waiting calls end with `PeerFailed`: their
-requests may have been carried out. The next call dials again, after a pause that grows with every failure in a row.
+A `PeerClient` is dialled when it is first used. A broker answers requests in their order, so each answer belongs to the
+oldest waiting call. When the connection breaks or cannot be made, or an answer is late, all waiting calls end with
+`PeerFailed`: their requests may have been carried out. The next call dials again, after a pause that grows with every
+failure in a row.
 """
 
 import random
@@ -53,7 +54,10 @@ class _Call:
 
 
 class PeerClient(Session[Buffer]):
-    """Calls to one broker at one address. `run` keeps its connection while there is work; `call` may be made at any time in the loop."""
+    """Calls to one broker at one address.
+
+    `run` keeps its connection while there is work; `call` may be used at any time.
+    """
 
     def __init__(self, reactor: Reactor, address: Address, client_id: str, rng: random.Random) -> None:
         self.address = address
@@ -73,7 +77,7 @@ class PeerClient(Session[Buffer]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now."""
+        """True while there is a connection."""
         return self._connection is not None
 
     def call(
@@ -85,7 +89,9 @@ class PeerClient(Session[Buffer]):
         *,
         timeout_s: float,
     ) -> None:
-        """Send a request; `done` is called once, in the loop and never from within this call, with the response or a `PeerFailed`."""
+        """Send a request; `done` is called once with the response or a `PeerFailed`, in the loop and after this call
+        has returned.
+        """
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         frame = api.encode_request(RequestHeader(api.key, version, self._last_id, self._client_id), request)
         call = _Call(api, version, self._last_id, done, trio.current_time() + timeout_s)
@@ -186,7 +192,7 @@ class PeerClient(Session[Buffer]):
             call.done(response)
 
     def on_drained(self) -> None:
-        """Nothing was held back."""
+        """Does nothing: this client holds nothing back."""
 
     def on_wire_error(self, error: WireError) -> None:
         """Sends nothing: the peer sees the connection close."""

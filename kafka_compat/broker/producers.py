@@ -9,7 +9,10 @@ SEQUENCES = 1 << 31
 
 
 def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, ...]:
-    """Returns what a decider begins with; times of batches are those of their newest records, ms since 1970."""
+    """Returns the snapshots with which a decider begins.
+
+    The time of a batch is the time of its newest record, ms since 1970.
+    """
     return tuple(
         ProducerSnapshot(
             producer_id,

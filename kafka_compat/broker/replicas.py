@@ -1,9 +1,11 @@
-"""The replicas of this broker: carries out what their deciders order, on logs, at the controller and at other brokers.
+"""The replicas of this broker: carries out the orders of their deciders on logs, at the controller and at other
+brokers.
 
-A `Hosted` is one replica with its log. Events go in by `step`, and all effects of a step are carried out before the next event.
+A `Hosted` is one replica with its log. `step` takes an event and carries out all of its effects before the next event.
 A caller that waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
 
-A failed disk ends the broker, as it does in Kafka with one log directory: another replica can lead, this one cannot know what it has.
+A failed disk ends the broker, as in Kafka with one log directory: another replica can lead, while this one cannot know
+its own log.
 """
 
 import heapq
@@ -71,7 +73,7 @@ from kafka_compat.storage.producer_snapshots import ProducerStates
 LOGS_AT_ONCE: Final = 8
 """Logs that are made side by side: each costs a few calls of the disk that wait for it."""
 WORK_S: Final = 0.02
-"""How long a round makes and deletes logs, in seconds; what it has begun then it ends."""
+"""The seconds of a round for making and deleting logs; work that has begun is finished."""
 CHANGES_PER_COMMAND: Final = 1_000
 """Changes of ISRs in one command to the controller."""
 
@@ -79,20 +81,23 @@ Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | Answer
 
 
 class Watcher(Protocol):
-    """A part of the broker that waits for something about a replica. Called in the middle of a step: note it, and act when the round ends."""
+    """A part of the broker that waits for changes of a replica.
+
+    It is called in the middle of a step: it notes the change, and acts when the round ends.
+    """
 
     def appended(self, hosted: "Hosted") -> None:
         """The log is longer."""
 
     def moved(self, hosted: "Hosted") -> None:
-        """The high watermark or the start of the log is another one."""
+        """The high watermark or the start of the log has changed."""
 
     def changed(self, hosted: "Hosted") -> None:
         """Role, leader or leader epoch changed, or the replica is gone."""
 
 
 class Fetchers(Protocol):
-    """Where followers' orders go."""
+    """The receivers of followers' orders."""
 
     def fetch(self, leader: int, partition: TopicPartition, position: FetchPosition) -> None:
         """Fetch a partition from `leader`, and from no other."""
@@ -119,7 +124,7 @@ class Hosted:
 
     @property
     def leads(self) -> bool:
-        """Whether this broker leads the partition, as far as it knows."""
+        """True if this broker leads the partition, to its knowledge."""
         return self.role is PartitionRole.LEADER
 
 
@@ -157,12 +162,12 @@ class Replicas:
         self._changes: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]] = []
         """Changes of ISRs that wait for the end of the round, with what takes their outcome."""
         self.broken = False
-        """Whether carrying out a step failed: what deciders know may be more than what is in the logs."""
+        """True once carrying out a step has failed: deciders may then know more than the logs contain."""
 
     # ---------------------------------------------------------------- lookups
 
     def by_name(self, topic: str, partition: int) -> Hosted | None:
-        """Returns the replica; None if this broker has none."""
+        """Returns the replica, or None if this broker has no copy."""
         return self.hosted.get(TopicPartition(topic, partition))
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -177,7 +182,7 @@ class Replicas:
         return self._last_token
 
     def forget(self, token: int) -> None:
-        """No one waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
+        """Drop the answer of this token: if it has not come by now, it will not come (Produce with acks=0)."""
         self._answers.pop(token, None)
 
     # ---------------------------------------------------------------- steps
@@ -296,7 +301,7 @@ class Replicas:
         self._changes.append((change, done))
 
     def send_changes(self) -> None:
-        """Ask for the changes of ISRs that this round has brought, many in one command. To be called at the end of a round."""
+        """Ask for all ISR changes of this round, many in one command. Call it at the end of a round."""
         while self._changes:
             sent, self._changes = self._changes[:CHANGES_PER_COMMAND], self._changes[CHANGES_PER_COMMAND:]
             self._send(sent)
@@ -330,11 +335,11 @@ class Replicas:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._deadlines[0][0] if self._deadlines else float("inf")
 
     def tick(self, now: float) -> None:
-        """Tell replicas whose time has come that it has."""
+        """Step the replicas whose deadline has come."""
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, _, hosted = heapq.heappop(self._deadlines)
             if deadline != hosted.armed_for or self.hosted.get(hosted.partition) is not hosted:
@@ -343,7 +348,9 @@ class Replicas:
             self.step(hosted, TimePassed())
 
     def take_unflushed(self) -> list[tuple[Hosted, int, int]]:
-        """Returns what acknowledgements and deleted files wait for: replicas, with their logs' ends and numbers of changes now."""
+        """Returns the replicas whose acknowledgements or deleted files wait for a flush, with their present log ends
+        and numbers of changes.
+        """
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
@@ -359,7 +366,7 @@ class Replicas:
 
     @property
     def has_unflushed(self) -> bool:
-        """Whether acknowledgements or deleted files wait for a flush that has not begun."""
+        """True if acknowledgements or deleted files wait for a flush that has not begun."""
         return bool(self._unflushed)
 
     def expire_producers(self) -> Steps:
@@ -387,7 +394,10 @@ class Replicas:
             self.step(hosted, event)
 
     def update(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """The controller has decided about these partitions. Logs of new replicas are made first, some at once and the rest by `work`."""
+        """Take the controller's new states of these partitions.
+
+        It makes the logs of new replicas first: some at once, and the rest in `work`.
+        """
         own = self._context.broker_id
         mine = {partition: state for partition, state in states.items() if own in state.replicas}
         for partition in states.keys() - mine.keys():
@@ -408,11 +418,11 @@ class Replicas:
 
     @property
     def has_more(self) -> bool:
-        """Whether `work` has something to do."""
+        """True if `work` has something to do."""
         return bool(self._missing or self._doomed)
 
     def work(self) -> None:
-        """Make and delete some logs; to be called once a round. Until its log is made, this broker has no replica of a partition."""
+        """Make and delete some logs; call it once a round. A partition has no replica here until its log is made."""
         until = time.perf_counter() + WORK_S
         while self._missing and time.perf_counter() < until:
             self._make_some()
@@ -422,12 +432,12 @@ class Replicas:
                 self._store.delete(partition)
 
     def make_all(self) -> None:
-        """Make all logs that are missing, in this turn: before a broker serves, what it lacks must be known of every copy."""
+        """Make all missing logs in this turn: before a broker serves, it must know what each of its copies lacks."""
         while self._missing:
             self._make_some()
 
     def _make_some(self) -> None:
-        """Make the logs of some new replicas, side by side, and take up what the controller has decided of them by now."""
+        """Make the logs of some new replicas together, and take up the controller's present decisions about them."""
         made: dict[TopicPartition, PartitionState] = {}
         for partition, topic_id in tuple(islice(self._missing.items(), LOGS_AT_ONCE)):
             del self._missing[partition]

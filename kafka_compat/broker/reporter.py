@@ -1,7 +1,8 @@
-"""What a broker tells of itself, for its log and for a harness: each event a name and fields.
+"""Reports a broker's events to its log and to a test harness. Each event is a name with fields.
 
-`partition` (role, leader, leader epoch and ISR, when one of them changes), `high_watermark` (of partitions that this broker leads, at
-most a few times a second each), `controller` (when this process becomes or stops being it), and what went wrong.
+`partition` reports a changed role, leader, leader epoch or ISR. `high_watermark` covers the partitions that this broker
+leads, at most a few times a second each. `controller` marks the time in which this process is the controller. Other
+events report failures.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ Tell = Callable[..., None]
 
 
 class Reporter:
-    """Tells what replicas do; high watermarks not each time."""
+    """Reports the events of replicas. High watermarks are reported at intervals."""
 
     def __init__(self, context: Context, tell: Tell) -> None:
         self._context = context
@@ -28,7 +29,7 @@ class Reporter:
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
 
     def replica(self, hosted: Hosted, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer) -> None:
-        """What a step of a replica brought."""
+        """Report the outcome of a replica's step."""
         match news:
             case PartitionRoleChanged():
                 state = self._context.image.partition(hosted.partition)
@@ -46,7 +47,7 @@ class Reporter:
                 )
 
     def state(self, hosted: Hosted, state: PartitionState) -> None:
-        """The controller has decided about a partition: a leader tells of another ISR."""
+        """Report a changed ISR, if this broker leads the partition."""
         if hosted.leads and self._isrs.get(hosted.partition) != state.isr:
             self._partition(hosted, state.isr)
 
@@ -69,11 +70,11 @@ class Reporter:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._next_at if self._moved else float("inf")
 
     def tick(self, now: float) -> None:
-        """Tell of high watermarks if it is time."""
+        """Report the high watermarks that have moved, if it is time."""
         if not self._moved or now < self._next_at:
             return
         self._next_at = now + HIGH_WATERMARK_EVERY_S

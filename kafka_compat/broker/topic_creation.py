@@ -1,4 +1,4 @@
-"""Topics that are made because they are asked for: by a client's metadata request, or the first use of consumer groups."""
+"""Creates topics on first use: by a client's metadata request, or by the first consumer group."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -20,9 +20,9 @@ class TopicCreation:
         self._waiting: dict[str, list[Callable[[], None]]] = {}
 
     def create(self, names: Iterable[str], done: Callable[[], None]) -> None:
-        """Have these topics made with the broker's defaults; `done` is called once they are there, or cannot be made now.
+        """Create these topics with the broker's defaults. `done` is called once they exist, or cannot be created now.
 
-        Of more than `NAMES_MAX` names the first are made: a client that misses a topic asks again.
+        Of more than `NAMES_MAX` names only the first are created: a client that misses a topic asks again.
         """
         left = set(islice(dict.fromkeys(names), NAMES_MAX))
 

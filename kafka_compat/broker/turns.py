@@ -1,8 +1,9 @@
 """Requests about very many things are answered a part a turn, so that no client waits long for another one's answer.
 
-A handler whose work grows with its request gives an iterator to `LongWork.run`, and yields after each thing that it has looked at how much
-work that was, in partitions. The first part runs at once, and a small request ends in it. The rest continues in later rounds, in turn with that of other connections. A large
-answer is encoded by a thread. Answers leave in the order of requests all the same, because the session keeps their places.
+A handler whose work grows with its request gives an iterator to `LongWork.run`. It yields after each thing the work
+that this thing took, counted in partitions. The first part runs at once, and a small request ends in it. The rest
+continues in later rounds, in turn with other connections. A thread encodes large answers. Answers still leave in the
+order of requests, because the session keeps their places.
 """
 
 import time
@@ -14,9 +15,9 @@ from kafka_compat.broker.calls import ClientCall
 from raft.disk_thread import DiskThread
 
 PART_S: Final = 0.01
-"""How long one request works in one round, in seconds."""
+"""The seconds that one request may work in one round."""
 ROUND_S: Final = 0.03
-"""How long all of them work in one round together."""
+"""The seconds that all requests together may work in one round."""
 WORK_BETWEEN_LOOKS: Final = 16
 """Work between two looks at the clock."""
 ITEMS_ENCODED_AT_ONCE: Final = 2_000
@@ -45,7 +46,7 @@ class LongWork:
 
     @property
     def has_more(self) -> bool:
-        """Whether work waits for the next round."""
+        """True if work waits for the next round."""
         return bool(self._waiting)
 
     def pump(self) -> None:

@@ -1,10 +1,11 @@
-"""Whether a leader may change the ISR of a partition: the checks of KRaft's alterPartition, in its order.
+"""Decides if a leader may change the ISR of a partition: the checks of KRaft's alterPartition, in its order.
 
-The partition epoch makes it a compare-and-set: a leader that has not seen the newest state cannot overwrite it. The epochs of
-brokers keep a process that was replaced, and may have lost its disk, out of the ISR (KIP-903).
+The partition epoch makes the change a compare-and-set: a leader with an older state cannot overwrite the newest. The
+epochs of brokers keep a replaced process, which may have lost its disk, out of the ISR (KIP-903).
 
-The leader alone knows whether it has acknowledged anything without those that left: with `keeps_eligible` it has not, and they are
-eligible. Without, it goes on alone, and none outside of the ISR is eligible any more (KIP-966).
+Only the leader knows if it has acknowledged anything without the members that left. With `keeps_eligible` it has not,
+and they stay eligible. Without it the leader goes on alone, and the replicas outside of the ISR lose their eligibility
+(KIP-966).
 """
 
 from attrs import evolve
@@ -18,11 +19,16 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
 def altered(image: ClusterImage, sender: int, change: IsrChange) -> PartitionState:
-    """Returns the state with the ISR that `sender` wants; the present one if it is that already.
+    """Returns the state with the ISR that `sender` proposes, or the present state if it has that ISR already.
 
-    Raises `Refused`: UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION; NOT_CONTROLLER if the leader knows newer epochs than this
-    machine, which lags then; FENCED_LEADER_EPOCH for an older leader epoch; INVALID_REQUEST if the sender does not lead, or the ISR is
-    impossible; INVALID_UPDATE_VERSION for an older partition epoch; INELIGIBLE_REPLICA if a member is not an active broker of that epoch.
+    Raises `Refused`:
+
+    - UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION;
+    - NOT_CONTROLLER if the leader knows newer epochs than this machine, which lags then;
+    - FENCED_LEADER_EPOCH for an older leader epoch;
+    - INVALID_REQUEST if the sender does not lead, or the ISR is impossible;
+    - INVALID_UPDATE_VERSION for an older partition epoch;
+    - INELIGIBLE_REPLICA if a member is not an active broker of the given epoch.
     """
     state = image.partition_by_id(change.topic_id, change.partition)
     if state is None:

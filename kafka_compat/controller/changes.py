@@ -39,7 +39,7 @@ class ImageChanges:
         self.image.brokers[registration.id] = self._brokers[registration.id] = registration
 
     def put_partition(self, key: TopicPartition, state: PartitionState) -> None:
-        """Replace the state of a partition, or add the next one of its topic. No change if it is the state already."""
+        """Replace the state of a partition, or add the next one of its topic. An equal object changes nothing."""
         before = self.image.partition(key)
         if before is not state:
             invariants.check(before, state)
@@ -74,14 +74,14 @@ class ImageChanges:
         return after is not state
 
     def elect_leaderless(self, *, unclean_default: bool) -> None:
-        """Hold elections for all partitions without leader, as far as each topic allows."""
+        """Hold elections for all partitions without leader, within the limits of each topic's rule."""
         for key in self.image.leaderless():
             self.elect(key, rule_for(self.image, self.image.topics[key.topic], unclean_default=unclean_default))
 
     def take_out(self, broker: int, *, unclean_default: bool, eligible: bool) -> None:
-        """Take a broker that is not active any more out of its ISRs; its leaderships move.
+        """Remove an inactive broker from its ISRs; its leaderships move.
 
-        With `eligible` it is an eligible leader replica from now on; without, it stays in an ISR of which it is the last member.
+        With `eligible` it becomes an eligible leader replica. Without, it stays in an ISR that has no other member.
         """
         assert not self.image.active(broker)
         for key in self.image.with_member(broker):

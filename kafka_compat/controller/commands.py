@@ -1,9 +1,9 @@
-"""What brokers ask of the controller, and its answers: the commands of `MetadataMachine` and their results, as values and as bytes.
+"""The commands of `MetadataMachine` and their results, as values and as bytes.
 
-Everything that a command refers to (topic ids, seeds, defaults) is in it, so that applying it needs no clock, no chance and no
-configuration. All validation that depends on the state of the cluster happens when the command is applied, and gives a result
-with an error code; only bytes that are no command are refused with `InvalidRequest`. A result with an error had no effect.
-`message` is text for people, empty without an error.
+A command contains everything that it refers to (topic ids, seeds, defaults), so that applying it needs no clock, no
+chance and no configuration. Applying a command also validates it against the state of the cluster; a failed check gives
+a result with an error code. Only bytes that are not a command are refused with `InvalidRequest`. A result with an error
+had no effect. `message` is text for people, empty without an error.
 """
 
 import enum
@@ -33,9 +33,9 @@ NONE = KafkaErrorCode.NONE
 class RegisterBroker:
     """A process of a broker begins; answered by `Registered`.
 
-    The same incarnation again keeps its epoch and amends address and rack. Another incarnation is refused with
-    DUPLICATE_BROKER_REGISTRATION while the registered one is not fenced; otherwise it gets a new epoch, begins fenced, and is taken
-    out of every ISR (ClusterControlManager.registerBroker).
+    The same incarnation again keeps its epoch and updates address and rack. Another incarnation is refused with
+    DUPLICATE_BROKER_REGISTRATION while the registered one is not fenced. Otherwise it gets a new epoch, begins fenced,
+    and leaves every ISR (ClusterControlManager.registerBroker).
     """
 
     broker: int
@@ -45,17 +45,22 @@ class RegisterBroker:
     port: int
     rack: str | None = None
     unclean_default: bool = False
-    """unclean.leader.election.enable for topics, where neither topic nor cluster sets it; in every command that may elect."""
+    """unclean.leader.election.enable for topics, if neither topic nor cluster sets it.
+
+    Every command that may elect has this field.
+    """
     eligible: bool = False
-    """eligible.leader.replicas.version is 1 (KIP-966): who leaves an ISR is eligible, and the last member leaves it, too."""
+    """True if eligible.leader.replicas.version is 1 (KIP-966): a member that leaves an ISR is eligible, even the last
+    member.
+    """
 
 
 @frozen
 class UnfenceBroker:
-    """A registered broker is caught up: it may lead and join ISRs; partitions without leader elect. Answered by `Acknowledged`.
+    """A registered broker is caught up: it may lead and join ISRs, and partitions without leader elect.
 
-    STALE_BROKER_EPOCH if `epoch` is not that of the registration; INVALID_REQUEST if it is shutting down. Unfencing twice
-    changes nothing.
+    Answered by `Acknowledged`. The error is STALE_BROKER_EPOCH if the registration has another `epoch`, and
+    INVALID_REQUEST if the broker is shutting down. Unfencing twice changes nothing.
     """
 
     broker: int
@@ -65,9 +70,10 @@ class UnfenceBroker:
 
 @frozen
 class FenceBroker:
-    """A broker is taken for dead: out of every ISR, its leaderships moved, at once. Answered by `Acknowledged`.
+    """A broker counts as dead: it leaves every ISR and its leaderships move, at once. Answered by `Acknowledged`.
 
-    STALE_BROKER_EPOCH if `epoch` is not that of the registration. Fencing twice changes nothing. `eligible` as in `RegisterBroker`.
+    The error is STALE_BROKER_EPOCH if the registration has another `epoch`. Fencing twice changes nothing. `eligible`
+    as in `RegisterBroker`.
     """
 
     broker: int
@@ -78,9 +84,10 @@ class FenceBroker:
 
 @frozen
 class BeginShutdown:
-    """A broker wants to leave (controlled shutdown): ISRs and leaderships as in `FenceBroker`, but it goes on serving fetches.
+    """A broker begins a controlled shutdown: it loses ISRs and leaderships as in `FenceBroker`, but continues to serve
+    fetches.
 
-    Answered by `Acknowledged`. STALE_BROKER_EPOCH if `epoch` is not that of the registration.
+    Answered by `Acknowledged`; the error is STALE_BROKER_EPOCH if the registration has another `epoch`.
     """
 
     broker: int
@@ -91,14 +98,19 @@ class BeginShutdown:
 
 @frozen
 class LogReport:
-    """How far a replica's log reaches, and whether it may lack what it had."""
+    """The reach of a replica's log, and a mark if the log may lack records."""
 
     topic_id: bytes
     partition: int
     leader_epoch: int
-    """The newest that this replica has taken up. Its log end counts only while the partition has been without leader since then."""
+    """The newest epoch that this replica has taken up.
+
+    Its log end counts only if the partition has had no leader since then.
+    """
     doubtful: bool
-    """The log, or the note of how far it had reached, was damaged or is missing, or a loss of power may have taken its end."""
+    """True if the log, or the note of its end, was damaged or is missing, or if a loss of power may have taken
+    its end.
+    """
     last_epoch: int
     """The newest leader epoch that began in its log, NO_EPOCH if none did."""
     end_offset: int
@@ -106,11 +118,12 @@ class LogReport:
 
 @frozen
 class ReportLogs:
-    """A broker reports logs of its own; answered by `Acknowledged`, STALE_BROKER_EPOCH as above. At most REPORTS_PER_COMMAND_MAX.
+    """A broker reports logs of its own; answered by `Acknowledged`, or by STALE_BROKER_EPOCH as above.
 
-    Before it is unfenced it reports its doubtful ones: they leave ISR and ELR, and are suspects. Any log is reported where the image
-    shows that the partition lacks its log end (`ClusterImage.log_ends_wanted`): the next leader is found by comparing them.
-    Partitions that are unknown, or have no replica there, are passed over.
+    A command has at most REPORTS_PER_COMMAND_MAX reports. Before it is unfenced, a broker reports its doubtful logs:
+    they leave ISR and ELR, and become suspects. It reports any log whose end the image lacks
+    (`ClusterImage.log_ends_wanted`), because an election compares them. Reports of unknown partitions, or of partitions
+    without a replica there, are ignored.
     """
 
     broker: int
@@ -132,10 +145,11 @@ class AllocateProducerIds:
 
 @frozen
 class ProposedMember:
-    """A broker that a leader wants in the ISR, with the epoch of its process that the leader saw fetching (KIP-903).
+    """A broker that a leader proposes for the ISR, with the epoch of the process that the leader saw fetching
+    (KIP-903).
 
-    NO_EPOCH is accepted only for a member of the committed ISR: had its process been replaced since, the partition epoch would
-    have changed.
+    NO_EPOCH is accepted only for a member of the committed ISR: a replacement of its process would have changed the
+    partition epoch.
     """
 
     broker: int
@@ -144,7 +158,7 @@ class ProposedMember:
 
 @frozen
 class IsrChange:
-    """What a leader wants the ISR of one partition to be; a compare-and-set on both epochs."""
+    """The ISR that a leader proposes for one partition; a compare-and-set on both epochs."""
 
     topic_id: bytes
     partition: int
@@ -154,12 +168,15 @@ class IsrChange:
     recovering: bool = False
     """False once the leader of an unclean election is sure of its log."""
     keeps_eligible: bool = False
-    """Who leaves the ISR is eligible, and who was stays it. Without, the leader goes on alone with this ISR: none is eligible any more."""
+    """If true, replicas that leave the ISR become eligible, and eligible ones stay so.
+
+    If false, the leader goes on alone with this ISR, and all replicas outside of it lose their eligibility.
+    """
 
 
 @frozen
 class AlterPartition:
-    """A leader changes ISRs (KIP-497); answered by `PartitionsAltered`, in which each change has a result of its own."""
+    """A leader changes ISRs (KIP-497); answered by `PartitionsAltered`, which has a result for each change."""
 
     broker: int
     epoch: int
@@ -167,7 +184,7 @@ class AlterPartition:
 
 
 class ElectionType(enum.IntEnum):
-    """The numbers are those of ElectLeaders on Kafka's wire."""
+    """The kinds of election, with the numbers of ElectLeaders on Kafka's wire."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -177,7 +194,7 @@ class ElectionType(enum.IntEnum):
 class ElectLeaders:
     """Elect leaders on request (KIP-460); answered by `LeadersElected`.
 
-    `partitions` None stands for all; then those that need no election are not in the result.
+    `partitions` None stands for all partitions; the result then omits those without need of an election.
     """
 
     election: ElectionType
@@ -189,9 +206,10 @@ class ElectLeaders:
 
 @frozen
 class NewTopic:
-    """One topic to be created: either counts, or an assignment with both counts -1. Defaults are resolved by the caller.
+    """One topic to be created: it has either counts, or an assignment with both counts -1.
 
-    `configs` are name and value pairs that the caller has validated; they are kept as they are.
+    The caller resolves defaults. `configs` are pairs of name and value, which the caller has validated; they are kept
+    as they are.
     """
 
     name: str
@@ -206,7 +224,10 @@ class NewTopic:
 
 @frozen
 class CreateTopics:
-    """Create topics, each for itself; answered by `TopicsCreated`. `seed` is where placement begins: draw it at random."""
+    """Create topics independently of each other; answered by `TopicsCreated`.
+
+    Placement begins at `seed`: draw it at random.
+    """
 
     topics: tuple[NewTopic, ...]
     seed: int = 0
@@ -250,7 +271,7 @@ class CreatePartitions:
 
 
 class ResourceKind(enum.IntEnum):
-    """The numbers are those of ConfigResource on Kafka's wire."""
+    """The kinds of resource, with the numbers of ConfigResource on Kafka's wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -258,7 +279,10 @@ class ResourceKind(enum.IntEnum):
 
 @frozen(order=True)
 class ResourceName:
-    """What a config belongs to: a topic by name, a broker by id in decimal, or with BROKER and "" the default of all brokers."""
+    """The owner of a config: a topic by name, or a broker by its decimal id.
+
+    BROKER with "" is the default of all brokers.
+    """
 
     kind: ResourceKind
     name: str
@@ -329,7 +353,7 @@ class Acknowledged:
 
 @frozen
 class ProducerIdsAllocated:
-    """The answer to `AllocateProducerIds`: the ids from `first` on, `count` of them, which no other answer ever contains."""
+    """The answer to `AllocateProducerIds`: `count` ids from `first` on, which appear in no other answer."""
 
     first: int = -1
     count: int = 0
@@ -339,7 +363,7 @@ class ProducerIdsAllocated:
 
 @frozen
 class PartitionAltered:
-    """What became of one `IsrChange`, and the committed state after it; None if there is no such partition."""
+    """The result of one `IsrChange`, and the committed state after it; None for an unknown partition."""
 
     topic_id: bytes
     partition: int
@@ -359,7 +383,7 @@ class PartitionsAltered:
 
 @frozen
 class PartitionElected:
-    """What became of the election of one partition."""
+    """The result of the election of one partition."""
 
     topic: str
     partition: int
@@ -376,7 +400,7 @@ class LeadersElected:
 
 @frozen
 class TopicCreated:
-    """What became of one `NewTopic`. Counts are -1 with an error."""
+    """The result of one `NewTopic`. Counts are -1 with an error."""
 
     name: str
     topic_id: bytes
@@ -395,7 +419,7 @@ class TopicsCreated:
 
 @frozen
 class TopicDeleted:
-    """What became of one `TopicReference`, with what is known of name and id."""
+    """The result of one `TopicReference`, with its name and id if they are known."""
 
     name: str | None
     topic_id: bytes | None
@@ -412,7 +436,7 @@ class TopicsDeleted:
 
 @frozen
 class TopicGrown:
-    """What became of one `MorePartitions`."""
+    """The result of one `MorePartitions`."""
 
     name: str
     error: KafkaErrorCode = NONE
@@ -428,7 +452,7 @@ class PartitionsCreated:
 
 @frozen
 class ResourceAltered:
-    """What became of one `ResourceChange`."""
+    """The result of one `ResourceChange`."""
 
     resource: ResourceName
     error: KafkaErrorCode = NONE
@@ -458,10 +482,13 @@ CommandResult = (
 
 
 class MetadataQuery(enum.IntEnum):
-    """What can be asked without changing anything."""
+    """The queries, which change nothing."""
 
     APPLIED_INDEX = 1
-    """Answered with the index of the last command applied, as a decimal: a linearizable query shows that a node is up to date."""
+    """Answered with the index of the last command applied, as a decimal.
+
+    A linearizable query proves that a node is up to date.
+    """
     SNAPSHOT = 2
     """Answered with a snapshot of the machine."""
 
@@ -475,7 +502,7 @@ _TOPIC_PARTITION = shapes.record(TopicPartition, shapes.TEXT, shapes.INT32)
 LOG_ENDS = shapes.array(
     shapes.record(LogEnd, shapes.BROKER_ID, shapes.NUMBER, shapes.integer(-1, shapes.INT32_MAX), shapes.NUMBER), 10_000
 )
-"""How the log ends of a PartitionState are packed, in results and snapshots."""
+"""Packs the log ends of a PartitionState, in results and snapshots."""
 _PARTITION_STATE = shapes.record(
     PartitionState,
     shapes.UUID,
@@ -490,7 +517,7 @@ _PARTITION_STATE = shapes.record(
     LOG_ENDS,
     added=3,
 )
-"""How a PartitionState is packed in results."""
+"""Packs a PartitionState in results."""
 _RESOURCE = shapes.record(ResourceName, shapes.enumeration(ResourceKind), shapes.TEXT)
 
 _BROKER_AND_EPOCH = (shapes.BROKER_ID, shapes.NUMBER)
@@ -529,7 +556,10 @@ _REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.
 
 
 _ADDED: dict[type[Any], int] = {RegisterBroker: 1, FenceBroker: 1, BeginShutdown: 1}
-"""How many fields later releases have added to a command; in older bytes they have their defaults, which is how they were meant."""
+"""The number of fields that later releases have added to a command.
+
+Older bytes lack them and get the defaults, which preserve their meaning.
+"""
 
 
 def _numbered(*numbered: tuple[int, type[Any], tuple[shapes.Shape, ...]]) -> shapes.Shape:
@@ -582,7 +612,7 @@ _QUERY = shapes.enumeration(MetadataQuery)
 
 
 def encode_command(command: Command) -> bytes:
-    """Returns the bytes of a command; values out of bounds are found when they are decoded, by `MetadataMachine.check`."""
+    """Returns the bytes of a command. Decoding them, in `MetadataMachine.check`, finds values out of bounds."""
     return shapes.encode(COMMAND_VERSION, _COMMAND, command)
 
 

@@ -1,13 +1,16 @@
-"""Who leads a partition after a change: the rules of KRaft's PartitionChangeBuilder with eligible leader replicas (KIP-966), and one more.
+"""Elects the leader of a partition after a change.
 
-A leader epoch grows exactly when the leader changes, losing it included; a partition epoch grows with every change.
+The rules are those of KRaft's PartitionChangeBuilder with eligible leader replicas (KIP-966), and one more. A leader
+epoch grows exactly when the leader changes, or is lost. A partition epoch grows with every change.
 
-- A member that the controller takes out of an ISR becomes eligible, whatever the ISR's size: it holds all that was acknowledged until the
-  leader goes on without it. So an ISR may become empty, and sessions that end together leave every one of their copies eligible.
-- A clean election takes an active member of the ISR, or else an eligible replica, which is the ISR then.
-- A member that comes back unsure of its log is a suspect, and cannot be elected so. Once there are suspects alone, all replicas report how far
-  their logs reach, and the one with the greatest last epoch and end leads: no acknowledged record that any of them has is in it alone.
-- Without the feature the last member of an ISR stays in it, even dead, and is the only one that may lead.
+- A member that the controller removes from an ISR becomes eligible, at any size of the ISR: it holds all acknowledged
+  records until the leader goes on without it. So an ISR may become empty, and sessions that end together leave all of
+  their copies eligible.
+- A clean election takes an active member of the ISR, or else an eligible replica, which then forms the ISR.
+- A member that comes back unsure of its log is a suspect, and a clean election passes over it. Once only suspects
+  remain, all replicas report their logs, and the one with the greatest last epoch and end leads. Every acknowledged
+  record that survives in any of them is in that log.
+- Without the feature, the last member of an ISR stays in it, even dead, and only this replica may lead.
 """
 
 import enum
@@ -23,14 +26,17 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ElectionRule(enum.Enum):
-    """Whom an election prefers, and how far it may go."""
+    """The preference of an election, and its limits."""
 
     ONLINE = enum.auto()
     """The present leader if it may lead, else the first in assignment order that may."""
     PREFERRED = enum.auto()
     """The first of the assignment if it may lead, else as ONLINE."""
     UNCLEAN = enum.auto()
-    """As ONLINE, but rather than no leader an active replica, whatever it lacks: of those that reported the one that has most."""
+    """As ONLINE, but prefers any active replica to no leader.
+
+    Of the replicas that reported, it takes the one with the longest log.
+    """
 
 
 def rule_for(image: ClusterImage, topic: TopicImage, *, unclean_default: bool) -> ElectionRule:
@@ -71,10 +77,11 @@ def without(
 def reported(
     state: PartitionState, broker: int, report: LogReport, rule: ElectionRule, image: ClusterImage
 ) -> PartitionState:
-    """Returns the state after a replica has reported its log, and an election by `rule`.
+    """Returns the state after a replica has reported its log, and after an election by `rule`.
 
-    A doubtful one is a suspect from now on, where it was in ISR or ELR. Its log end is kept if the next leader is found by comparison,
-    and the replica had seen the last one go: a late report may be of a log that has been followed on, or truncated, since.
+    A doubtful member of ISR or ELR becomes a suspect. The log end is kept if the election compares logs, and the
+    replica had seen the last leader go. A late report may describe a log that has since followed another leader or been
+    truncated.
     """
     if broker not in state.replicas:
         return state
@@ -104,7 +111,7 @@ def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
 
 
 def _decided(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
-    """`state` with the leader that `rule` gives it and the epochs that follow those of `before`."""
+    """Returns `state` with the leader that `rule` elects, and with epochs that follow the epochs of `before`."""
     after = _led(state, rule, image)
     if after is before or after == before:
         return before
@@ -147,9 +154,10 @@ def _in_sync(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> 
 
 
 def _by_comparison(state: PartitionState, image: ClusterImage) -> int:
-    """The active replica with the greatest log, once every replica has reported; NO_LEADER while one with a greater log is away.
+    """Returns the active replica with the greatest log, once every replica has reported.
 
-    There are log ends only where neither ISR nor ELR have a member, active or not.
+    Returns NO_LEADER while a replica with a greater log is away. Log ends exist only if ISR and ELR have no member,
+    active or not.
     """
     ends = [each for each in state.log_ends if image.brokers[each.broker].epoch == each.broker_epoch]
     if len(ends) < len(state.replicas):

@@ -1,9 +1,10 @@
-"""What is known of the cluster: brokers, topics, partitions and configs; changed in place, and what changed is reported.
+"""The image of the cluster: brokers, topics, partitions and configs. It changes in place and reports its changes.
 
-One `ClusterImage` lives as long as its machine: a restored snapshot fills the same object. Readers on the same thread may look up
-whatever they need at any time and must change nothing. Each command that changed something leaves one `ImageDelta`, so that the
-reaction of a broker costs as much as the change, not as the cluster. Indexes (partitions by member of the ISR, partitions
-without leader, leaderships by broker) are kept up to date with every change, so that a fence touches only its own partitions.
+One `ClusterImage` lives as long as its machine: a restored snapshot fills the same object. Readers on the same thread
+may look up anything at any time and must change nothing. Each command with a change leaves one `ImageDelta`, so that
+the reaction of a broker costs as much as the change, not as the cluster. Every change also updates the indexes
+(partitions by member of the ISR, partitions without leader, leaderships by broker), so that a fence touches only its
+own partitions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,25 +34,28 @@ class TopicImage:
 
 @frozen
 class ImageDelta:
-    """What one command, at `index`, changed. Empty collections where nothing did."""
+    """The changes of one command, at `index`. A collection without changes is empty."""
 
     index: int
     everything: bool = False
-    """The image was restored, or more deltas waited than are kept: compare all you hold with the image. The rest is empty then."""
+    """The image was restored, or too many deltas waited: compare all you hold with the image.
+
+    The other fields are empty.
+    """
     brokers: tuple[BrokerRegistration, ...] = ()
     """Registrations as they are now."""
     partitions: dict[TopicPartition, PartitionState] = attrs.field(factory=dict)
-    """New states, those of created topics and partitions included; deleted ones are under `topics_deleted`."""
+    """New states, also of partitions in created topics; deleted partitions are under `topics_deleted`."""
     topics_created: tuple[TopicImage, ...] = ()
     """The topics of the image itself, which later commands change; their first states are in `partitions`."""
     topics_deleted: tuple[TopicImage, ...] = ()
     """With their last states."""
     configs: tuple[ResourceName, ...] = ()
-    """Whose configs to read again; not those that a topic was created with."""
+    """The resources whose configs must be read again, without the topics that this command created."""
 
     @property
     def empty(self) -> bool:
-        """Whether the command changed nothing that this reports."""
+        """True if the command made no change that this delta reports."""
         return not (
             self.everything
             or self.brokers
@@ -100,7 +104,7 @@ class ClusterImage:
         return topic.partitions[partition]
 
     def active(self, broker: int) -> bool:
-        """Whether this broker is registered, not fenced and not shutting down."""
+        """Returns True if this broker is registered, not fenced and not shutting down."""
         registration = self.brokers.get(broker)
         return registration is not None and registration.active
 
@@ -113,7 +117,9 @@ class ClusterImage:
         return sorted(self._leaderless, key=_PLACE)
 
     def log_ends_wanted(self, broker: int) -> list[TopicPartition]:
-        """Returns the partitions, sorted, whose next leader is found by comparison, and lack the log end of this registered broker."""
+        """Returns the partitions, sorted, whose election compares logs and lacks the log end of this
+        registered broker.
+        """
         registration = self.brokers.get(broker)
         if registration is None:
             return []
@@ -138,7 +144,7 @@ class ClusterImage:
         return sorted(found, key=_PLACE)
 
     def colliding(self, name: str) -> str | None:
-        """Returns another topic whose name differs from `name` in "." and "_" alone, None if there is none (Topic.hasCollision)."""
+        """Returns another topic whose name differs from `name` only in "." and "_", or None (Topic.hasCollision)."""
         return min((other for other in self._names.get(_merged(name), ()) if other != name), default=None)
 
     def configs_of(self, resource: ResourceName) -> Mapping[str, str]:
@@ -252,7 +258,7 @@ class ClusterImage:
 
 
 def broker_of(name: str) -> int | None:
-    """Returns the broker that the name of a resource means; None unless it is an id in plain decimal."""
+    """Returns the broker that the name of a resource means, or None unless the name is an id in plain decimal."""
     if not name.isdecimal() or len(name) > 10 or str(int(name)) != name:
         return None
     return int(name)

@@ -1,6 +1,7 @@
-"""What must hold of every partition that the controller has decided about, and of every change of one.
+"""The invariants of every partition of the controller, and of every change of one.
 
-A broken rule is a crash instead of a wrong leader. `problem_of` also judges states from outside, such as those of a snapshot.
+A broken rule is a crash instead of a wrong leader. `problem_of` also judges states from outside, for example from a
+snapshot.
 """
 
 from kafka_compat.model import NO_LEADER, PartitionState

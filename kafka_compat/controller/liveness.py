@@ -1,14 +1,20 @@
-"""Which brokers are alive, decided by the leader of the raft group alone: what to propose from heartbeats, silence and time.
+"""Decides which brokers are alive, at the leader of the raft group alone: heartbeats, silence and time lead to
+proposals.
 
-Heartbeats are never written to the log; what follows from them is. Brokers send them to every other broker, not to the controller alone,
-so that a new controller knows which of them have ended before it was elected. All others get one full session from that moment, because
-it may have been busy, and not have read what they sent. It reads the image of its own machine and changes nothing in it: a
-proposal has its effect when its command comes back through the log, and is repeated if it does not.
+The log holds the consequences of heartbeats, never the heartbeats. Brokers send them to every other broker, not to the
+controller alone, so that a new controller knows which of them ended before its election. All others get one full
+session from that moment, because it may have been too busy to read their heartbeats. The decider reads the image of its
+own machine and never changes it. A proposal takes effect when its command comes back through the log, and is repeated
+until then.
 
-Rules (BrokerHeartbeatManager of KRaft): a broker that has applied its own registration is unfenced; one that is silent for a
-session is fenced; one that wants to shut down first gives up its leaderships and ISRs, and may end once it leads nothing and all
-active brokers have applied that. Ours is one more rule: a broker whose heartbeat connection ends is fenced without waiting for the
-session, since a process that was killed closes its connections at once.
+Rules (BrokerHeartbeatManager of KRaft):
+
+- A broker that has applied its own registration is unfenced.
+- A broker that is silent for a session is fenced.
+- A broker that shuts down first gives up its leaderships and ISRs. It may end once it leads no partition and all active
+  brokers have applied that.
+- One rule is ours: a broker whose heartbeat connection ends is fenced without waiting for the session, since the
+  connections of a killed process close at once.
 """
 
 from typing import assert_never
@@ -41,9 +47,9 @@ class LivenessSettings:
     retry_interval: float = 1.0
     """After so long a proposal that has had no effect is made again."""
     fence_on_close: bool = True
-    """Whether the end of its connection fences a broker at once."""
+    """If true, the end of its connection fences a broker at once."""
     balance_interval: float | None = 300.0
-    """leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable."""
+    """leader.imbalance.check.interval.seconds; None disables balancing, as without auto.leader.rebalance.enable."""
     unclean_default: bool = False
     """unclean.leader.election.enable of the controller, which the commands carry."""
     eligible: bool = True
@@ -69,7 +75,7 @@ class BrokerHeartbeat:
 
     token: int
     connection: int
-    """Which connection it came by: any number that no other open connection has."""
+    """The connection that it came by: any number, unique among open connections."""
     broker: int
     epoch: int
     applied_index: int
@@ -106,7 +112,7 @@ class AnswerHeartbeat:
     should_shut_down: bool = False
     """The controlled shutdown is complete: the process may end."""
     is_caught_up: bool = False
-    """Whether it has applied as much as this controller."""
+    """True if it has applied as much as this controller."""
 
 
 @frozen
@@ -125,14 +131,14 @@ LivenessEffect = AnswerHeartbeat | ProposeCommand
 
 @define
 class _Contact:
-    """What is known of one process of a broker from its heartbeats."""
+    """The knowledge of one broker process, from its heartbeats."""
 
     epoch: int
     time: float
     connection: int | None = None
     applied_index: int = UNKNOWN_INDEX
     closed: bool = False
-    """Whether its connection has ended, which stands for the end of its session."""
+    """True once its connection has ended, which stands for the end of its session."""
 
 
 @frozen
@@ -143,7 +149,7 @@ class _Proposal:
 
 @define
 class ControllerLiveness:
-    """The decider. `image` is that of the machine on this node, brought up to date by the caller before each step."""
+    """The decider. `image` belongs to the machine on this node; the caller updates it before each step."""
 
     image: ClusterImage
     settings: LivenessSettings = field(factory=LivenessSettings)
@@ -157,7 +163,7 @@ class ControllerLiveness:
 
     @property
     def deadline(self) -> float | None:
-        """When `LivenessDue` is due next; None if there is nothing to wait for."""
+        """The time at which `LivenessDue` is due next, or None without a deadline."""
         if not self._controller:
             return None
         times = [
@@ -255,7 +261,7 @@ class ControllerLiveness:
         return None, "", False
 
     def _shutdown_complete(self, registration: BrokerRegistration) -> bool:
-        """Whether a broker leads nothing any more, and all active ones know who leads instead."""
+        """Returns True if a broker leads no partition any more, and all active brokers have learned the new leaders."""
         epoch, index = self._shutdowns.get(registration.id, (UNKNOWN_INDEX, UNKNOWN_INDEX))
         if epoch != registration.epoch:
             # The command was applied at this index or before.
@@ -303,14 +309,14 @@ class ControllerLiveness:
         return effects + self._balance(now)
 
     def _serving(self, broker: int) -> bool:
-        """Whether what is known of a broker is about the process that is registered and not fenced."""
+        """Returns True if the heartbeats of a broker come from the process that is registered and not fenced."""
         registration = self.image.brokers.get(broker)
         return (
             registration is not None and not registration.fenced and registration.epoch == self._contacts[broker].epoch
         )
 
     def _fence_time(self, contact: _Contact, broker: int) -> float:
-        """When to propose that a broker is fenced, if nothing comes from it."""
+        """Returns the time at which to propose to fence a broker, if it stays silent."""
         expired = contact.time + self.settings.session_timeout
         proposal = self._proposals.get(broker)
         if proposal is None or proposal.time < expired or not isinstance(proposal.command, FenceBroker):

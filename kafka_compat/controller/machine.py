@@ -1,8 +1,8 @@
-"""The state machine of the controller: what each command does to the cluster, the same on every broker.
+"""The state machine of the controller: it applies each command to the cluster, the same on every broker.
 
-It is a `SnapshotMachine` of raft. One command is one atomic change: fencing a broker moves all its leaderships and leaves all its
-ISRs at once. Everything that depends on the state is decided in `apply`, whose result carries the error; `check` refuses only
-bytes that are no command. After `apply` or `restore`, `drain_changes` returns what has changed.
+It is a `SnapshotMachine` of raft. One command is one atomic change: fencing a broker moves all its leaderships and
+leaves all its ISRs at once. `apply` makes all decisions that depend on the state, and its result carries the error.
+`check` refuses only bytes that are not a command. After `apply` or `restore`, `drain_changes` returns the changes.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,10 @@ class MetadataMachine:
             decode_command(command)
 
     def apply(self, index: int, command: bytes) -> bytes:
-        """Carry out the command at `index`. Returns the encoded result. Raises `InvalidRequest` for bytes that are no command."""
+        """Carry out the command at `index`.
+
+        Returns the encoded result. Raises `InvalidRequest` for bytes that are not a command.
+        """
         self.image.index = index
         decoded = decode_command(command)
         changes = ImageChanges(self.image)
@@ -108,12 +111,12 @@ class MetadataMachine:
         return encode_image(self.image)
 
     def restore(self, snapshot: bytes) -> None:
-        """Replace the image by that of `snapshot`. Raises `InvalidRequest`, and changes nothing, if it is none."""
+        """Replace the image by the one in `snapshot`. Raises `InvalidRequest`, and changes nothing, for other bytes."""
         restore_image(self.image, snapshot)
         self._deltas = [ImageDelta(self.image.index, everything=True)]
 
     def drain_changes(self) -> list[ImageDelta]:
-        """Returns the deltas since the last call, in the order of commands; one may stand for everything, as the first."""
+        """Returns the deltas since the last call, in the order of commands. The first may stand for everything."""
         deltas, self._deltas = self._deltas, []
         return deltas
 

@@ -1,10 +1,11 @@
-"""On which brokers the replicas of new partitions lie: Kafka's StripedReplicaPlacer.
+"""Places the replicas of new partitions on brokers: Kafka's StripedReplicaPlacer.
 
-Racks take turns, sorted, from an offset that advances by one with every partition; in a rack its brokers take turns, sorted, from an
-offset of their own that advances likewise. Unfenced brokers come before fenced ones, no broker gets two replicas of a partition,
-and the first replica, which will lead, is never on a fenced broker. So replicas spread over racks first and over brokers second.
-After as many partitions as there are unfenced brokers, racks and brokers are shuffled, so that not the same few sets come again and
-again. What Kafka draws at random follows here from a seed in the command.
+Racks take turns, sorted, from an offset that advances by one with every partition. In a rack its brokers take turns,
+sorted, from an offset of their own that advances likewise. Unfenced brokers come before fenced ones, and each broker
+gets at most one replica of a partition. The first replica, which will lead, is always on an unfenced broker. So
+replicas spread over racks first and over brokers second. After as many partitions as there are unfenced brokers, racks
+and brokers are shuffled, to avoid repeating the same few sets. Kafka's random draws follow here from a seed in the
+command.
 """
 
 from collections.abc import Iterable, Sequence
@@ -85,8 +86,9 @@ def place(
 ) -> list[tuple[int, ...]]:
     """Returns the broker ids of each new partition, the preferred leader first.
 
-    `existing` are the replicas of the partitions that the topic has already: the turns go on where those ended. Brokers that are
-    shutting down get none. Raises `Refused` with INVALID_REPLICATION_FACTOR if there are too few brokers, or all are fenced.
+    `existing` are the replicas of the partitions that the topic has already: the turns continue from their end. Brokers
+    that are shutting down get no replica. Raises `Refused` with INVALID_REPLICATION_FACTOR if there are too few
+    brokers, or all are fenced.
     """
     usable = sorted((broker for broker in brokers if not broker.shutting_down), key=lambda broker: broker.id)
     _check(replication_factor, usable)
@@ -126,7 +128,10 @@ def _check(replication_factor: int, usable: Sequence[BrokerRegistration]) -> Non
 def _last_place(
     existing: Sequence[Sequence[int]], rack_of: dict[int, str | None], rack: str | None, unfenced: list[int]
 ) -> int | None:
-    """Where the turns of a rack ended: the place of the first broker of it in the newest partition that uses it."""
+    """Returns the place at which the turns of a rack ended, or None.
+
+    It is the place of the rack's first broker in the newest partition that uses the rack.
+    """
     for replicas in reversed(existing):
         for broker in replicas:
             if broker in rack_of and rack_of[broker] == rack:

@@ -1,4 +1,4 @@
-"""How a rule refuses a part of a command: with a code of Kafka and a text for people."""
+"""Refuses a part of a command with a Kafka error code and a text for people."""
 
 import attrs
 

@@ -1,7 +1,8 @@
-"""How a value becomes msgpack and back, strictly: any bytes give a value of the right types and bounds, or a clear error.
+"""Turns values into msgpack and back, strictly: any bytes give a value of the right types and bounds, or a clear error.
 
-A *shape* is a pair of functions. What is packed are arrays, integers, strings, binaries, booleans and nil; no maps, no floats, no
-extension types. The first byte of everything is the version of its format, so that a later one can be told apart.
+A *shape* is a pair of functions. It packs arrays, integers, strings, binaries, booleans and nil, but no maps, floats or
+extension types. The first byte of every packed value is the version of its format, so that a later version is
+recognized.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +31,10 @@ class Shape:
     pack: Callable[[Any], Any]
     """The value as what msgpack packs."""
     read: Callable[[Any, str], Any]
-    """What msgpack unpacked, and the name of the place for the text of an error, as the value. Raises `InvalidRequest`."""
+    """Turns the unpacked msgpack into the value; the second argument is the name of the place in error texts.
+
+    Raises `InvalidRequest`.
+    """
 
 
 def encode(version: int, shape: Shape, value: object) -> bytes:
@@ -87,7 +91,7 @@ def text(length_max: int = STRING_MAX) -> Shape:
 
 
 def cut_text(length_max: int) -> Shape:
-    """A string for people, of which so many characters are kept."""
+    """A string for people, cut to `length_max` characters."""
     whole = text(length_max)
     return Shape(lambda value: value[:length_max], whole.read)
 
@@ -222,7 +226,7 @@ def _read_boolean(value: Any, name: str) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """What a wrong value is, in few characters whatever its size."""
+    """Returns a description of a wrong value, in few characters at any size of the value."""
     match value:
         case bool() | None:
             return repr(value)

@@ -78,7 +78,10 @@ def encode_image(image: ClusterImage) -> bytes:
 
 
 def restore_image(image: ClusterImage, snapshot: bytes) -> None:
-    """Make `image` what the snapshot describes. Raises `InvalidRequest`, and leaves the image, if that is no snapshot."""
+    """Fill `image` with the content of the snapshot.
+
+    For other bytes raises `InvalidRequest`, and leaves the image unchanged.
+    """
     value: Any = shapes.decode(SNAPSHOT_VERSION, _IMAGE, snapshot, "a snapshot of the controller")
     index, next_producer_id, brokers, topic_rows, cluster_configs, broker_configs = value
     topics = [_topic(*row) for row in topic_rows]

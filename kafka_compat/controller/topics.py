@@ -1,7 +1,8 @@
-"""Creating, growing and deleting topics: what KRaft's ReplicationControlManager refuses, and the first state of a partition.
+"""Creating, growing and deleting topics: the checks of KRaft's ReplicationControlManager, and the first state of a
+partition.
 
-A new partition has the active ones of its replicas as its ISR, and the first of them as its leader: a fenced broker may be a
-replica, but neither leads nor counts as in sync.
+The ISR of a new partition is its active replicas, and the first of them leads. A fenced broker may be a replica, but
+neither leads nor counts as in sync.
 """
 
 import re
@@ -53,7 +54,7 @@ def check_name(image: ClusterImage, name: str) -> None:
 
 
 def new_topic(image: ClusterImage, command: CreateTopics, place_in_command: int, room: int) -> TopicImage:
-    """Returns the topic that the command's topic at this place asks for; `room` is how many partitions the command may still add.
+    """Returns the topic that the command requests at this place; the command may still add `room` partitions.
 
     Raises `Refused`: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION for too many partitions, INVALID_CONFIG, INVALID_REQUEST.
@@ -92,8 +93,8 @@ def more_partitions(
 ) -> list[PartitionState]:
     """Returns the partitions to add to the command's topic at this place; `room` as for `new_topic`.
 
-    Raises `Refused`: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT,
-    POLICY_VIOLATION.
+    Raises `Refused`: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+    INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION.
     """
     wanted = command.topics[place_in_command]
     topic = image.topics.get(wanted.name)
@@ -114,7 +115,10 @@ def more_partitions(
 
 
 def find(image: ClusterImage, reference: TopicReference) -> TopicImage:
-    """Returns the topic that is meant. Raises `Refused`: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID or INVALID_REQUEST."""
+    """Returns the topic with this name or id.
+
+    Raises `Refused`: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID or INVALID_REQUEST.
+    """
     if (reference.name is None) == (reference.topic_id is None):
         raise Refused(KafkaErrorCode.INVALID_REQUEST, "a topic is meant by its name or by its id, not by both or none")
     if reference.name is not None:
@@ -214,7 +218,7 @@ def _check_assignment(image: ClusterImage, brokers: Sequence[int], factor: int) 
 
 
 def _added(topic: TopicImage, wanted: MorePartitions) -> int:
-    """How many partitions are to be added."""
+    """Returns the number of partitions to add. Raises `Refused`: INVALID_PARTITIONS or INVALID_REPLICA_ASSIGNMENT."""
     present = len(topic.partitions)
     if wanted.total == present:
         raise Refused(KafkaErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")

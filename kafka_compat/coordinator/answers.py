@@ -35,16 +35,18 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 NULL_PROTOCOL_VERSION = 7
 """From this version of JoinGroup a missing protocol is null; before, it is empty."""
 LEAVE_LIST_VERSION = 3
-"""From this version of LeaveGroup there is a list of members, and the error of the only one no longer stands for the request."""
+"""From this version on, LeaveGroup has a list of members, and the error of a single member no longer stands for the
+request.
+"""
 FETCH_ERROR_VERSION = 2
 FETCH_GROUPS_VERSION = 8
 NO_OFFSET = -1
 
 
 def refused(version: int, request: GroupRequest, error: KafkaErrorCode) -> GroupResponse:
-    """Returns the response with this error for all that the request asks for.
+    """Returns the response with this error for every part of the request.
 
-    For the shell, too: NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE where no coordinator can be asked.
+    The shell uses it, too: with NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE if it has no coordinator to ask.
     """
     match request:
         case JoinGroupRequest(member_id=member_id):
@@ -102,7 +104,7 @@ def left(version: int, members: tuple[tuple[LeaveGroupMember, KafkaErrorCode], .
 def commit_response(
     request: OffsetCommitRequest, error: KafkaErrorCode, metadata_max: int | None = None
 ) -> OffsetCommitResponse:
-    """Returns the same error for each partition, except OFFSET_METADATA_TOO_LARGE for those whose metadata is over the bound."""
+    """Returns the same error for each partition, except OFFSET_METADATA_TOO_LARGE if its metadata exceeds the bound."""
 
     def outcome(metadata: str | None) -> KafkaErrorCode:
         too_large = metadata_max is not None and metadata is not None and len(metadata) > metadata_max

@@ -1,4 +1,4 @@
-"""What an operator can set about groups and offsets, under Kafka's names and with its defaults."""
+"""The settings of groups and offsets, under Kafka's names and with its defaults."""
 
 from log.values import frozen
 
@@ -10,11 +10,13 @@ class CoordinatorConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
-    """How long the first rebalance of an empty group waits for more members; 0 does not wait."""
+    """The time that the first rebalance of an empty group waits for more members; 0 does not wait."""
     group_max_size: int = 2**31 - 1
     """Members of one group; also the bound of member ids that were given out and have not joined yet (KIP-394)."""
     offset_metadata_max_bytes: int = 4_096
     """`offset.metadata.max.bytes`: the longest metadata of a committed offset, in characters, as Kafka counts it."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000
-    """`offsets.retention.minutes`, in milliseconds: how long offsets outlive the last member of their group (KIP-211)."""
+    """`offsets.retention.minutes`, in milliseconds: the time that offsets outlive the last member of their group
+    (KIP-211).
+    """
     offsets_retention_check_interval_ms: int = 600_000

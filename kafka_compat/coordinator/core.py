@@ -68,7 +68,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
 class CoordinatorPhase(enum.Enum):
-    """How far a coordinator has come in its leadership."""
+    """The phase of a coordinator in its leadership."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -88,7 +88,10 @@ class GroupCoordinator:
         self._group_requests = GroupRequests(self.groups, self.offsets, self._out)
         self._offset_requests = OffsetRequests(self.config, self.groups, self.offsets, self._membership, self._out)
         self._due: list[tuple[float, str]] = []
-        """A heap of times and group ids: no deadline of a group is earlier than its first entry, and entries may be stale."""
+        """A heap of times and group ids.
+
+        Its first entry is the earliest deadline of any group, or earlier; entries may be stale.
+        """
         self._scheduled: dict[str, float] = {}
         """The first entry of each group."""
         self._next_check = math.inf
@@ -97,14 +100,14 @@ class GroupCoordinator:
 
     @property
     def deadline(self) -> float:
-        """When `GroupTimePassed` is due next, in seconds of `now`; infinite if nothing waits for time."""
+        """The time at which `GroupTimePassed` is due next, in seconds of `now`; infinite if nothing waits for time."""
         return min(self._next_check, self._due[0][0] if self._due else math.inf)
 
     def step(self, now: float, event: CoordinatorEvent) -> tuple[CoordinatorEffect, ...]:
-        """Takes in one event; returns the effects in the order in which they are to be carried out.
+        """Takes one event; returns the effects in the order in which they are to be carried out.
 
-        `now` is monotonic, in seconds. Raises `MalformedMessage` for records that cannot be read (the partition cannot be led
-        then), and `AssertionError` for a broken invariant.
+        `now` is monotonic, in seconds. Raises `MalformedMessage` for unreadable records (then the partition cannot be
+        led), and `AssertionError` for a broken invariant.
         """
         self._out.now = now
         match event:
@@ -267,7 +270,7 @@ class GroupCoordinator:
             self._deleted_topics.clear()
 
     def _resign(self) -> None:
-        """Answers all that waits. What is being written may still be committed by the next leader."""
+        """Answers all waiting requests. The next leader may still commit the writes under way."""
         if self.phase is CoordinatorPhase.RESIGNED:
             return
         self.phase = CoordinatorPhase.RESIGNED

@@ -1,4 +1,4 @@
-"""What to do: the orders that `GroupCoordinator.step` returns. Carry them out in their order."""
+"""The orders that `GroupCoordinator.step` returns. Carry them out in their order."""
 
 from typing import TypeAlias
 
@@ -40,7 +40,7 @@ class GroupAnswer:
 
 @frozen
 class AppendRecords:
-    """Append these records to the partition, together in one batch and with acks=all, then report `Written` or `WriteFailed`.
+    """Append these records to the partition in one batch with acks=all, then report `Written` or `WriteFailed`.
 
     Write ids grow by one from 1. Writes must be appended in their order; several may be on their way at once.
     """

@@ -1,7 +1,7 @@
-"""What happened: the facts that go into `GroupCoordinator.step`.
+"""The facts that go into `GroupCoordinator.step`.
 
-`now`, the other argument of a step, is monotonic and in seconds. `time_ms` in an event is the wall clock, in milliseconds
-since 1970: it is written into records, which outlive the process.
+`now`, the other argument of a step, is monotonic and in seconds. `time_ms` in an event is the wall clock, in
+milliseconds since 1970: it is written into records, which outlive the process.
 """
 
 from typing import TypeAlias
@@ -39,12 +39,12 @@ Record: TypeAlias = tuple[bytes, bytes | None]
 
 @frozen
 class GroupRequestArrived:
-    """A client's request. It is answered exactly once, by a `GroupAnswer` with the same token, perhaps much later.
+    """A client's request. One `GroupAnswer` with the same token answers it, perhaps much later.
 
-    Requests about several groups (OffsetFetch from version 8, DescribeGroups, DeleteGroups, ListGroups) are split among the
-    partitions first, and the answers joined: `partitioning.split_request` and `partitioning.join_responses`. In OffsetCommit and
-    OffsetFetch from version 10 the shell fills in the `name` of each topic by its `topic_id`, and leaves out those that it does
-    not know; the answer carries both back (topics that an OffsetFetch of all topics finds have only names).
+    Requests about several groups (OffsetFetch from version 8, DescribeGroups, DeleteGroups, ListGroups) are split among
+    the partitions first, and the answers joined: `partitioning.split_request` and `partitioning.join_responses`. In
+    OffsetCommit and OffsetFetch from version 10 the shell fills in the `name` of each topic by its `topic_id`, and
+    leaves out unknown topics. The answer carries both back. An OffsetFetch of all topics finds only names.
     """
 
     token: int
@@ -53,7 +53,7 @@ class GroupRequestArrived:
     request: GroupRequest
     time_ms: int
     client_id: str | None = ""
-    """As in the header of the request; None counts as empty."""
+    """The client id in the header of the request; None counts as empty."""
     client_host: str = ""
     """The client's address, as DescribeGroups shows it (Kafka writes `/127.0.0.1`)."""
     member_suffix: str = ""
@@ -62,18 +62,20 @@ class GroupRequestArrived:
 
 @frozen
 class Written:
-    """The write, and every earlier one that was not refused, is below the high watermark of the partition (acks=all)."""
+    """The write, and every earlier one that was not refused, is below the high watermark of the
+    partition (acks=all).
+    """
 
     write_id: int
 
 
 @frozen
 class WriteFailed:
-    """The write was refused, or is not known to have succeeded, with the error that a producer with acks=all would get.
+    """The write was refused or has an unknown outcome. The error is the one that a producer with acks=all would get.
 
-    After REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND the records are in the log and may still be committed: they
-    count from the next `Written` on. All other errors mean that nothing was appended, and must be reported before a later write is
-    reported as written.
+    After REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND the records are in the log and may still be committed:
+    they count from the next `Written` on. All other errors mean that nothing was appended. Report them before a later
+    write is reported as written.
     """
 
     write_id: int
@@ -103,7 +105,7 @@ class TopicsRemoved:
 
 @frozen
 class Resigned:
-    """This broker no longer leads the partition. Every waiting request is answered; the coordinator is of no more use."""
+    """This broker no longer leads the partition. Every waiting request is answered, and the coordinator has ended."""
 
 
 @frozen

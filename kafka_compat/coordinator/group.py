@@ -1,7 +1,8 @@
-"""One classic group: its state, members and votes. What follows from a request is decided in `membership`.
+"""One classic group: its state, members and votes. `membership` decides the consequences of requests.
 
-A group is Empty until a member joins; PreparingRebalance while members join again; CompletingRebalance until the assignment of
-the group's leader is written; Stable until something changes. A group that is being deleted is Dead.
+A group is Empty until a member joins. It is in PreparingRebalance while members join again, in CompletingRebalance
+until the assignment of the group's leader is written, and Stable until something changes. A group that is being deleted
+is Dead.
 """
 
 import enum
@@ -58,11 +59,13 @@ class GroupMember:
     join: WaitingJoin | None = None
     sync_token: int | None = None
     session_deadline: float = NEVER
-    """When it is removed unless it sends something; NEVER while a request of its own waits here."""
+    """The time at which the member is removed unless it sends something; NEVER while a request of its own
+    waits here.
+    """
 
     @property
     def waits(self) -> bool:
-        """Whether a request of this member waits for an answer: it cannot send heartbeats meanwhile."""
+        """True if a request of this member waits for an answer: it cannot send heartbeats meanwhile."""
         return self.join is not None or self.sync_token is not None
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -78,7 +81,7 @@ class ClassicGroup:
     state: GroupState = GroupState.EMPTY
     previous_state: GroupState = GroupState.EMPTY
     state_time_ms: int = NO_TIMESTAMP
-    """When it came into its state, by the wall clock."""
+    """The wall-clock time at which the group entered its state."""
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
@@ -89,7 +92,7 @@ class ClassicGroup:
     pending_syncs: set[str] = field(factory=set)
     """Members of this generation that have not sent SyncGroup."""
     subscribed: frozenset[str] | None = None
-    """The topics of all members of this generation; None if that is not known."""
+    """The topics of all members of this generation; None if unknown."""
     join_deadline: float = NEVER
     sync_deadline: float = NEVER
     initial_delay_ms: int = 0
@@ -97,16 +100,19 @@ class ClassicGroup:
     new_member_added: bool = False
     """In a first rebalance: a member came since the delay began, so it is extended."""
     assignment_under_way: bool = False
-    """The leader's assignment of this generation is being written; another one is not taken."""
+    """True while the leader's assignment of this generation is being written.
+
+    Another assignment is refused meanwhile.
+    """
     recorded: bool = False
-    """Whether the log may hold a record of this group, which a deletion has to cover."""
+    """True if the log may hold a record of this group, which a deletion has to cover."""
     due: float = NEVER
-    """No deadline of this group is earlier; there may be none then."""
+    """A lower bound of all deadlines of this group; the group may have no deadline then."""
     _static: dict[str, str] = field(factory=dict)
     _supporters: dict[str, int] = field(factory=dict)
-    """How many members support each protocol."""
+    """The number of members that support each protocol."""
     _joined: int = 0
-    """How many JoinGroups wait."""
+    """The number of waiting JoinGroups."""
 
     # ------------------------------------------------------------------ members
 
@@ -122,7 +128,10 @@ class ClassicGroup:
             self.leader = member.id
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member, or an id that was given out; the next member leads if it led. Nothing of it may be waiting."""
+        """Forgets a member, or an id that was given out.
+
+        If the member led, the next one leads. It must have no waiting request.
+        """
         self.pending_members.pop(member_id, None)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -172,7 +181,7 @@ class ClassicGroup:
         return join
 
     def static_member(self, instance_id: str | None) -> str | None:
-        """Returns the id of a static member; None if there is none of this instance id."""
+        """Returns the id of the static member with this instance id, or None."""
         return None if instance_id is None else self._static.get(instance_id)
 
     def static_members(self) -> Iterator[tuple[str, str]]:
@@ -180,7 +189,7 @@ class ClassicGroup:
         yield from self._static.items()
 
     def member_error(self, member_id: str, instance_id: str | None) -> KafkaErrorCode:
-        """Returns why these ids are not those of a member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or NONE."""
+        """Returns NONE if these ids belong to a member, else UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if instance_id is not None:
             existing = self._static.get(instance_id)
             if existing is None:
@@ -193,12 +202,12 @@ class ClassicGroup:
 
     @property
     def joined_count(self) -> int:
-        """How many members have joined this rebalance and wait."""
+        """The number of members that have joined this rebalance and wait."""
         return self._joined
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member has joined again, and every id that was given out is used."""
+        """Returns True if every member has joined again, and every id that was given out is used."""
         return self._joined == len(self.members) and not self.pending_members
 
     @property
@@ -234,7 +243,7 @@ class ClassicGroup:
     # ---------------------------------------------------------------- protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[JoinGroupProtocol]) -> bool:
-        """Whether a member with these protocols can join: one of them is supported by all members."""
+        """Returns True if a member with these protocols can join: all members support one of them."""
         names = {protocol.name for protocol in protocols}
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
@@ -252,7 +261,10 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether a member may be subscribed to a topic: unknown counts as yes in a group of consumers."""
+        """Returns True if a member may be subscribed to a topic.
+
+        An unknown subscription counts as yes in a group of consumers.
+        """
         if self.subscribed is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed
@@ -343,7 +355,10 @@ class ClassicGroup:
 
     @classmethod
     def loaded(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
-        """Returns the group that a record holds: Stable, or Empty without members. Its members have no deadlines yet."""
+        """Returns the group that a record holds: Stable, or Empty without members.
+
+        Its members have no deadlines yet.
+        """
         group = cls(
             id=group_id,
             state=GroupState.STABLE if value.members else GroupState.EMPTY,

@@ -27,14 +27,14 @@ NOT_FOUND_VERSION = 6
 
 @define
 class GroupRequests:
-    """What is asked about the groups of one coordinator as a whole."""
+    """The requests about the groups of one coordinator as a whole."""
 
     groups: dict[str, ClassicGroup]
     offsets: OffsetStore
     out: StepOutput
 
     def describe(self, version: int, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        """Returns each group; subscriptions and assignments only of those that are Stable."""
+        """Returns each group. Only Stable groups have subscriptions and assignments."""
         operations = authorized.ON_GROUP if request.include_authorized_operations else authorized.NOT_ASKED
         return DescribeGroupsResponse(
             groups=tuple(self._described(version, group_id, operations) for group_id in request.groups)
@@ -90,7 +90,7 @@ class GroupRequests:
         )
 
     def delete(self, event: GroupRequestArrived, request: DeleteGroupsRequest) -> None:
-        """Writes the tombstones of all groups that are Empty, which are Dead from now on; answers when they are written."""
+        """Writes the tombstones of all Empty groups, which are Dead from now on. Answers when they are written."""
         deleted: list[ClassicGroup] = []
         others: list[DeleteGroupResult] = []
         for group_id in dict.fromkeys(request.groups_names):
@@ -120,7 +120,10 @@ class GroupRequests:
         self.out.answer(write.token, DeleteGroupsResponse(results=(*results, *write.others)))
 
     def bury(self, groups: tuple[ClassicGroup, ...], error: KafkaErrorCode) -> None:
-        """Forgets groups whose tombstones are written; after an error, or while offsets are left, they are Empty again."""
+        """Forgets groups whose tombstones are written.
+
+        After an error, or while offsets remain, they are Empty again.
+        """
         for group in groups:
             if error is KafkaErrorCode.NONE and not self.offsets.positions(group.id):
                 del self.groups[group.id]

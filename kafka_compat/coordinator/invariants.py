@@ -1,13 +1,15 @@
-"""What must hold for a group after every step that touched it: checked in production too.
+"""The invariants of a group, checked after every step that touched it, in production too.
 
-A broken rule becomes a crash instead of two consumers of one partition. All that one group can show is here; that no two members
-are assigned otherwise than the leader decided needs the clients, too, and is left to tests and simulation.
+A broken rule becomes a crash instead of two consumers of one partition. These rules need only one group. That the
+members' assignments are the leader's decision involves the clients, too; tests and simulation check that.
 """
 
 from kafka_compat.coordinator.group import NEVER, ClassicGroup, GroupState
 
 REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.STABLE)
-"""Where a JoinGroup may wait: for the others, or, in a Stable group, for the new id of a static member to be written."""
+"""The states in which a JoinGroup may wait: for the other members or, in a Stable group, for the record of a static
+member's new id.
+"""
 
 
 def check(group: ClassicGroup) -> None:

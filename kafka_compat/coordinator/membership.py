@@ -1,8 +1,8 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and what time does to members: the classic rebalance protocol.
+"""The classic rebalance protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and the deadlines of members.
 
-Semantics of Kafka's classic groups with KIP-394 (a member id before membership), KIP-345 (static members), KIP-559 (protocol type and
-name in responses) and KIP-814 (static leaders skip the assignment). A retry takes the place of the request before, which is
-answered REBALANCE_IN_PROGRESS. The group's assignment is given out only once it is written.
+It has the semantics of Kafka's classic groups with KIP-394 (a member id before membership), KIP-345 (static members),
+KIP-559 (protocol type and name in responses) and KIP-814 (static leaders skip the assignment). A retry replaces the
+request before, which is answered REBALANCE_IN_PROGRESS. Members get the group's assignment only once it is written.
 """
 
 from attrs import define
@@ -27,7 +27,7 @@ from kafka_compat.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRes
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_S = 300.0
-"""How long a new member's first JoinGroup waits (Kafka: five minutes): it has no heartbeats, and may be gone."""
+"""The time that a new member's first JoinGroup waits (Kafka: five minutes): it sends no heartbeats, and may be gone."""
 REJOIN_WAIT_MIN_S = 1.0
 """A rebalance that no member has joined is looked at again not sooner than that, whatever timeout its members state."""
 MEMBER_ID_PREFIX_MAX = 4096
@@ -169,7 +169,9 @@ class Membership:
     def _replace_static(
         self, event: GroupRequestArrived, request: JoinGroupRequest, group: ClassicGroup, old_id: str, new_id: str
     ) -> None:
-        """A static member has restarted: it takes its old place under a new id, and whatever waits under the old one is fenced."""
+        """Give a restarted static member its old place under a new id, and fence the requests that wait under the old
+        id.
+        """
         old_leader = group.leader
         member = group.members[old_id]
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
@@ -294,7 +296,7 @@ class Membership:
         group.set_join_deadline(self.out.now + delay / 1000)
 
     def _complete_join(self, group: ClassicGroup) -> None:
-        """Begins the next generation with those that have joined, and with static members even if they have not."""
+        """Begins the next generation with the members that have joined, and with all static members."""
         group.join_deadline = NEVER
         for member in list(group.members.values()):
             if member.join is None and member.instance_id is None:
@@ -463,7 +465,10 @@ class Membership:
         return error
 
     def _forget(self, group: ClassicGroup, member_id: str) -> None:
-        """Removes a member or an id; a request that waits is answered UNKNOWN_MEMBER_ID, upon which a client joins again."""
+        """Removes a member or an id.
+
+        A waiting request is answered UNKNOWN_MEMBER_ID, after which a client joins again.
+        """
         if (member := group.members.get(member_id)) is not None:
             self._end_join(group, member, "", KafkaErrorCode.UNKNOWN_MEMBER_ID)
             self._end_sync(member, KafkaErrorCode.UNKNOWN_MEMBER_ID)
@@ -480,7 +485,7 @@ class Membership:
     # --------------------------------------------------------------------- time
 
     def expire(self, group: ClassicGroup) -> None:
-        """Carries out everything whose deadline has come: sessions, ids not used, the ends of joining and of syncing."""
+        """Carries out everything whose deadline has come: sessions, unused ids, the ends of joining and of syncing."""
         now = self.out.now
         members_before = len(group.members)
         ids_before = len(group.pending_members)

@@ -1,8 +1,8 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, and the deletion of offsets that no one needs any more.
+"""OffsetCommit, OffsetFetch and OffsetDelete, and the deletion of offsets whose retention is over.
 
-Offsets need no members: a program that manages its partitions itself commits with generation -1 to a group that is Empty, or that
-does not exist and comes into being by that. Retention is KIP-211's: it begins when a group loses its last member, and in a group of
-consumers, for a topic that none of them subscribes to, with the last commit.
+Offsets need no members. A program that manages its partitions itself commits with generation -1 to a group that is
+Empty, or that the commit creates. Retention follows KIP-211. It begins when a group loses its last member. In a group
+of consumers, for a topic without a subscriber, it begins with the last commit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ NO_COMMIT = OffsetCommitValue(offset=NO_OFFSET, metadata="", commit_timestamp=NO
 
 @define
 class OffsetRequests:
-    """What clients and time do to the offsets of one coordinator."""
+    """The effects of clients and time on the offsets of one coordinator."""
 
     config: CoordinatorConfig
     groups: dict[str, ClassicGroup]
@@ -213,7 +213,9 @@ class OffsetRequests:
         self._clean_up(changes, [])
 
     def expire(self) -> None:
-        """Writes tombstones for offsets past their retention, and for groups that have nothing left; these are Dead from now on."""
+        """Writes tombstones for offsets past their retention, and for groups without offsets; these groups are Dead
+        from now on.
+        """
         changes: list[OffsetChange] = []
         emptied: list[ClassicGroup] = []
         for group_id in self.offsets.changing_groups():
@@ -259,7 +261,7 @@ class OffsetRequests:
 
 
 def _commit_refusal(version: int, request: OffsetCommitRequest, group: ClassicGroup | None) -> KafkaErrorCode:
-    """Why a commit is refused (Kafka's `ClassicGroup.validateOffsetCommit`), or NONE."""
+    """Returns the reason to refuse a commit (Kafka's `ClassicGroup.validateOffsetCommit`), or NONE."""
     generation, member_id = request.generation_id_or_member_epoch, request.member_id
     if group is None:
         if generation < 0:

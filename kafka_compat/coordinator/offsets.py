@@ -1,7 +1,8 @@
-"""Committed offsets: only what is written can be read, and what may have been written appears with the next write that is.
+"""Committed offsets: reads return written offsets only.
 
-Writes are in the log in the order of their ids. So when one is written, every earlier one that was appended is, too: those that
-are still on their way, and those whose outcome was unknown.
+A write of unknown outcome becomes visible with the next written one. Writes are in the log in the order of their ids.
+So when one is written, every earlier one that was appended is written, too: the writes still on their way, and the
+writes of unknown outcome.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,10 +42,13 @@ class OffsetStore:
     """By write id, ascending."""
     _count_under_way: dict[str, dict[Position, int]] = field(factory=dict)
     _unknown: dict[tuple[str, Position], dict[int, OffsetCommitValue | None]] = field(factory=dict)
-    """The changes of each offset that may have been written, by write id; of those that no write under way lies between, the last."""
+    """The changes of each offset that may have been written, by write id.
+
+    Of changes without a write under way between them, only the last.
+    """
 
     def get(self, group: str, topic: str, partition: int) -> OffsetCommitValue | None:
-        """Returns a written offset; None if there is none."""
+        """Returns a written offset, or None."""
         return self._written.get(group, {}).get((topic, partition))
 
     def of_group(self, group: str) -> Mapping[Position, OffsetCommitValue]:
@@ -56,11 +60,11 @@ class OffsetStore:
         yield from self._written
 
     def is_under_way(self, group: str, position: Position) -> bool:
-        """Whether a change of this offset is being written."""
+        """Returns True if a change of this offset is being written."""
         return position in self._count_under_way.get(group, {})
 
     def latest(self, group: str) -> Mapping[Position, OffsetCommitValue | None]:
-        """Returns the offsets as they will be when what may have been written is; None for what is deleted by that."""
+        """Returns the offsets as they will be if the writes of unknown outcome succeed; None marks a deletion."""
         found: dict[Position, OffsetCommitValue | None] = dict(self._written.get(group, {}))
         found.update(
             (position, changes[max(changes)]) for (name, position), changes in self._unknown.items() if name == group
@@ -93,7 +97,10 @@ class OffsetStore:
             counts[position] = counts.get(position, 0) + 1
 
     def written(self, write_id: int) -> None:
-        """The write is in the log for good, and so is every earlier one of unknown outcome. Called in the order of ids."""
+        """Apply a write that is in the log for good, and every earlier one of unknown outcome.
+
+        Call it in the order of ids.
+        """
         for key, changes in list(self._unknown.items()):
             earlier = [each for each in changes if each < write_id]
             if earlier:
@@ -103,7 +110,10 @@ class OffsetStore:
             self._apply(change.group, (change.topic, change.partition), change.value)
 
     def failed(self, write_id: int, *, unknown: bool, is_first: bool) -> None:
-        """The write is not in the log; or, if `unknown`, it may be. `is_first`: no earlier write is under way, as is usual."""
+        """Drop a write that is not in the log or, if `unknown`, may be.
+
+        `is_first` means that no earlier write is under way, as is usual.
+        """
         for change in self._ended(write_id):
             if unknown:
                 key = change.group, (change.topic, change.partition)
@@ -139,7 +149,9 @@ class OffsetStore:
 
 
 def has_expired(value: OffsetCommitValue, base_ms: int, time_ms: int, retention_ms: int) -> bool:
-    """Whether an offset has outlived its retention: by the time of expiry that its client set, or so long after `base_ms`."""
+    """Returns True if an offset has outlived its retention: its client's time of expiry, or `retention_ms` after
+    `base_ms`.
+    """
     if value.expire_timestamp != NO_TIMESTAMP:
         return time_ms >= value.expire_timestamp
     return time_ms - base_ms >= retention_ms

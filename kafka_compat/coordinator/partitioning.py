@@ -1,7 +1,7 @@
-"""Which partition of `__consumer_offsets` holds a group, and how requests about several groups are split and answered.
+"""Maps groups to partitions of `__consumer_offsets`, and splits and joins requests about several groups.
 
-The coordinator of a group is the leader of partition `abs(hash) mod count`, where the hash is that of a Java string and abs of the
-least number is 0 (Kafka's `Utils.abs`).
+The coordinator of a group is the leader of partition `abs(hash) mod count`. The hash is Java's hash of a string, and
+abs of the least number is 0 (Kafka's `Utils.abs`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,8 +43,8 @@ def split_request(
 ) -> Mapping[int, GroupRequest]:
     """Returns the part of a request that each partition of the offsets topic answers, by partition.
 
-    ListGroups goes to the partitions in `led`, those that this broker leads; everything else to the partitions of the groups
-    that it names. Empty if the request names no group.
+    ListGroups goes to the partitions in `led`, which this broker leads; every other request goes to the partitions of
+    the groups that it names. Empty if the request names no group.
     """
     match request:
         case ListGroupsRequest():
@@ -85,10 +85,10 @@ def split_request(
 
 
 def join_responses(request: GroupRequest, responses: Iterable[GroupResponse]) -> GroupResponse:
-    """Returns one response of those to the parts of a request, in any order.
+    """Returns one response, joined from the responses to the parts of a request, in any order.
 
-    An error of ListGroups stands for all of it, except NOT_COORDINATOR, with which a partition just has no groups here. Raises
-    `ValueError` if there is no response to a request that is never split.
+    An error of ListGroups stands for all of it, except NOT_COORDINATOR, which only means that a partition has no groups
+    here. Raises `ValueError` if there is no response to a request that is never split.
     """
     parts = list(responses)
     match request:

@@ -1,8 +1,9 @@
-"""The records of `__consumer_offsets`: Kafka's own formats, so that its tools can read them and a broker can be replaced.
+"""The records of `__consumer_offsets`: Kafka's own formats, so that its tools can read them and a broker can be
+replaced.
 
-A key begins with a version that also names its kind: 0 and 1 are committed offsets, 2 is a group. A value begins with a version of
-its own. All integers are big endian; strings and bytes are those of the protocol. (Kafka's message files `OffsetCommitKey`,
-`OffsetCommitValue`, `GroupMetadataKey`, `GroupMetadataValue`; KIP-915 for versions 4.)
+A key begins with a version that also names its kind: 0 and 1 are committed offsets, 2 is a group. A value begins with a
+version of its own. All integers are big endian; strings and bytes have the format of the protocol. (Kafka's message
+files `OffsetCommitKey`, `OffsetCommitValue`, `GroupMetadataKey`, `GroupMetadataValue`; KIP-915 for versions 4.)
 """
 
 import struct
@@ -23,7 +24,10 @@ VALUE_VERSIONS = range(5)
 FLEXIBLE_VALUE_VERSION = 4
 VALUE_VERSION = 3
 EXPIRING_OFFSET_VERSION = 1
-"""The only version of a committed offset with a time of expiry: older clients set one (OffsetCommit up to version 4; KIP-211)."""
+"""The only version of a committed offset with a time of expiry.
+
+Older clients set one (OffsetCommit up to version 4; KIP-211).
+"""
 NO_TIMESTAMP = -1
 
 
@@ -83,7 +87,7 @@ class GroupMetadataValue:
 DecodedRecord: TypeAlias = (
     tuple[OffsetCommitKey, OffsetCommitValue | None] | tuple[GroupMetadataKey, GroupMetadataValue | None]
 )
-"""A key with its value; None is a tombstone."""
+"""A key with its value; a value of None is a tombstone."""
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
@@ -92,7 +96,9 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
 
 
 def offset_value(value: OffsetCommitValue) -> bytes:
-    """Returns the value of a committed offset: version 3, or 1 if it has a time of expiry (its leader epoch is lost then)."""
+    """Returns the value of a committed offset: version 3, or 1 if it has a time of expiry (its leader epoch is lost
+    then).
+    """
     expires = value.expire_timestamp != NO_TIMESTAMP
     return _encode(value, EXPIRING_OFFSET_VERSION if expires else VALUE_VERSION)
 
@@ -108,7 +114,7 @@ def group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
-    """Returns key and value; None for kinds and versions that are not known here, which are to be skipped.
+    """Returns key and value, or None for unknown kinds and versions, which the caller skips.
 
     Raises `MalformedMessage` for bytes that a known version cannot have.
     """
@@ -152,5 +158,7 @@ def _decode(cls: type, data: bytes, *, flexible: bool) -> Any:
 
 
 def fits(*texts: str | None) -> bool:
-    """Whether these texts can stand in a record: their length in UTF-8 has 15 bits there, and more in flexible requests."""
+    """Returns True if a record can hold these texts: their length in UTF-8 has 15 bits there, and more in flexible
+    requests.
+    """
     return all(text is None or len(text.encode()) <= TEXT_BYTES_MAX for text in texts)

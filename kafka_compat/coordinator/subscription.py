@@ -1,7 +1,7 @@
-"""What a consumer's JoinGroup metadata lists as its topics: the one part of it that the coordinator looks at.
+"""Reads the topics in a consumer's JoinGroup metadata, the one part of it that the coordinator reads.
 
-The metadata of protocol type "consumer" begins, in every version of the consumer protocol, with a version (two bytes) and an array
-of topic names; what follows is not looked at. (Kafka's message file `ConsumerProtocolSubscription`.)
+In every version of the consumer protocol, the metadata of protocol type "consumer" begins with a version (two bytes)
+and an array of topic names; the rest is ignored. (Kafka's message file `ConsumerProtocolSubscription`.)
 """
 
 import struct
@@ -15,7 +15,7 @@ _TOPICS = primitives.array(primitives.string(compact=False, nullable=False), com
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Returns the topics; None if the bytes are not a subscription."""
+    """Returns the topics, or None if the bytes are not a subscription."""
     if len(metadata) < _VERSION_BYTES or metadata[0] >= 0x80:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What is to happen when a write ends, and what one step puts out: answers, and writes under their ids."""
+"""The writes under way, with the work to do when they end, and the output of one step: answers and writes."""
 
 from typing import TypeAlias
 
@@ -41,7 +41,9 @@ class EmptyGroupWrite:
 
 @frozen
 class StaticMemberWrite:
-    """The new id of a static member that joined again while its group is Stable; what it was before, in case the write fails."""
+    """The new id of a static member that joined again while its group is Stable, and its old state, in case the write
+    fails.
+    """
 
     group: ClassicGroup
     generation: int
@@ -56,7 +58,10 @@ class StaticMemberWrite:
 
 @frozen
 class GroupDeletion:
-    """The tombstones of groups and their offsets; the groups are Dead meanwhile. `others` are results of groups that stay."""
+    """The tombstones of groups and their offsets; the groups are Dead meanwhile.
+
+    `others` are results of groups that stay.
+    """
 
     token: int
     groups: tuple[ClassicGroup, ...]
@@ -73,7 +78,9 @@ class OffsetDeletion:
 
 @frozen
 class CleanUp:
-    """The tombstones of offsets that expired or whose topics are gone, and of groups that have nothing left (Dead meanwhile)."""
+    """The tombstones of offsets that expired or whose topics are gone, and of groups without offsets
+    (Dead meanwhile).
+    """
 
     groups: tuple[ClassicGroup, ...]
 
@@ -98,7 +105,7 @@ _CLIENT_ERRORS = {
 
 
 def client_error(error: KafkaErrorCode) -> KafkaErrorCode:
-    """Returns what a client is told when a write fails with this error: the offsets topic is the coordinator's affair."""
+    """Returns the client's error for a write that failed with `error`: clients do not see the offsets topic."""
     return _CLIENT_ERRORS.get(error, error)
 
 

@@ -1,6 +1,7 @@
-"""Produce requests that wait for their promise, and what may be answered when.
+"""Produce requests that wait for their acknowledgement, and the rules that answer them.
 
-With acks=-1 a batch waits for the high watermark; with acks=1 it waits for the leader's flush, if a copy counts only then.
+With acks=-1 a batch waits for the high watermark. With acks=1 it waits for the leader's flush if only flushed copies
+count.
 """
 
 from collections import deque
@@ -71,5 +72,8 @@ def refused_before_append(acks: int, isr_size: int, min_isr: int) -> KafkaErrorC
 
 
 def replicated(maximal_isr_size: int, min_isr: int) -> KafkaErrorCode:
-    """Returns the outcome of acks=-1 once the high watermark has passed the batch: fewer than the min ISR may have it."""
+    """Returns the outcome of acks=-1 once the high watermark has passed the batch.
+
+    That is NOT_ENOUGH_REPLICAS_AFTER_APPEND if fewer replicas than the min ISR may have the batch.
+    """
     return KafkaErrorCode.NONE if maximal_isr_size >= min_isr else KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -1,4 +1,7 @@
-"""How many bytes lie between two offsets, for the newest part of a log: what a fetch with `min_bytes` above 1 waits for."""
+"""Counts the bytes between two offsets in the newest part of a log.
+
+Fetches with `min_bytes` above 1 wait for this number.
+"""
 
 from bisect import bisect_left
 

@@ -1,16 +1,20 @@
 """PartitionReplica: one replica of one partition with Kafka's replication by in-sync replicas.
 
-The one decider of this package. `step(now, event)` takes a fact and returns orders (effects), which the shell carries out at once and
-in order; it owns no socket, file or clock. So a broker, the simulator and a test run the same code. The rules of a leader
-are in `leader`, those of a follower in `follower`; what both know of their log in `replica_log`. Here the roles change:
+The one decider of this package. `step(now, event)` takes a fact and returns orders (effects). The shell carries them
+out at once and in order. The decider owns no socket, file or clock, so that a broker, the simulator and a test run the
+same code. `leader` has the rules of a leader, `follower` the rules of a follower, and `replica_log` the facts that both
+keep about their log. This module changes the roles:
 
-- The controller's committed state of the partition decides the role; older states than the known one change nothing.
-- A new leader epoch is a new object, for the same leader, too: what was known of followers, and a fetch under way, belong to the old one.
-- A role change waits while the log is being truncated: only `Truncated` tells how the log ends, and with which producers.
-- Whatever waits at a leader is answered when it leads no more.
+- The controller's committed state of the partition decides the role. The replica ignores states older than the one it
+  knows.
+- A new leader epoch makes a new role object, even for the same leader: knowledge of followers and a fetch under way
+  belong to the old epoch.
+- A role change waits while the log is being truncated: only `Truncated` reports the new log end and its producers.
+- A leader that resigns answers all requests that wait.
 
-How a shell uses it: `step` at every event; `TimePassed` when `deadline` is reached. The properties `log_start`, `log_end`,
-`high_watermark`, `leader_epochs` and `producer_snapshot` are there to be stored, with the log end that they belong to.
+The shell calls `step` at every event, and gives it `TimePassed` when `deadline` is reached. It stores the properties
+`log_start`, `log_end`, `high_watermark`, `leader_epochs` and `producer_snapshot` together with the log end that they
+belong to.
 """
 
 import math
@@ -81,7 +85,8 @@ class OfflineReplica:
 class PartitionReplica:
     """One replica. `partition` is only its name, for logs.
 
-    `checked` is whether the invariants are checked after every step, which costs a few microseconds; a broken one raises `AssertionError`.
+    If `checked` is true, every step ends with a check of the invariants, which takes a few microseconds. A broken
+    invariant raises `AssertionError`.
     """
 
     __slots__ = ("_checked", "_context", "_log", "_next_request", "_next_state", "partition", "role", "state")
@@ -114,7 +119,7 @@ class PartitionReplica:
 
     @property
     def log(self) -> ReplicaLog:
-        """What the replica knows of its log: to be read only."""
+        """The replica's view of its log. Callers only read it."""
         return self._log
 
     @property
@@ -139,7 +144,7 @@ class PartitionReplica:
 
     @property
     def is_leader(self) -> bool:
-        """Whether clients' requests are served here."""
+        """True while this replica leads and serves clients."""
         return isinstance(self.role, LeaderReplica)
 
     @property
@@ -149,9 +154,10 @@ class PartitionReplica:
 
     @property
     def compared_log(self) -> ComparedLog | None:
-        """How far the log reaches, for an election by comparison; None while a leader is known, and the log may still change.
+        """Returns the reach of the log, for an election that compares logs.
 
-        News that no one leads is taken up after a truncation that is under way.
+        Returns None while a leader is known or the log may still change. A truncation under way ends before the replica
+        learns that it has no leader.
         """
         state = self.state
         if state is None or state.leader != NO_LEADER or isinstance(self.role, OfflineReplica):
@@ -164,15 +170,15 @@ class PartitionReplica:
 
     @property
     def deadline(self) -> float:
-        """When `TimePassed` is due next; infinity if nothing waits for time."""
+        """The time at which `TimePassed` is due next; infinity if nothing waits for time."""
         return math.inf if isinstance(self.role, OfflineReplica) else self.role.deadline
 
     # ------------------------------------------------------------ the only entrance
 
     def step(self, now: float, event: Event) -> Sequence[Effect]:
-        """Take a fact; returns what to do, in order. `now` never falls.
+        """Take a fact and return the orders for the shell, in order. `now` never falls.
 
-        Raises `PartitionError` for an event that cannot follow what the shell was told to do.
+        Raises `PartitionError` for an event that cannot follow the orders given so far.
         """
         out: list[Effect] = []
         before = invariants.PartitionFacts.of(self) if self._checked else None

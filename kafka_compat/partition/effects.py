@@ -1,7 +1,8 @@
-"""What to do: the orders that come out of `PartitionReplica.step`, to be carried out at once and in the order given.
+"""The orders that `PartitionReplica.step` returns. The shell carries them out at once and in the order given.
 
-What the replica knows of its log includes every order of the step already: `AppendBatches`, `ResetLog` and `MoveLogStart` succeed, or the
-shell takes the partition offline. Only a truncation is reported back (`Truncated`), because producers are read from the log again.
+The replica already counts every order of the step as done: `AppendBatches`, `ResetLog` and `MoveLogStart` succeed, or
+the shell takes the partition offline. Only a truncation is reported back (`Truncated`), because it reads the producers
+from the log again.
 """
 
 import enum
@@ -13,10 +14,11 @@ from log.values import frozen
 
 @frozen
 class AppendBatches:
-    """Append these batches to the log; they begin at `base_offset` (a follower's may have gaps, where the leader's were compacted).
+    """Append these batches to the log. They begin at `base_offset`.
 
-    A leader's batch gets `base_offset` and `leader_epoch` written into its header. A follower's stay as they are: `leader_epoch` is
-    NO_EPOCH then. With `flush=before-ack` they are flushed soon, which `Flushed` reports.
+    The batches of a follower may have gaps, where compaction removed records from the leader's log. A leader's batch
+    gets `base_offset` and `leader_epoch` written into its header. A follower's batches stay as they are, and
+    `leader_epoch` is NO_EPOCH. With `flush=before-ack` the shell flushes them soon and reports `Flushed`.
     """
 
     base_offset: int
@@ -51,9 +53,9 @@ class MoveLogStart:
 
 @frozen
 class FetchFrom:
-    """The next fetch to broker `leader` asks for this partition with these values; see `FollowerFetch` for their meaning.
+    """Include this partition in the next fetch to broker `leader`, with these values; `FollowerFetch` explains them.
 
-    Replaces an earlier `FetchFrom`, whose answer is not needed any more.
+    Replaces an earlier `FetchFrom`, whose answer is no longer needed.
     """
 
     leader: int
@@ -65,15 +67,15 @@ class FetchFrom:
 
 @frozen
 class StopFetching:
-    """No fetch asks for this partition, until the next `FetchFrom`."""
+    """Leave this partition out of fetches until the next `FetchFrom`."""
 
 
 @frozen
 class SendAlterPartition:
-    """Ask the controller for this ISR (AlterPartition, KIP-497): compare and set on both epochs. One is under way at any time.
+    """Ask the controller for this ISR (AlterPartition, KIP-497). The request compares both epochs and sets the ISR.
 
-    `isr` has (broker id, broker epoch) pairs (KIP-903); the epoch is NO_EPOCH where it is not known. Answered by
-    `AlterPartitionAnswered(request)`; a repetition has the same number.
+    At most one request is under way at any time. `isr` has (broker id, broker epoch) pairs (KIP-903); an unknown epoch
+    is NO_EPOCH. `AlterPartitionAnswered(request)` answers; a repetition has the same number.
     """
 
     request: int
@@ -82,15 +84,19 @@ class SendAlterPartition:
     isr: tuple[tuple[int, int], ...]
     recovering: bool
     keeps_eligible: bool = False
-    """Nothing is acknowledged without those that are, or become, eligible. False: it goes on with this ISR alone (KIP-966)."""
+    """If true, acknowledgements also wait for the replicas that are, or become, eligible.
+
+    If false, the ISR goes on alone (KIP-966).
+    """
 
 
 @frozen
 class AnswerProduce:
     """The outcome of a `Produce`.
 
-    `base_offset` is where the batch lies; after an error it is NO_OFFSET if the batch was certainly not appended. An error with an
-    offset means that it was appended, and may or may not be committed: unknown. On the wire Kafka sends -1 with any error.
+    `base_offset` is the position of the batch. After an error, NO_OFFSET means that the batch was certainly not
+    appended. An error with an offset means an unknown outcome: the batch was appended and may become committed. On the
+    wire Kafka sends -1 with any error.
     """
 
     token: int
@@ -109,10 +115,11 @@ class CloseConnection:
 
 @frozen
 class AnswerFetch:
-    """Answer a fetch with the batches from `start` up to `end` (exclusive, always the end of a batch), as many as its byte limits allow.
+    """Answer a fetch with batches from `start` up to `end`, as many as its byte limits allow.
 
-    `start == end` is an empty answer. With an error, or a diverging epoch, nothing is read. `high_watermark` and `log_start` are those
-    of this replica; NO_OFFSET if it does not lead. A follower needs them with OFFSET_OUT_OF_RANGE, too.
+    `end` is exclusive and ends a batch. `start == end` is an empty answer. With an error or a diverging epoch the shell
+    reads nothing. `high_watermark` and `log_start` describe this replica; they are NO_OFFSET if it does not lead. A
+    follower needs them with OFFSET_OUT_OF_RANGE, too.
     """
 
     token: int
@@ -136,9 +143,10 @@ class AnswerEpochEnd:
 
 @frozen
 class AnswerLatestOffset:
-    """The answer to `LatestOffsetAsked`: the high watermark, the log start, and the leader epoch of the last offset below `offset`.
+    """The answer to `LatestOffsetAsked`: the high watermark, the log start, and the leader epoch of the last offset
+    below `offset`.
 
-    OFFSET_NOT_AVAILABLE if a new leader cannot know the high watermark yet (`log_start` is valid with it).
+    The error is OFFSET_NOT_AVAILABLE if a new leader cannot know the high watermark yet; `log_start` is valid with it.
     """
 
     token: int
@@ -150,7 +158,7 @@ class AnswerLatestOffset:
 
 @frozen
 class AnswerLogStart:
-    """The answer to a `LogStartDue` with a token: where this replica's log begins now (DeleteRecords' low watermark)."""
+    """The answer to a `LogStartDue` with a token: the start of this replica's log (DeleteRecords' low watermark)."""
 
     token: int
     error: KafkaErrorCode
@@ -159,13 +167,13 @@ class AnswerLogStart:
 
 @frozen
 class HighWatermarkMoved:
-    """The high watermark is another one: to be checkpointed every few seconds. On a follower it may also fall."""
+    """The high watermark has changed. The shell checkpoints it every few seconds. On a follower it may also fall."""
 
     high_watermark: int
 
 
 class PartitionRole(enum.Enum):
-    """What a replica does: `OFFLINE` before the first metadata and after its removal."""
+    """The role of a replica: `OFFLINE` before the first metadata and after its removal."""
 
     LEADER = "leader"
     FOLLOWER = "follower"

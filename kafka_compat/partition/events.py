@@ -1,7 +1,8 @@
-"""What happened: the facts that go into `PartitionReplica.step`.
+"""The facts that go into `PartitionReplica.step`.
 
-A `token` is a number that the shell gives a request; the effect that answers it carries it back. A token is not used again while
-its request waits. `payload` is whatever the shell wants to find again in `AppendBatches` (the bytes of the batches): never looked at.
+A `token` is a number that the shell gives a request, and that the answering effect carries back. The shell uses a token
+again only after its request is answered. `payload` is opaque to the replica and returns in `AppendBatches`: the bytes
+of the batches.
 """
 
 from collections.abc import Mapping
@@ -14,10 +15,11 @@ from log.values import frozen
 
 @frozen
 class Produce:
-    """A client (or the group coordinator) wants one batch appended; its bytes were checked (`check_batch`).
+    """A client (or the group coordinator) asks to append one batch, whose bytes have passed `check_batch`.
 
-    `acks` is 0, 1 or -1 (all). Answered by one `AnswerProduce`; with acks=0 by nothing, or by `CloseConnection` if it is refused.
-    After `timeout_s` an append that is not yet replicated is answered with REQUEST_TIMED_OUT: its outcome is unknown.
+    `acks` is 0, 1 or -1 (all). One `AnswerProduce` answers. With acks=0 only a refusal is answered, by
+    `CloseConnection`. After `timeout_s` an append that is not yet replicated is answered with REQUEST_TIMED_OUT: its
+    outcome is unknown.
     """
 
     token: int
@@ -29,11 +31,11 @@ class Produce:
 
 @frozen
 class FollowerFetch:
-    """A replica asks this leader for what follows `fetch_offset`, which promises that it has everything below (Fetch, KIP-903).
+    """A replica fetches from `fetch_offset`, and so promises that it has everything below (Fetch, KIP-903).
 
-    `leader_epoch` is the epoch that the follower believes in, `last_fetched_epoch` that of its last batch (NO_EPOCH if its log is
-    empty), `broker_epoch` that of its registration, `log_start` its log's. Answered by one `AnswerFetch`: at once if `min_bytes`
-    are there, else at the latest after `max_wait_s`.
+    `leader_epoch` is the epoch that the follower believes in. `last_fetched_epoch` is the epoch of its last batch, or
+    NO_EPOCH if its log is empty. `broker_epoch` comes from its registration, and `log_start` from its log. One
+    `AnswerFetch` answers: at once if `min_bytes` are there, otherwise after `max_wait_s` at the latest.
     """
 
     token: int
@@ -49,10 +51,10 @@ class FollowerFetch:
 
 @frozen
 class ConsumerFetch:
-    """A consumer asks for what follows `fetch_offset`, up to the high watermark. Answered by one `AnswerFetch`, as above.
+    """A consumer fetches from `fetch_offset`, up to the high watermark. One `AnswerFetch` answers, as for a follower.
 
-    `leader_epoch` and `last_fetched_epoch` are NO_EPOCH where the client gives none; then nothing is compared (KIP-320).
-    Both isolation levels read the same, because there are no transactions.
+    `leader_epoch` and `last_fetched_epoch` are NO_EPOCH if the client sends none; the leader then compares nothing
+    (KIP-320). Both isolation levels read the same records, because there are no transactions.
     """
 
     token: int
@@ -65,9 +67,10 @@ class ConsumerFetch:
 
 @frozen
 class FetchWaitOver:
-    """Answer this fetch now, with what there is: another partition of the same request has data, or the client has gone.
+    """Answer this fetch now, with the batches at hand: another partition of the request has data, or the client has
+    disconnected.
 
-    A token that waits no more is ignored.
+    The leader ignores a token that no longer waits.
     """
 
     token: int
@@ -87,9 +90,10 @@ class EpochEndAsked:
 
 @frozen
 class LatestOffsetAsked:
-    """ListOffsets: what may consumers read? Answered by one `AnswerLatestOffset`, at once; that holds the log start, too.
+    """ListOffsets asks for the end of what consumers may read.
 
-    `leader_epoch` as in `EpochEndAsked`.
+    One `AnswerLatestOffset` answers at once; it also holds the log start. `leader_epoch` has the meaning that it has in
+    `EpochEndAsked`.
     """
 
     token: int
@@ -98,13 +102,14 @@ class LatestOffsetAsked:
 
 @frozen
 class FetchAnswered:
-    """The leader's answer to the fetch that `FetchFrom` ordered, or that none came.
+    """The leader's answer to the fetch that `FetchFrom` ordered, or the failure of that fetch.
 
-    Every `FetchFrom` is answered by one `FetchAnswered`, unless a later `FetchFrom` or `StopFetching` has replaced it (a late answer
-    is harmless). `leader_epoch` and `fetch_offset` are those of the *request*: they tell a late answer from the present one.
-    `error` is the leader's code for this partition, or of the whole response; NETWORK_EXCEPTION if the request failed.
-    `high_watermark` and `log_start` are the leader's, NO_OFFSET where it states none; `log_start` matters for OFFSET_OUT_OF_RANGE, too.
-    `batches` lie behind each other in `payload`, whole, with base offset and leader epoch from their headers.
+    Every `FetchFrom` is answered by one `FetchAnswered`, unless a later `FetchFrom` or `StopFetching` has replaced it
+    (a late answer is harmless). `leader_epoch` and `fetch_offset` repeat the *request*, and distinguish a late answer
+    from the present one. `error` is the leader's code for this partition or for the whole response; NETWORK_EXCEPTION
+    if the request failed. `high_watermark` and `log_start` are the leader's, NO_OFFSET if it sends none; `log_start`
+    matters for OFFSET_OUT_OF_RANGE, too. `payload` holds the `batches` whole and in order, with base offset and leader
+    epoch in their headers.
     """
 
     leader_epoch: int
@@ -116,15 +121,18 @@ class FetchAnswered:
     batches: tuple[BatchInfo, ...] = ()
     payload: object = None
     last_fetched_epoch: int | None = None
-    """That of the request, too: a log may have grown to the same end again, with other batches. None is not compared."""
+    """The epoch of the request.
+
+    It detects a log that was truncated and has grown to the same end again. None skips the comparison.
+    """
 
 
 @frozen
 class AlterPartitionAnswered:
     """The controller's answer to `SendAlterPartition` number `request`.
 
-    `error` is NONE with the new `state`, or the code; any code without a certain meaning (REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_CONTROLLER,
-    UNKNOWN_SERVER_ERROR...) leaves it unknown whether it was applied.
+    `error` is NONE with the new `state`, or the code. A code without a definite meaning (REQUEST_TIMED_OUT,
+    NETWORK_EXCEPTION, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR...) leaves it unknown whether the change was applied.
     """
 
     request: int
@@ -134,10 +142,11 @@ class AlterPartitionAnswered:
 
 @frozen
 class PartitionStateChanged:
-    """The controller's committed word on this partition, from the metadata image; older states than the known one are ignored.
+    """The controller's committed state of this partition, from the metadata image.
 
-    The shell reports none before the image holds the registration of this very process: an earlier state may name this broker as
-    the leader for what it was before it restarted.
+    The replica ignores states older than the one it knows. The shell reports states only after the image holds the
+    registration of this very process. An earlier state may still name this broker as the leader for its previous
+    process.
     """
 
     state: PartitionState
@@ -145,7 +154,7 @@ class PartitionStateChanged:
 
 @frozen
 class BrokersChanged:
-    """The brokers of the metadata image by id; all of them, every time. The mapping is kept, and must not change afterwards."""
+    """All brokers of the metadata image, by id. The replica keeps the mapping, which must not change afterwards."""
 
     brokers: Mapping[int, BrokerRegistration]
 
@@ -159,7 +168,10 @@ class PartitionConfigChanged:
 
 @frozen
 class PartitionRemoved:
-    """The topic was deleted, or this broker is no replica of it any more: everything that waits is answered, nothing is done after."""
+    """The topic was deleted, or this broker is no longer a replica.
+
+    The replica answers all requests that wait, and then stays offline.
+    """
 
 
 @frozen
@@ -174,10 +186,11 @@ class Flushed:
 
 @frozen
 class Truncated:
-    """`TruncateLog` was carried out; the log now ends at `end`, at or below the ordered offset because batches stay whole.
+    """The shell has carried out `TruncateLog`. The log now ends at `end`.
 
-    `producers` is the state of the idempotent producers at that end (`producer_state.replayed`: the newest snapshot at or below `end`,
-    and the batches between); None if no batch was removed.
+    Batches stay whole, so `end` may be below the ordered offset. `producers` is the state of the idempotent producers
+    at that end, made from the newest snapshot at or below `end` and the batches between (`producer_state.replayed`). It
+    is None if the truncation removed no batch.
     """
 
     end: int
@@ -186,10 +199,10 @@ class Truncated:
 
 @frozen
 class LogStartDue:
-    """Retention, or DeleteRecords with a `token`, wants the log to begin at `offset`.
+    """Retention, or DeleteRecords with a `token`, asks for a log that begins at `offset`.
 
-    Retention is limited to the high watermark. DeleteRecords is answered by one `AnswerLogStart`; NO_OFFSET stands for the high
-    watermark, and an offset above it is refused with OFFSET_OUT_OF_RANGE.
+    Retention is limited to the high watermark. One `AnswerLogStart` answers DeleteRecords. NO_OFFSET stands for the
+    high watermark; an offset above it is refused with OFFSET_OUT_OF_RANGE.
     """
 
     offset: int

@@ -2,13 +2,14 @@
 
 Rules, with their sources:
 
-- An answer counts only if leader epoch and log end are still what they were when the fetch was sent.
-- A fetch offset promises everything below it. Where only a flushed copy counts, the next fetch waits for the flush.
-- A diverging epoch truncates to the least of the leader's end of it, this log's end of it, and the log end; it moves no high watermark
-  (KIP-279, KIP-595, KAFKA-14704). The log may have to be truncated several times.
-- After an offset that the leader has no more, the log is dropped and begins at the leader's log start. So it does if nothing of it is the
-  leader's, or it is empty without an epoch: where retention had let it begin has nothing to do with the log of the leader, which may have begun at 0
-  after all copies were lost. Else a member of the ISR would lack the first records of the new log.
+- An answer counts only if leader epoch and log end are still the same as in the request.
+- A fetch offset promises everything below it. If only flushed copies count, the next fetch waits for the flush.
+- A diverging epoch truncates to the least of three ends: the leader's end of the epoch, this log's end of it, and the
+  log end. The high watermark stays (KIP-279, KIP-595, KAFKA-14704). The log may have to be truncated several times.
+- If the leader has trimmed the fetch offset, the follower drops its log and begins at the leader's log start.
+- It does the same if its log shares nothing with the leader's log, or is empty without an epoch. The start of such a
+  log implies nothing about the leader's, which may have begun at 0 after all copies were lost. A member of the ISR
+  would otherwise lack the first records of the new log.
 - The high watermark is the leader's, limited to the log's end; after an election it may fall.
 """
 
@@ -34,10 +35,10 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 @attrs.define
 class FollowerReplica:
-    """One leader epoch in which another broker leads, or none does. Every method adds its orders to `out`.
+    """A leader epoch in which another broker leads, or none. Every method adds its orders to `out`.
 
-    At most one of three is set: a fetch is under way at `fetching_from`, `truncating_to` is being carried out, or the next fetch is
-    due at `retry_at`. If none is, the replica waits for a flush, or has no leader.
+    At most one of three is set: a fetch is under way at `fetching_from`, the shell truncates to `truncating_to`, or the
+    next fetch is due at `retry_at`. If all are unset, the replica waits for a flush or for a leader.
     """
 
     context: ReplicaContext
@@ -49,7 +50,7 @@ class FollowerReplica:
 
     @property
     def deadline(self) -> float:
-        """When `time_passed` is due."""
+        """The time at which `time_passed` is due."""
         return self.retry_at
 
     def fetch(self, out: list[Effect]) -> None:
@@ -80,7 +81,9 @@ class FollowerReplica:
             self.fetch(out)
 
     def fetch_answered(self, event: FetchAnswered, now: float, out: list[Effect]) -> None:
-        """Take what the leader sent, if it answers the fetch that is under way: then the log still ends where that began."""
+        """Take the leader's answer if it belongs to the fetch under way, and the log still ends where that
+        fetch began.
+        """
         log = self.context.log
         if (
             event.leader_epoch != self.epoch
@@ -133,10 +136,10 @@ class FollowerReplica:
         self.fetch(out)
 
     def _objection(self, event: FetchAnswered) -> str | None:
-        """Why these batches cannot follow this log; None if they can.
+        """Returns the reason why these batches cannot follow this log, or None if they can.
 
-        The leader's log start may lie within a batch. Then that batch may begin before the end of a log that is empty, or of which the
-        leader has nothing any more.
+        The leader's log start may lie within a batch. That batch may then begin before the end of this log, if this log
+        is empty or the leader has trimmed all of it.
         """
         log = self.context.log
         end, epoch = log.log_end, log.epochs.last

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, learned from its fetches in this leader epoch alone."""
+"""A leader's knowledge of one follower, learned from its fetches in this leader epoch alone."""
 
 import math
 
@@ -10,9 +10,10 @@ from kafka_compat.partition.model import NO_OFFSET
 
 @attrs.define
 class FollowerState:
-    """A follower in one leader epoch. A new epoch begins with a new object: what was learned before it may be truncated since.
+    """A follower in one leader epoch.
 
-    `log_end` is NO_OFFSET until the first fetch. `caught_up_at` is the last time when it had everything that the leader had.
+    A new epoch begins with a new object, because the follower may have truncated since. `log_end` is NO_OFFSET until
+    the first fetch. `caught_up_at` is the last time at which it had all records of the leader.
     """
 
     replica: int
@@ -24,9 +25,10 @@ class FollowerState:
     leader_end_at_fetch: int = NO_OFFSET
 
     def fetched(self, fetch_offset: int, log_start: int, broker_epoch: int, leader_end: int, now: float) -> None:
-        """It fetched from `fetch_offset`, and so has everything below; `leader_end` is the leader's log end before the answer is read.
+        """Record a fetch from `fetch_offset`: the follower has everything below.
 
-        It was caught up now, or at its previous fetch if it has what the leader had then.
+        `leader_end` is the leader's log end before the answer is read. The follower is caught up now if it has reached
+        `leader_end`. It was caught up at its previous fetch if it has reached the log end that the leader had then.
         """
         if fetch_offset >= leader_end:
             self.caught_up_at = now
@@ -39,9 +41,12 @@ class FollowerState:
         self.leader_end_at_fetch = leader_end
 
     def is_caught_up(self, leader_end: int, now: float, lag_time_s: float) -> bool:
-        """Returns whether it may be a member of the ISR as far as time is concerned."""
+        """Returns True if the follower's lag in time allows it in the ISR."""
         return self.log_end == leader_end or now - self.caught_up_at <= lag_time_s
 
     def is_eligible(self, registration: BrokerRegistration | None) -> bool:
-        """Returns whether the controller takes it into an ISR: an active broker, of the process that has fetched (KIP-903)."""
+        """Returns True if the controller accepts the follower in an ISR.
+
+        Its broker must be active, and registered by the process that fetched (KIP-903).
+        """
         return registration is not None and registration.active and registration.epoch == self.broker_epoch

@@ -1,4 +1,4 @@
-"""How far the high watermark of a leader may move."""
+"""Computes the offset that a leader's high watermark may move to."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ def reached(
 ) -> int:
     """Returns the least end of the leader's own copy, of the maximal ISR, and of followers that are about to join it.
 
-    The latter must not be left behind, else the ISR could not be extended under load. NO_OFFSET while a member has not fetched.
+    Waiting for the latter lets the ISR grow under load. Returns NO_OFFSET while a member has not fetched.
     """
     log, lag_time_s, brokers = context.log, context.config.replica_lag_time_s, context.brokers
     lowest = log.own_end

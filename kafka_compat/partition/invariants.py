@@ -1,7 +1,8 @@
-"""What must hold after every step of one replica, whatever happened.
+"""The invariants of one replica, checked after every step.
 
-A broken rule becomes a crash instead of a wrong answer. These are the rules that one replica can see; those that need all of them
-(every member of the ISR holds what any leader calls committed, logs match) are the simulator's.
+A broken rule becomes a crash instead of a wrong answer. These are the rules that one replica can check. The simulator
+checks the rules that need all replicas: every member of the ISR holds the records that any leader calls committed, and
+logs match.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class PartitionFacts(NamedTuple):
-    """The part of a replica's state that may only move one way. The high watermark may while one replica leads in one epoch."""
+    """The part of a replica's state that may only move one way.
+
+    The high watermark may only rise while one replica leads in one epoch.
+    """
 
     leader_epoch: int
     partition_epoch: int

@@ -1,4 +1,7 @@
-"""The in-sync replicas of a leader: what is committed, the one change under way, and who may join or must leave (KIP-497, KIP-841, KIP-903)."""
+"""The in-sync replicas of a leader: the committed ISR, the one change under way, and the rules to join and to leave.
+
+Sources: KIP-497, KIP-841, KIP-903.
+"""
 
 import enum
 import math
@@ -16,19 +19,26 @@ from log.values import frozen
 
 @frozen
 class PendingIsr:
-    """One AlterPartition under way. `retry_at` is when the same request is sent again: infinity while it is not known to have failed."""
+    """One AlterPartition under way.
+
+    `retry_at` is the time at which the same request is sent again. It is infinity until the request is known to have
+    failed.
+    """
 
     request: SendAlterPartition
     retry_at: float = math.inf
 
 
 class AlterOutcome(enum.Enum):
-    """What an error of AlterPartition means."""
+    """The meaning of an error of AlterPartition."""
 
     ROLLED_BACK = enum.auto()
     """It certainly was not applied, and the metadata stays as it is: back to the committed ISR."""
     AWAITS_METADATA = enum.auto()
-    """This request will not succeed. An earlier sending of it may have, or the metadata moved on: what is committed arrives with it."""
+    """This request will not succeed.
+
+    An earlier sending of it may have, or the metadata moved on: the metadata brings the committed state.
+    """
     UNKNOWN = enum.auto()
     """Send the same request again."""
 
@@ -57,19 +67,23 @@ def outcome_of(error: KafkaErrorCode) -> AlterOutcome:
 class IsrState:
     """The committed ISR and at most one pending change.
 
-    `maximal` is the committed ISR with the candidate of a pending expansion: whichever of both the controller has, none outside of it
-    can be elected. High watermark and acknowledgements rest on it. During a shrink it still has those that are to leave.
+    `maximal` is the committed ISR with the candidates of a pending expansion. The controller has one of the two, so it
+    elects only members of `maximal`. The high watermark and acknowledgements depend on `maximal`. During a shrink it
+    still includes the members about to leave.
     """
 
     committed: tuple[int, ...]
     partition_epoch: int
     recovering: bool
     eligible: tuple[int, ...] = ()
-    """Who may lead outside of the ISR: nothing may be called committed that they lack, and they are not asked any more."""
+    """Replicas outside of the ISR that may lead.
+
+    They no longer fetch, and the high watermark waits until the ISR goes on without them.
+    """
     maximal: frozenset[int] = attrs.field(init=False)
     pending: PendingIsr | None = None
     not_before: float = -math.inf
-    """No change is begun before: a refused one would be refused again at once."""
+    """The earliest time of the next change. After a refusal, the same change would be refused again at once."""
 
     def __attrs_post_init__(self) -> None:
         self.maximal = frozenset(self.committed)
@@ -104,11 +118,12 @@ def may_join(
     high_watermark: int,
     epoch_start: int,
 ) -> bool:
-    """Returns whether a follower outside of the ISR may be taken in.
+    """Returns True if a follower outside of the ISR may join.
 
-    It has fetched in this leader epoch (log_end is known), has everything that is committed and everything from before this epoch,
-    and the controller will find it eligible. It has let go of what the leader has let go of: below the leader's log start the two
-    are never compared, so that what the follower holds there may be of another history, which it would show as a leader.
+    It has fetched in this leader epoch (`log_end` is known), it has all committed records and all records from before
+    this epoch, and the controller will accept it. Its log starts at or after the leader's log start. Below that start
+    the two logs are never compared: the follower could hold records of another history there, and would serve them as a
+    leader.
     """
     return (
         follower.log_end >= max(high_watermark, epoch_start, 0)
@@ -132,7 +147,9 @@ def out_of_sync(
 def with_broker_epochs(
     members: Iterable[int], followers: dict[int, FollowerState], context: ReplicaContext
 ) -> tuple[tuple[int, int], ...]:
-    """Returns the members with the broker epochs for which the change is asked: of the process that fetched, where one did."""
+    """Returns the members with the broker epochs that the request names: the epoch of the process that fetched, if one
+    did.
+    """
     pairs: list[tuple[int, int]] = []
     for member in members:
         follower = followers.get(member)

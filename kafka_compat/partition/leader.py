@@ -2,15 +2,16 @@
 
 Rules, with their sources:
 
-- A follower's fetch counts only if both believe in the same leader epoch, from the newest process of its broker, and if its log does
-  not diverge; a diverging one changes nothing (KIP-101, KIP-279, KIP-903, KAFKA-14704).
-- The high watermark is the least end of leader, maximal ISR and followers about to join it; it never falls while one replica leads,
-  and with `strict_min_isr` stands still while the committed ISR is below the min ISR (KAFKA-15583).
-- It is computed again after every append, flush, fetch and ISR change, also one that was answered late (KAFKA-13091).
+- A follower's fetch counts only if both believe in the same leader epoch, from the newest process of its broker, and if
+  its log does not diverge; a diverging one changes nothing (KIP-101, KIP-279, KIP-903, KAFKA-14704).
+- The high watermark is the least end of leader, maximal ISR and followers about to join it. It never falls while one
+  replica leads. With `strict_min_isr` it stands still while the committed ISR is below the min ISR (KAFKA-15583).
+- The leader computes it again after every append, flush, fetch and ISR change, also after a late answer (KAFKA-13091).
 - The ISR changes one AlterPartition at a time (KIP-497).
-- While replicas outside of the ISR are eligible to lead, the high watermark stands still. Once more could be committed by an ISR of at
-  least the min ISR, the leader asks the controller to go on without them, and moves it when that is committed (KIP-966).
-- What a new leader's followers hold is unknown until they fetch in its epoch.
+- While replicas outside of the ISR are eligible to lead, the high watermark stands still. If an ISR of at least the min
+  ISR could commit more, the leader asks the controller to go on without them, and moves the high watermark when that is
+  committed (KIP-966).
+- A new leader knows nothing about its followers' logs until they fetch in its epoch.
 - An acknowledgement with acks=-1 means: the whole maximal ISR, of at least the min ISR, holds the batch.
 """
 
@@ -110,12 +111,14 @@ class LeaderReplica:
 
     @property
     def deadline(self) -> float:
-        """When `time_passed` is due; sometimes too early, never too late."""
+        """The time at which `time_passed` is due; sometimes too early, never too late."""
         retry_at = self.isr.pending.retry_at if self.isr.pending is not None else math.inf
         return min(self._wake_at, self._shrink_at, retry_at)
 
     def begin(self, now: float, out: list[Effect]) -> None:
-        """The first act: record the epoch, even if nothing is ever written in it, and take up what waited in an earlier one."""
+        """Record the epoch, even if nothing is ever written in it, and take over the fetches that waited in an earlier
+        epoch.
+        """
         self._log.epochs.assign(self.epoch, self.epoch_start)
         for waiting in [*self.waits.followers.values(), *self.waits.consumers.values()]:
             if waiting.leader_epoch not in (NO_EPOCH, self.epoch):
@@ -124,7 +127,10 @@ class LeaderReplica:
         self._move_high_watermark(now, out)
 
     def resign(self, error: KafkaErrorCode, out: list[Effect]) -> None:
-        """This replica leads no more: everything that waits is answered. What was appended may be committed by the next leader, or not."""
+        """Stop leading and answer all requests that wait.
+
+        The next leader may commit the appended batches, or truncate them.
+        """
         self._answer_produces((*self.waits.replicated.all(), *self.waits.flushed.all()), error, out)
         waiting = (*self.waits.followers, *self.waits.consumers)
         out.extend(AnswerFetch(token, error, NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET) for token in waiting)
@@ -185,7 +191,9 @@ class LeaderReplica:
         self._promise(event, base_offset, log.log_end, now, out)
 
     def refuse_produce(self, event: Produce, error: KafkaErrorCode, out: list[Effect]) -> None:
-        """Nothing was appended."""
+        """Answer a produce request whose batch was not appended: close the connection with acks=0, else send
+        the error.
+        """
         if event.acks == 0:
             out.append(CloseConnection(event.token, error))
         else:
@@ -258,7 +266,9 @@ class LeaderReplica:
             self._answer_or_wait(waiting, self._log.high_watermark, self.waits.consumers, now, out)
 
     def _is_in_log(self, token: int, offset: int, last_fetched_epoch: int, out: list[Effect]) -> bool:
-        """Whether a log that ends at `offset` with this epoch is a part of the leader's. If not, the fetch is answered."""
+        """Returns True if the fetch position lies on the leader's log; otherwise answers the fetch with
+        the divergence.
+        """
         log = self._log
         if offset < log.log_start:
             self._fetch_error(token, KafkaErrorCode.OFFSET_OUT_OF_RANGE, out)
@@ -326,7 +336,7 @@ class LeaderReplica:
     # ------------------------------------------------------------ small questions
 
     def epoch_end(self, event: EpochEndAsked, out: list[Effect]) -> None:
-        """Where an epoch ends in this log; an epoch that is to come has no end, as in Apache Kafka."""
+        """Answer with the end of an epoch in this log. A future epoch has no end, as in Apache Kafka."""
         error = NONE if event.leader_epoch == NO_EPOCH else epoch_error(self.epoch, event.leader_epoch)
         epochs = self._log.epochs
         is_known = error is NONE and event.epoch <= epochs.last
@@ -334,7 +344,11 @@ class LeaderReplica:
         out.append(AnswerEpochEnd(event.token, error, end.epoch, end.end_offset))
 
     def latest_offset(self, event: LatestOffsetAsked, out: list[Effect]) -> None:
-        """The high watermark is what consumers may rely on, but a new leader's own may lag behind until it has caught up with the epoch's start."""
+        """Answer with the high watermark, up to which consumers may read.
+
+        A new leader's own high watermark may lag behind. Until it has reached the epoch's start, the answer is
+        OFFSET_NOT_AVAILABLE.
+        """
         log = self._log
         error = NONE if event.leader_epoch == NO_EPOCH else epoch_error(self.epoch, event.leader_epoch)
         if error is NONE and log.high_watermark < self.epoch_start:
@@ -344,7 +358,10 @@ class LeaderReplica:
         out.append(AnswerLatestOffset(event.token, error, offset, log.log_start, epoch))
 
     def log_start_due(self, event: LogStartDue, out: list[Effect]) -> None:
-        """Retention moves as far as it may; DeleteRecords moves exactly as far as it was asked to, or not at all."""
+        """Move the log start.
+
+        Retention moves it as far as it may. DeleteRecords moves it exactly to its offset, or is refused.
+        """
         log = self._log
         offset = log.high_watermark if event.offset == NO_OFFSET else event.offset
         error = NONE
@@ -358,7 +375,7 @@ class LeaderReplica:
     # ------------------------------------------------------------ high watermark
 
     def _move_high_watermark(self, now: float, out: list[Effect]) -> None:
-        """Move it as far as the copies allow, never back, and answer what waited for that."""
+        """Advance the high watermark as far as the copies allow, and answer the requests that waited for it."""
         log, isr = self._log, self.isr
         if self._context.config.strict_min_isr and len(isr.committed) < self._min_isr:
             return
@@ -377,7 +394,7 @@ class LeaderReplica:
     # ------------------------------------------------------------ ISR
 
     def _go_on_alone(self, now: float, out: list[Effect]) -> None:
-        """Ask for the ISR as it is, without those that are eligible outside of it."""
+        """Ask for the present ISR without the replicas that are eligible outside of it."""
         isr = self.isr
         if isr.pending is not None or len(isr.committed) < self._min_isr:
             return
@@ -448,9 +465,9 @@ class LeaderReplica:
         return None
 
     def _isr_settled(self, now: float, out: list[Effect]) -> None:
-        """Another ISR, or other brokers: the high watermark may move, and the next follower may join.
+        """React to another ISR or other brokers: the high watermark may move, and the next follower may join.
 
-        One that was just taken out, because nothing comes from it, must fetch before it joins again: it may have lost what it had.
+        A follower that was just removed for its silence must fetch before it joins again: it may have lost records.
         """
         self._move_high_watermark(now, out)
         log_end, lag_time_s = self._log.log_end, self._context.config.replica_lag_time_s
@@ -461,7 +478,9 @@ class LeaderReplica:
     # ------------------------------------------------------------ time
 
     def time_passed(self, now: float, out: list[Effect]) -> None:
-        """Answer what waited long enough, repeat an AlterPartition of unknown outcome, and look for members that fell behind."""
+        """Answer requests whose time is over, repeat an AlterPartition of unknown outcome, and look for members that
+        fell behind.
+        """
         pending = self.isr.pending
         if pending is not None and pending.retry_at <= now:
             self.isr.pending = PendingIsr(pending.request)

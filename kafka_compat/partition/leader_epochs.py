@@ -1,6 +1,7 @@
-"""The leader epoch cache: which leader epoch wrote which part of a log (KIP-101, KIP-279).
+"""The leader epoch cache: it maps each part of a log to the leader epoch that wrote it (KIP-101, KIP-279).
 
-One entry for each epoch that began in the log, also for one that wrote nothing yet: a new leader records its epoch at its log end.
+It has one entry for each epoch that began in the log, even if the epoch wrote nothing: a new leader records its epoch
+at its log end.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,9 +33,10 @@ class LeaderEpochs:
         return tuple(map(EpochBegin, self._epochs, self._starts))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`, unless it is known already. Epochs that wrote nothing before that offset leave.
+        """Begin `epoch` at `start_offset`, unless it is known already.
 
-        Raises `ValueError` for an epoch below the last one.
+        Epochs that wrote nothing before that offset leave the cache. Raises `ValueError` for an epoch below the last
+        one.
         """
         if epoch == self.last:
             return
@@ -46,7 +48,7 @@ class LeaderEpochs:
         self.last = epoch
 
     def truncate(self, end: int) -> None:
-        """The log was truncated to `end`: epochs that begin there or later leave, even one at the log's own end (KAFKA-10706)."""
+        """Remove the epochs that begin at `end` or later, even one at the log's own end (KAFKA-10706)."""
         keep = bisect_left(self._starts, end)
         del self._epochs[keep:]
         del self._starts[keep:]
@@ -65,9 +67,10 @@ class LeaderEpochs:
         self.truncate(NO_OFFSET)
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
-        """Returns the largest known epoch not above `epoch`, and where the one after it begins, or the log ends.
+        """Returns the largest known epoch not above `epoch`, and its end: the start of the next epoch, or the log end.
 
-        An epoch before all known ones ends where the first of them begins. UNKNOWN_END if the cache is empty, or for no epoch.
+        An epoch before all known ones ends where the first of them begins. Returns UNKNOWN_END for an empty cache, and
+        for NO_EPOCH.
         """
         if epoch < 0 or not self._epochs:
             return UNKNOWN_END

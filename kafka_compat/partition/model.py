@@ -1,6 +1,7 @@
-"""The nouns of one partition: what is known of a batch, its settings, and what a restart found on the disk.
+"""The nouns of one partition: batches, epochs, producers, settings, and the state recovered from disk.
 
-Offsets count records from 0. An `end` is exclusive: the first offset after. Sizes are bytes, times seconds of a monotonic clock.
+Offsets count records from 0. An `end` is exclusive: the first offset after. Sizes are bytes, times seconds of a
+monotonic clock.
 """
 
 from typing import Literal
@@ -15,22 +16,24 @@ NO_PRODUCER = -1
 """The producer id, producer epoch and base sequence of a batch without an idempotent producer."""
 
 FlushSetting = Literal["page-cache", "before-ack"]
-"""When a replica's copy counts: as soon as the operating system has it (as in Kafka), or once it is durable."""
+"""Decides when a replica's copy counts: as soon as the operating system has it (as in Kafka), or once it is durable."""
 
 
 class PartitionError(Exception):
-    """The shell gave an event that cannot follow what it was told to do, such as `Truncated` while nothing is being truncated.
+    """The shell gave an event that contradicts its orders, such as `Truncated` while nothing is being truncated.
 
-    A mistake in the shell: the replica's state is not changed, but what the shell believes of it cannot be trusted.
+    This is a mistake in the shell. The replica's state is unchanged, but the shell's view of it can no longer be
+    trusted.
     """
 
 
 @frozen
 class BatchInfo:
-    """What the header of a batch states; the records stay opaque.
+    """The fields of a batch header; the records stay opaque.
 
-    `offset_count` is the last offset delta + 1: the offsets (and sequence numbers) that the batch takes. `base_offset` and
-    `leader_epoch` are those in the header for batches read from a log; a batch that a client produces has neither yet.
+    `offset_count` is the last offset delta + 1: the number of offsets (and sequence numbers) that the batch takes. For
+    a batch read from a log, `base_offset` and `leader_epoch` come from its header. A batch that a client produces has
+    neither yet.
     """
 
     offset_count: int
@@ -49,9 +52,9 @@ class BatchInfo:
 
 @frozen
 class EpochEnd:
-    """A leader epoch and where it ends in a log (exclusive): the answer of OffsetsForLeaderEpoch, and a diverging epoch (KIP-595).
+    """A leader epoch and its end in a log (exclusive).
 
-    Both are -1 if the log knows no epoch.
+    It answers OffsetsForLeaderEpoch and describes a diverging epoch (KIP-595). Both are -1 if the log knows no epoch.
     """
 
     epoch: int
@@ -68,9 +71,10 @@ class EpochBegin:
 
 @frozen
 class ComparedLog:
-    """How far a log reaches while no one leads, as it is reported for an election by comparison.
+    """The reach of a log without a leader, as reported for an election that compares logs.
 
-    `leader_epoch` is the newest that the replica has taken up, `last_epoch` the newest that began in its log (NO_EPOCH if none did).
+    `leader_epoch` is the newest epoch that the replica has taken up. `last_epoch` is the newest that began in its log,
+    or NO_EPOCH.
     """
 
     leader_epoch: int
@@ -80,7 +84,9 @@ class ComparedLog:
 
 @frozen
 class SequenceRange:
-    """One batch of an idempotent producer: its first and last sequence number (both inclusive) and where it was appended."""
+    """One batch of an idempotent producer: its first and last sequence number (both inclusive) and its offsets in the
+    log.
+    """
 
     first_sequence: int
     last_sequence: int
@@ -90,7 +96,7 @@ class SequenceRange:
 
 @frozen
 class ProducerSnapshot:
-    """What is known of one idempotent producer, as plain data: at most five batches, the oldest first.
+    """The state of one idempotent producer as plain data: at most five batches, the oldest first.
 
     `idle_s` is the time since its last batch was appended; a restored producer expires as much earlier.
     """
@@ -111,14 +117,18 @@ class PartitionConfig:
     min_insync_replicas: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     """[min.insync.replicas] Effective is at most the number of replicas."""
     replica_lag_time_s: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
-    """[replica.lag.time.max.ms] A follower that was not caught up for longer leaves the ISR; checked twice in that time."""
+    """[replica.lag.time.max.ms] A follower that has lagged for longer leaves the ISR; the leader checks twice in that
+    time.
+    """
     flush: FlushSetting = attrs.field(
         default="page-cache", validator=attrs.validators.in_(("page-cache", "before-ack"))
     )
     strict_min_isr: bool = True
     """The high watermark stands still while the committed ISR is smaller than the effective min ISR (KAFKA-15583)."""
     eligible_leaders: bool = True
-    """[eligible.leader.replicas.version] It stands still while there are eligible leader replicas outside of the ISR (KIP-966)."""
+    """[eligible.leader.replicas.version] The high watermark stands still while replicas outside of the ISR are eligible
+    (KIP-966).
+    """
     max_message_bytes: int = attrs.field(default=1_048_588, validator=attrs.validators.ge(0))
     """[max.message.bytes] The largest batch that a client may append."""
     producer_expiry_s: float = attrs.field(default=86_400.0, validator=attrs.validators.gt(0))
@@ -133,10 +143,11 @@ class PartitionConfig:
 
 @attrs.frozen
 class RecoveredReplica:
-    """What a restart found on the disk of one replica; the defaults are an empty log.
+    """The state of one replica that a restart found on disk; the defaults are an empty log.
 
-    `high_watermark` is the checkpoint (the replica limits it to the log); `durable_end` is the end of what survives a loss of
-    power; `producers` are those of the whole log: the last snapshot plus the batches behind it (see `producer_state.replayed`).
+    `high_watermark` is the checkpoint; the replica limits it to the log. `durable_end` is the end of the part that
+    survives a loss of power. `producers` describes the whole log: the last snapshot plus the batches behind it
+    (`producer_state.replayed`).
     """
 
     log_start: int = 0

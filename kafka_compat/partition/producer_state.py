@@ -1,8 +1,9 @@
-"""Idempotent producers of one partition (KIP-98 without transactions): which batches were appended already.
+"""Idempotent producers of one partition (KIP-98 without transactions): they detect batches that were already appended.
 
-Of each producer id the epoch and the last five batches are kept, as a client has at most five requests in flight. Leader and followers
-keep the same state, because both record every batch of the log. After a truncation, and after a restart, it is made from the log again:
-`replayed` takes the newest stored snapshot at or below the log's end, and the batches from there to the end.
+Each producer id keeps its epoch and its last five batches, because a client has at most five requests in flight. Leader
+and followers have the same state, because both record every batch of the log. A truncation or a restart makes the state
+from the log again: `replayed` takes the newest stored snapshot at or below the log's end, and the batches from there to
+the end.
 """
 
 from collections.abc import Iterable
@@ -42,9 +43,10 @@ class ProducerStates:
         return len(self._producers)
 
     def check(self, batch: BatchInfo) -> SequenceRange | KafkaErrorCode:
-        """May the leader append this batch? Returns NONE if so, the error if not, or, for a duplicate, what was appended then.
+        """Returns NONE if the leader may append this batch, the error if not, or the earlier range if the batch is a
+        duplicate.
 
-        Without a known producer (a new one, or one that expired) any sequence is taken.
+        For an unknown producer (a new one, or one that expired) any sequence is accepted.
         """
         if batch.producer_id < 0:
             return KafkaErrorCode.NONE
@@ -96,14 +98,17 @@ class ProducerStates:
             del self._producers[producer_id]
 
     def snapshot(self, now: float) -> tuple[ProducerSnapshot, ...]:
-        """The state as plain data, to be stored with the log end that it belongs to; the producer that was idle longest first."""
+        """Returns the state as plain data, with the longest idle producer first.
+
+        Store it with the log end that it belongs to.
+        """
         return tuple(
             ProducerSnapshot(producer_id, producer.epoch, tuple(producer.batches), max(0.0, now - producer.appended_at))
             for producer_id, producer in self._producers.items()
         )
 
     def restore(self, producers: Iterable[ProducerSnapshot], now: float) -> None:
-        """Replace everything by what `snapshot` returned at some other time. Raises `ValueError` for a producer without batches."""
+        """Replace the state by an earlier result of `snapshot`. Raises `ValueError` for a producer without batches."""
         self._producers.clear()
         by_idleness = sorted(producers, key=lambda producer: -producer.idle_s)
         for producer in by_idleness[-self._producers_max :]:
@@ -117,9 +122,10 @@ class ProducerStates:
 def replayed(
     snapshot: Iterable[ProducerSnapshot], batches: Iterable[BatchInfo], producers_max: int = 100_000
 ) -> tuple[ProducerSnapshot, ...]:
-    """Returns the producers after `snapshot` and these batches, which follow it in the log, with their base offsets.
+    """Returns the producers after `snapshot` and the batches that follow it in the log, with their base offsets.
 
-    For `RecoveredReplica.producers` and `Truncated.producers`. Producers of the batches count as if they had just appended.
+    The result suits `RecoveredReplica.producers` and `Truncated.producers`. Producers of the batches count as if they
+    had just appended.
     """
     states = ProducerStates(producers_max)
     states.restore(snapshot, 0.0)

@@ -1,4 +1,4 @@
-"""What one replica knows of its log: ends, high watermark, leader epochs, producers. The bytes are the shell's."""
+"""One replica's knowledge of its log: ends, high watermark, leader epochs and producers. The shell has the bytes."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,10 @@ from kafka_compat.partition.producer_state import ProducerStates
 
 @attrs.define
 class ReplicaLog:
-    """The facts of one log. `log_start <= high_watermark <= log_end`, and `flushed_end <= log_end`; ends are exclusive."""
+    """The facts of one log.
+
+    `log_start <= high_watermark <= log_end`, and `flushed_end <= log_end`; ends are exclusive.
+    """
 
     log_start: int
     log_end: int
@@ -24,7 +27,7 @@ class ReplicaLog:
     producers: ProducerStates
     window: ByteWindow
     before_ack: bool
-    """Whether only what is flushed counts as this replica's copy."""
+    """True if only flushed records count as this replica's copy."""
 
     @classmethod
     def of(cls, recovered: RecoveredReplica, config: PartitionConfig, now: float) -> "ReplicaLog":
@@ -52,7 +55,7 @@ class ReplicaLog:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything in the log may be promised."""
+        """True if everything in the log may be promised."""
         return not self.before_ack or self.flushed_end >= self.log_end
 
     def appended(self, batch: BatchInfo, base_offset: int, now: float) -> None:
@@ -100,7 +103,7 @@ class ReplicaLog:
 
 @attrs.define
 class ReplicaContext:
-    """What a replica has in every role."""
+    """The values that a replica shares with each of its roles."""
 
     broker_id: int
     config: PartitionConfig

@@ -1,4 +1,4 @@
-"""Fetch requests that wait at a leader for data, and those of one leadership altogether."""
+"""Fetch requests that wait at a leader for data, and all requests that wait in one leadership."""
 
 import attrs
 
@@ -9,7 +9,10 @@ from log.values import frozen
 
 @frozen
 class WaitingFetch:
-    """Nothing (or too little) was there at `fetch_offset`. `leader_epoch` is NO_EPOCH if the client gave none."""
+    """A fetch that found less than `min_bytes` at `fetch_offset`.
+
+    `leader_epoch` is NO_EPOCH if the client sent none.
+    """
 
     token: int
     fetch_offset: int

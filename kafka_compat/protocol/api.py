@@ -1,9 +1,10 @@
-"""One API of the protocol: its key, versions and messages, and how its requests and responses become frames.
+"""One API of the protocol: its key, versions and messages, and the frames of its requests and responses.
 
-A frame is a length of four bytes and a body (`raft.net.decoder.BodyDecoder` cuts them); a body is a header and a message. The
-header has a version of its own: requests 1, responses 0, and in flexible versions requests 2, responses 1, which add a section of
-tagged fields. The client id stays a string with a length of two bytes in both; the response of ApiVersions always has header
-version 0, because its client does not know yet what the broker supports (KIP-511).
+A frame is a length of four bytes and a body (`raft.net.decoder.BodyDecoder` cuts them); a body is a header and a
+message. The header has a version of its own. Requests have 1 and responses 0. In flexible versions requests have 2 and
+responses 1, which add a section of tagged fields. The client id stays a string with a length of two bytes in both. The
+response of ApiVersions always has header version 0, because its client does not know yet which versions the broker
+supports (KIP-511).
 """
 
 import struct
@@ -32,7 +33,7 @@ _skip_tags = tags_reader((), ())
 
 @frozen
 class RequestHeader:
-    """What goes before every request. The client id names the program to operators; it identifies no one."""
+    """The header of every request. The client id names the program to operators; it identifies no client."""
 
     api_key: int
     api_version: int
@@ -92,7 +93,7 @@ class Api(Generic[RequestT, ResponseT]):
         return 1 if version in self.flexible and self.key != API_VERSIONS_KEY else 0
 
     def encode_request(self, header: RequestHeader, body: RequestT) -> list[Buffer]:
-        """Returns a whole frame in pieces; raises `CannotEncode`, and `KeyError` for a version that is not supported."""
+        """Returns a whole frame in pieces. Raises `CannotEncode`, and `KeyError` for an unsupported version."""
         version = header.api_version
         out: list[Buffer] = [REQUEST_START.pack(header.api_key, version, header.correlation_id)]
         _CLIENT_ID.write(out, header.client_id)
@@ -102,15 +103,16 @@ class Api(Generic[RequestT, ResponseT]):
         return framed(out)
 
     def decode_request_body(self, body: Buffer, position: int, version: int) -> RequestT:
-        """Returns the request that begins at `position`, after its header; raises `MalformedMessage`.
+        """Returns the request that begins at `position`, after its header. Raises `MalformedMessage`.
 
-        What follows the request is ignored, as Kafka does: librdkafka's Metadata request for all topics ends in three bytes too many.
+        Bytes after the request are ignored, as in Kafka: librdkafka's Metadata request for all topics ends in three
+        bytes too many.
         """
         request: RequestT = self._wire(self.request, version).read(memoryview(body), position)[0]
         return request
 
     def encode_response(self, version: int, correlation_id: int, response: ResponseT) -> list[Buffer]:
-        """Returns a whole frame in pieces; raises `CannotEncode`, and `KeyError` for a version that is not supported."""
+        """Returns a whole frame in pieces. Raises `CannotEncode`, and `KeyError` for an unsupported version."""
         out: list[Buffer] = [CORRELATION_ID.pack(correlation_id)]
         if self.response_header_version(version):
             out.append(b"\0")
@@ -139,7 +141,7 @@ class Api(Generic[RequestT, ResponseT]):
 
 
 def decode_correlation_id(body: Buffer) -> int:
-    """Returns the correlation id of a response, which tells what request it answers; raises `MalformedMessage`."""
+    """Returns the correlation id of a response, which identifies its request. Raises `MalformedMessage`."""
     if len(body) < CORRELATION_ID.size:
         raise MalformedMessage("the response ends within the field", "correlation_id")
     (correlation_id,) = CORRELATION_ID.unpack_from(body)
@@ -165,7 +167,7 @@ def decode_request_start(buffer: memoryview) -> tuple[RequestHeader, int]:
 
 
 def skip_tags(buffer: memoryview, position: int) -> int:
-    """Returns the position after a section of tagged fields, none of which is known; raises `MalformedMessage`."""
+    """Returns the position after a section of tagged fields, and ignores them all. Raises `MalformedMessage`."""
     try:
         return _skip_tags(buffer, position)[1]
     except IndexError:

@@ -1,13 +1,13 @@
 """The operations that a client may carry out, as one number with a bit for each (KIP-430).
 
-There are no access lists here, so every client may do all that a resource knows, as in Apache Kafka without an authorizer.
+Without access lists, every client may do all operations of a resource, as in Apache Kafka without an authorizer.
 """
 
 import enum
 from typing import Final
 
 NOT_ASKED: Final = -(2**31)
-"""What is answered to a request that does not ask."""
+"""The answer to a request that does not ask for the operations."""
 
 
 class AclOperation(enum.IntEnum):

@@ -1,9 +1,9 @@
 """The header of a record batch, format 2 (magic 2): 61 bytes before the records, which stay opaque.
 
-The CRC-32C covers everything from the attributes to the batch's end. Base offset and leader epoch lie before it, so a leader
-writes both into a batch in place. Of the rest it changes the newest time alone, where a client left it wrong (`with_newest_time`). `length` counts the bytes after itself.
-A broker checks a batch with `check_batch`, and its records with `record_walk`, before it appends it; what it read from its own log
-it need not check again.
+The CRC-32C covers everything from the attributes to the batch's end. Base offset and leader epoch lie before it, so a
+leader writes both into a batch in place. It changes one other field, the newest time, if a client set it wrong
+(`with_newest_time`). `length` counts the bytes after itself. A broker checks a batch with `check_batch`, and its
+records with `record_walk`, before it appends it. Batches from its own log need no second check.
 """
 
 import struct
@@ -24,7 +24,7 @@ MAGIC = 2
 MAGIC_AT = 16
 CRC_AT = 17
 CHECKED_AT = 21
-"""Where the CRC-32C begins: at the attributes."""
+"""The position at which the CRC-32C begins: at the attributes."""
 MAX_TIMESTAMP_AT = 35
 
 _BASE_OFFSET = struct.Struct(">q")
@@ -42,10 +42,11 @@ CONTROL = 1 << 5
 
 @attrs.define
 class InvalidBatch(Exception):
-    """Bytes that are no valid batch. It concerns one partition of a request: that is refused with `code`, the connection stays.
+    """Bytes that are not a valid batch.
 
-    `position` counts the bytes of the record set before the batch. `record` is the number of the record that is wrong, from 0, where
-    it is one alone.
+    It concerns one partition of a request, which is refused with `code`; the connection stays. `position` counts the
+    bytes of the record set before the batch. `record` is the number of the wrong record, from 0, if a single record is
+    wrong.
     """
 
     code: KafkaErrorCode
@@ -59,7 +60,10 @@ class InvalidBatch(Exception):
 
 @frozen
 class BatchHeader:
-    """A batch's header. Times are in ms since 1970; producer id and epoch and base sequence are -1 without a producer id."""
+    """A batch's header.
+
+    Times are in ms since 1970. Producer id, producer epoch and base sequence are -1 without a producer id.
+    """
 
     base_offset: int
     length: int
@@ -97,17 +101,19 @@ class BatchHeader:
 
     @property
     def has_append_time(self) -> bool:
-        """Whether the broker stamped the records (`max_timestamp` is the time of all of them) instead of the producer."""
+        """True if the broker, not the producer, stamped the records; `max_timestamp` is then the time of all
+        of them.
+        """
         return bool(self.attributes & TIMESTAMP_TYPE)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records belong to a transaction."""
+        """True if the records belong to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds markers of transactions instead of records."""
+        """True if the batch holds markers of transactions instead of records."""
         return bool(self.attributes & CONTROL)
 
     def encode(self) -> bytes:
@@ -138,10 +144,10 @@ def read_batch_header(records: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_batch(records: Buffer, position: int = 0) -> BatchHeader:
-    """Returns the header of the batch that begins at `position`, after its CRC and counts are found right.
+    """Returns the header of the batch that begins at `position`, after a check of its CRC and counts.
 
-    Raises `InvalidBatch` also for a wrong CRC and for counts that do not fit: a client's batch has as many records as offsets,
-    and at least one. (A batch that was compacted may have fewer.)
+    Raises `InvalidBatch` also for a wrong CRC and for counts that do not fit: a client's batch has as many records as
+    offsets, and at least one. (A batch that was compacted may have fewer.)
     """
     header = read_batch_header(records, position)
     with memoryview(records) as view:
@@ -181,7 +187,9 @@ def assign_offset(records: bytearray | memoryview, position: int, base_offset: i
 
 
 def assigned_start(length: int, base_offset: int, leader_epoch: int) -> bytes:
-    """Returns the first 16 bytes of a batch with `length`, for batches that lie in `bytes`: they go before the rest from byte 16."""
+    """Returns the first 16 bytes of a batch with `length`, for batches in `bytes`: they precede the rest from
+    byte 16.
+    """
     return _PREFIX.pack(base_offset, length) + _LEADER_EPOCH.pack(leader_epoch)
 
 

@@ -5,7 +5,7 @@ from kafka_compat.protocol.schema import int32, message, string
 
 @message
 class LeaderIdAndEpoch:
-    """The leader of a partition, as far as the answering broker knows; -1 is unknown."""
+    """The leader of a partition, to the answering broker's knowledge; -1 is unknown."""
 
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32(default=-1)
@@ -13,7 +13,7 @@ class LeaderIdAndEpoch:
 
 @message
 class NodeEndpoint:
-    """Where clients reach a broker that leads a partition of the request."""
+    """The address at which clients reach a broker that leads a partition of the request."""
 
     node_id: int = int32()
     host: str = string()

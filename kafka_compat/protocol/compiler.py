@@ -1,8 +1,8 @@
 """Makes a reader and a writer of a schema table, once for each message class and version.
 
-Neighbouring fields of fixed size are read and written by one `struct` call, together with the defaults of fields that the version
-lacks; everything else is one call a field. In flexible versions a section of tagged fields ends each message: unknown tags
-are skipped, and a known one must fill exactly the bytes that it announces.
+One `struct` call reads or writes neighbouring fields of fixed size, together with the defaults of fields that the
+version lacks. Every other field takes one call. In flexible versions a section of tagged fields ends each message:
+unknown tags are skipped, and a known one must fill exactly the bytes that it announces.
 """
 
 import functools
@@ -40,7 +40,7 @@ class TaggedField:
     name: str
     tag: int
     place: int
-    """Its place among the tagged fields of the class, those of other versions included."""
+    """Its place among all tagged fields of the class, also of other versions."""
     default: Any
     wire: Wire
 
@@ -79,7 +79,9 @@ def field_wire(field: Field, version: int, flexible: bool) -> Wire:
 
 
 def nullable_message(wire: Wire) -> Wire:
-    """Returns the wire of a message that may be null: a byte below 0 stands for null, any other goes before the message."""
+    """Returns the wire of a message that may be null: a byte below 0 stands for null, any other precedes
+    the message.
+    """
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
         if buffer[position] >= 0x80:
@@ -169,7 +171,10 @@ def message_reader(cls: type, steps: Sequence[ReadStep], defaults: tuple[Any, ..
 
 
 def failed_field(steps: Sequence[ReadStep], values: Sequence[Any]) -> str:
-    """Returns the name of the field, or the first of the fields read together, at which reading ended; empty in the tag section."""
+    """Returns the name of the field at which reading ended, or of the first of several read together.
+
+    Returns an empty name for the tag section.
+    """
     done = 0
     for step in steps:
         if done == len(values):
@@ -209,7 +214,10 @@ def tags_reader(tags: Sequence[TaggedField], defaults: tuple[Any, ...]) -> Read:
 
 
 def read_tagged(field: TaggedField, buffer: memoryview, start: int, end: int) -> Any:
-    """Returns the value of a tagged field that takes the bytes from `start` up to `end`; raises `MalformedMessage` if it does not."""
+    """Returns the value of a tagged field that takes the bytes from `start` up to `end`.
+
+    Raises `MalformedMessage` for another size.
+    """
     try:
         value, position = field.wire.read(buffer, start)
     except MalformedMessage as error:

@@ -4,7 +4,10 @@ import enum
 
 
 class KafkaErrorCode(enum.IntEnum):
-    """Why a request, or a part of it, was refused. A code that is not listed here stays a plain number when decoded."""
+    """The reason to refuse a request or a part of it.
+
+    A code that is not listed here stays a plain number when decoded.
+    """
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -1,4 +1,4 @@
-"""What can be wrong with a message: with bytes that arrived, or with a value that was to be sent."""
+"""The errors of a message: in bytes that arrived, or in a value to be sent."""
 
 import attrs
 
@@ -7,9 +7,10 @@ from raft.net.errors import WireError
 
 @attrs.define
 class MalformedMessage(WireError):
-    """The bytes are no message of the API and version that they claim to be; their connection is closed.
+    """The bytes do not form a message of the API and version that they claim; their connection is closed.
 
-    `path` names the field, as in `topics[3].partitions[0].records`; `offset` counts the bytes of the frame's body before it.
+    `path` names the field, as in `topics[3].partitions[0].records`; `offset` counts the bytes of the frame's body
+    before it.
     """
 
     path: str = ""
@@ -25,10 +26,10 @@ class MalformedMessage(WireError):
 
 @attrs.define
 class UnsupportedVersion(MalformedMessage):
-    """A request for an API, or in a version, that is not in the registry; nothing after its header was decoded.
+    """A request for an API or a version outside of the registry; decoding stopped after its header.
 
-    The connection is closed, as Kafka does, unless the API is ApiVersions (18): such a client expects an answer in version 0
-    that lists what is supported (`registry.encode_unsupported_version`).
+    The connection is closed, as Kafka does, unless the API is ApiVersions (18): such a client expects an answer in
+    version 0 that lists the supported versions (`registry.encode_unsupported_version`).
     """
 
     api_key: int = -1
@@ -38,7 +39,10 @@ class UnsupportedVersion(MalformedMessage):
 
 @attrs.define
 class CannotEncode(ValueError):
-    """A value does not fit its field (a null, a number or a length out of range): a mistake of this side. Nothing was sent."""
+    """A value does not fit its field (a null, a number or a length out of range).
+
+    The mistake is ours, and no bytes were sent.
+    """
 
     detail: str
     path: str = ""

@@ -1,4 +1,4 @@
-"""Features of the cluster and their levels, as ApiVersions lists them (KIP-584): what these brokers have of Apache Kafka 4.3's."""
+"""Features of the cluster and their levels, as ApiVersions lists them (KIP-584), in terms of Apache Kafka 4.3."""
 
 from typing import Final
 
@@ -20,7 +20,10 @@ _ZERO_VERSION: Final = 4
 def features(
     version: int, *, eligible: bool
 ) -> tuple[tuple[SupportedFeatureKey, ...], tuple[FinalizedFeatureKey, ...]]:
-    """Returns the levels that are supported, and those in force, for an answer in this version. `eligible` is whether KIP-966 is on."""
+    """Returns the supported levels and the levels in force, for an answer in this version.
+
+    `eligible` is true if KIP-966 is on.
+    """
     supported = SUPPORTED if version >= _ZERO_VERSION else tuple(each for each in SUPPORTED if each.min_version)
     levels = {"metadata.version": METADATA_LEVEL, **({ELIGIBLE: 1} if eligible else {})}
     return supported, tuple(

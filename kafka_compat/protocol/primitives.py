@@ -1,9 +1,11 @@
-"""Kafka's primitive types as bytes, big endian: how each is read at a position of a buffer, and appended to a list of pieces.
+"""Kafka's primitive types as bytes, big endian: reads each at a position of a buffer, and appends each to a list of
+pieces.
 
-A reader takes a memoryview and a position, and returns the value and the position after it. Every announced length is held
-against the bytes that are left before anything is allocated. A reader raises `MalformedMessage`; one that runs over the end of
-the buffer may raise `struct.error` or `IndexError` instead, and bad UTF-8 is a `UnicodeDecodeError`: the reader of the struct
-around it (`compiler.py`) makes a `MalformedMessage` of all of them, so that the common path has no checks of its own.
+A reader takes a memoryview and a position, and returns the value and the position after it. It compares every announced
+length with the remaining bytes before it allocates. A reader raises `MalformedMessage`. One that runs over the end of
+the buffer may raise `struct.error` or `IndexError` instead, and bad UTF-8 is a `UnicodeDecodeError`. The reader of the
+struct around it (`compiler.py`) turns all of them into `MalformedMessage`, so that the common path has no checks of its
+own.
 
 Compact types (flexible versions, KIP-482) announce their length plus one as an unsigned varint; 0 is null.
 """
@@ -30,7 +32,10 @@ INT32 = struct.Struct(">i")
 
 @frozen
 class Wire:
-    """How the values of one type lie in bytes. `least` is the size of the smallest; `code` is the letter of `struct`, if it has one."""
+    """The encoding of one type.
+
+    `least` is the size of the smallest value; `code` is the letter of `struct`, if it has one.
+    """
 
     read: Read
     write: Write
@@ -44,7 +49,8 @@ class Wire:
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
     """Reads an unsigned varint of at most 32 bits.
 
-    Returns the value and the position after it; raises `MalformedMessage` above 32 bits and `IndexError` at the buffer's end.
+    Returns the value and the position after it. Raises `MalformedMessage` above 32 bits and `IndexError` at the
+    buffer's end.
     """
     byte = buffer[position]
     if byte < 0x80:
@@ -255,7 +261,10 @@ def string(*, compact: bool, nullable: bool) -> Wire:
 
 
 def octets(*, compact: bool, nullable: bool, copied: bool) -> Wire:
-    """Returns the wire of bytes: `copied`, or read as a view of the frame, as records are. What is written may be a tuple of pieces."""
+    """Returns the wire of bytes: `copied`, or read as a view of the frame, as records are.
+
+    It also writes a tuple of pieces.
+    """
     read_length, encode_length = (
         (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
     )

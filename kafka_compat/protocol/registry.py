@@ -81,7 +81,7 @@ APIS: Mapping[int, Api[Any, Any]] = {
 }
 
 BROKER_APIS: Mapping[int, Api[Any, Any]] = {api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT)}
-"""What brokers ask of each other besides: served, and not listed to clients."""
+"""The APIs between brokers: they are served, and not listed to clients."""
 
 SMALL_REQUEST_BYTES = 256 * 1024
 LARGE_REQUEST_BYTES = 1024 * 1024
@@ -107,7 +107,7 @@ _LARGE = frozenset(
 
 
 def require_size(body: Buffer) -> None:
-    """Raises `MalformedMessage` for a request that is longer than its API needs: what it names costs time before it is looked at."""
+    """Raises `MalformedMessage` for a request that is longer than its API needs, before its content costs time."""
     if len(body) <= SMALL_REQUEST_BYTES:
         return
     key = int.from_bytes(body[:2], "big")
@@ -146,9 +146,10 @@ def advertised() -> tuple[ApiVersionRange, ...]:
 
 
 def encode_unsupported_version(error: UnsupportedVersion) -> list[Buffer] | None:
-    """Returns the frame that answers an ApiVersions request in a version that is too high: version 0, error 35, all that is supported.
+    """Returns the frame that answers an ApiVersions request in a version that is too high.
 
-    The client repeats its request in a version of that list (KIP-511). For any other API there is no answer: None.
+    It has version 0, error 35 and the list of supported versions, in one of which the client repeats its request
+    (KIP-511). Returns None for any other API, which gets no answer.
     """
     if error.api_key != API_VERSIONS_KEY:
         return None

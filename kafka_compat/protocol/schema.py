@@ -6,9 +6,9 @@
         topic_id: bytes = uuid("13+", default=NO_UUID)
         partition_data: tuple[PartitionProduceData, ...] = array(PartitionProduceData)
 
-Fields stand in the order of the wire; tagged ones come last, by tag. The first argument is the range of versions, by default all
-versions of the API. One class serves them all: decoding gives a field that the version lacks its `default`, and encoding
-leaves it out, whatever its value. To the type checker a message is a frozen value made with keyword arguments, in
+Fields stand in the order of the wire; tagged ones come last, by tag. The first argument is the range of versions, by
+default all versions of the API. One class serves them all: decoding gives a field that the version lacks its `default`,
+and encoding omits it, with any value. To the type checker a message is a frozen value made with keyword arguments, in
 which fields without a `default` must be given.
 """
 
@@ -34,7 +34,9 @@ MessageT = TypeVar("MessageT")
 
 @frozen
 class Kind:
-    """A type of the protocol: `wire(compact, nullable)` is how it lies in bytes, `zero` its value where a table gives no other."""
+    """A type of the protocol: `wire(compact, nullable)` returns its encoding, and `zero` is its value if a table gives
+    no other.
+    """
 
     wire: Callable[[bool, bool], Wire]
     zero: Any
@@ -60,7 +62,10 @@ RECORDS = Kind(lambda compact, nullable: primitives.octets(compact=compact, null
 
 @frozen
 class Field:
-    """One row of a table. `of` is a `Kind` or the class of a nested message; `tag` is None unless the field is tagged."""
+    """One row of a table.
+
+    `of` is a `Kind` or the class of a nested message; `tag` is None unless the field is tagged.
+    """
 
     of: Kind | type
     versions: range
@@ -166,9 +171,9 @@ def array(
 def message(cls: ClassT) -> ClassT:
     """Makes a value of the class: slots, equality, keyword arguments.
 
-    Returns the class; raises `TypeError` for a table in which tagged fields do not come last and ascend. As elsewhere (`log.values`) only
-    the type checker forbids changes, and here it alone insists on fields without a default: the check would cost more than
-    decoding.
+    Returns the class. Raises `TypeError` for a table in which tagged fields do not come last and ascend. As elsewhere
+    (`log.values`) only the type checker forbids changes. Here it is also the only check for fields without a default,
+    because a check at run time would cost more than decoding.
     """
     names = [name for name in cls.__annotations__ if isinstance(cls.__dict__.get(name), Field)]
     tags = [-1 if (tag := cls.__dict__[name].tag) is None else tag for name in names]

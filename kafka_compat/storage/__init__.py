@@ -1,1 +1,1 @@
-"""What a broker keeps on its disk: the log of each partition, and the facts that a restart needs besides it. No network, no tasks."""
+"""A broker's disk: the log of each partition, and the facts that a restart needs. It uses neither network nor tasks."""

@@ -4,14 +4,14 @@
     <directory>/lock, room, logs/<topic>-<partition>/…      a `LogStore`
     <directory>/logs/<topic>-<partition>/partition          topic, partition, topic id
 
-A partition is known by its topic's id: a topic that was deleted and made again under the same name never gets the old log. A log
-without the file `partition` was never written to, because its making did not end; it is removed at the next start.
+The topic id identifies a partition: a topic that was deleted and created again under the same name never gets the old
+log. A log without the file `partition` is empty, because its creation did not end; the next start removes it.
 
-A damaged log is repaired as it is opened: what precedes the damage stays, the rest is set aside. Such a copy is *doubtful*, and so is one
-that is missing, that ends before its own high watermark, whose checkpoints are damaged, or from which a loss of power may have taken what
-was not flushed (`doubt_of`). A doubt is durable before its cause disappears, and stays until `doubts_known`. A partition whose disk
-calls fail is *offline*; the others go on. One thread owns the store and its logs; only `FlushRound.run` and `write_high_watermarks` may
-be called in another one.
+Opening a damaged log repairs it: the part before the damage stays, the rest is set aside. Such a copy is *doubtful*. So
+is a copy that is missing, that ends before its own high watermark, whose checkpoints are damaged, or that may have lost
+unflushed records in a loss of power (`doubt_of`). A doubt is durable before its cause disappears, and stays until
+`doubts_known`. A partition whose disk calls fail is *offline*; the others go on. One thread owns the store and its
+logs; only `FlushRound.run` and `write_high_watermarks` may be called in another one.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ STORE_CONFIG = StoreConfig(segment_bytes_max=SEGMENT_BYTES)
 
 @attrs.frozen
 class LogDamage:
-    """Something of a log that was found wrong, and what was done about it. `partition` is None if the log's name is that of none."""
+    """The damage of a log, and its repair. `partition` is None if the log's name does not name a partition."""
 
     name: str
     partition: TopicPartition | None
@@ -69,22 +69,24 @@ class BrokerStore:
         self.directory = directory
         self.meta = meta
         self.previous = previous
-        """What the process before this one recorded; None without one, or if the record is missing or damaged."""
+        """The record of the process before this one; None if there was none, or if the record is missing or damaged."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         """The partitions that can be used. Not to be changed from outside."""
         self.offline: dict[TopicPartition, LogError] = {}
         """The partitions that cannot, and why: their disk calls fail."""
         self.damages: list[LogDamage] = []
-        """What was found wrong as the logs were opened."""
+        """The damage that opening the logs has found."""
         self.keeps_strays = False
-        """Whether a log of another topic id is set aside, and not deleted, when a partition of its name is made. The owner sets it."""
+        """If true, creating a partition sets aside an orphan log of the same name and another topic id, instead of
+        deleting it. The owner sets it.
+        """
         self.is_new = previous is None and not meta.found and not store.names()
-        """Whether nothing was in the directory. What a broker of this id had before, only the cluster knows."""
+        """True if the directory was empty. Only the cluster knows the earlier logs of this broker id."""
         self._disk = disk
         self._store = store
         self._topic_ids: dict[TopicPartition, bytes] = {}
         self._headless: set[str] = set()
-        """Names of logs whose partition cannot be told; they stay until a partition of this name is made."""
+        """Names of logs without a known partition. They stay until a partition of this name is created."""
         self._high_watermarks = HighWatermarks(disk, directory)
         self._segment_bytes = SEGMENT_BYTES
         record = previous or RunRecord(stage=Stage.OPENING)
@@ -104,11 +106,11 @@ class BrokerStore:
         boot: str = "",
         flushed: bool = True,
     ) -> Self:
-        """Returns the store in `directory`, opened or made; call `open_all` next.
+        """Returns the store in `directory`, opened or created; call `open_all` next.
 
-        `boot` names the time since the machine was started, as far as it is known. `flushed` is whether everything is flushed before it
-        is acknowledged. Raises `DirectoryLocked` if it is open elsewhere, `ForeignDirectory` if it is another broker's, `NoSpace` or
-        `StorageFailed` if the disk refuses.
+        `boot` names the present start of the machine, if known. `flushed` is true if everything is flushed before it is
+        acknowledged. Raises `DirectoryLocked` if the directory is open elsewhere, `ForeignDirectory` if it is another
+        broker's, `NoSpace` or `StorageFailed` if the disk refuses.
         """
         store = LogStore.open(disk, directory, config)
         try:
@@ -121,10 +123,10 @@ class BrokerStore:
             raise
 
     def open_all(self, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Open every log, and repair those that are damaged: `logs`, and `offline` for those whose disk fails. See `damages`.
+        """Open every log and repair the damaged ones. Fills `logs`, `offline` (logs whose disk fails) and `damages`.
 
-        Recovery runs in threads of the store. `segment_bytes` holds for every log until its own `segment_bytes` is set. Raises
-        `StorageFailed` if the disk fails outside of a log.
+        Recovery runs in threads of the store. `segment_bytes` holds for every log until its own `segment_bytes` is set.
+        Raises `StorageFailed` if the disk fails outside of a log.
         """
         self._segment_bytes = segment_bytes
         errors = self._store.open_all()
@@ -157,7 +159,7 @@ class BrokerStore:
         return self._run.broker_epoch
 
     def doubt_of(self, partition: TopicPartition, topic_id: bytes) -> str | None:
-        """Returns why the copy of a partition that this broker should have may lack what it had; None if it is whole."""
+        """Returns the reason why this broker's copy of a partition may lack records, or None if the copy is whole."""
         if self._run.everything is not None:
             return self._run.everything
         doubt = self._run.doubts.get((topic_id, partition.partition))
@@ -186,9 +188,9 @@ class BrokerStore:
         self._record()
 
     def note_damage(self, error: CorruptLog) -> TopicPartition | None:
-        """Record durably that a log was found damaged as it was read, so that the next start repairs it. Returns whose log it is.
+        """Record durably that a log was found damaged as it was read, so that the next start repairs it.
 
-        Returns None if the file belongs to none of the logs.
+        Returns the partition of the log, or None if the file belongs to none of the logs.
         """
         for partition, log in self.logs.items():
             if error.file == log.store_log.directory or error.file.startswith(f"{log.store_log.directory}/"):
@@ -198,7 +200,7 @@ class BrokerStore:
         return None
 
     def _doubts_of_all(self, boot: str) -> str | None:
-        """Returns why every copy is doubtful from the beginning; None if not every one is."""
+        """Returns the reason why every copy is doubtful from the beginning, or None."""
         if self.is_new:
             return None
         if not self.meta.found:
@@ -210,7 +212,7 @@ class BrokerStore:
         return self.previous.lost(boot)
 
     def _record(self) -> None:
-        """Make the record durable. On a full disk there is none, which leaves everything doubtful for the next start."""
+        """Make the record durable. A full disk removes it, which leaves everything doubtful for the next start."""
         try:
             self._run.write(self._disk, self.directory)
         except NoSpace:
@@ -249,26 +251,27 @@ class BrokerStore:
     # Partitions
 
     def log(self, partition: TopicPartition) -> PartitionLog:
-        """Returns the log of a partition. Raises the error of one that is offline, and `UnknownLog` if there is none."""
+        """Returns the log of a partition. Raises the error of an offline log, and `UnknownLog` for an unknown one."""
         log = self.logs.get(partition)
         if log is not None:
             return log
         raise self.offline.get(partition) or UnknownLog(str(partition))
 
     def topic_id(self, partition: TopicPartition) -> bytes | None:
-        """Returns the id of the topic that the log of this name belongs to; None if there is none."""
+        """Returns the topic id of the log of this name, or None."""
         return self._topic_ids.get(partition)
 
     def has(self, partition: TopicPartition, topic_id: bytes) -> bool:
-        """Whether there is a log of this partition of this topic, be it offline."""
+        """Returns True if this partition of this topic has a log, even an offline one."""
         return self._topic_ids.get(partition) == topic_id
 
     def create(self, partitions: Mapping[TopicPartition, bytes]) -> None:
-        """Make the logs of these partitions, given with their topics' ids, durably and side by side; those that are there stay.
+        """Create the logs of these partitions, given with their topic ids, durably and side by side.
 
-        A log of the same name that belongs to another topic id is deleted first (see `keeps_strays`); if it is not known what it belongs
-        to, its files are set aside. The error of one that is offline is raised. Raises `NoSpace`, `StorageFailed`, or `ValueError` for a name that is too long;
-        what was made until then stays, and the call may be repeated.
+        Existing logs stay. A log of the same name with another topic id is deleted first (see `keeps_strays`); if its
+        topic id is unknown, its files are set aside. Raises the error of an offline log, `NoSpace`, `StorageFailed`, or
+        `ValueError` for a name that is too long. After an error the logs created so far stay, and the call may be
+        repeated.
         """
         missing = {each: topic_id for each, topic_id in partitions.items() if not self.has(each, topic_id)}
         for each in missing:
@@ -307,9 +310,11 @@ class BrokerStore:
         self.offline.pop(partition, None)
 
     def strays(self, assigned: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
-        """Returns the partitions that have a log here, but are not among `assigned`, or there with another topic id; sorted.
+        """Returns the orphans, sorted: partitions with a log here that are not `assigned`, or are assigned with another
+        topic id.
 
-        Their topics were deleted, or their replicas moved, while the broker was down. The caller decides, then calls `delete`.
+        Their topics were deleted, or their replicas moved, while the broker was down. The caller decides, then calls
+        `delete`.
         """
         return sorted(each for each, topic_id in self._topic_ids.items() if assigned.get(each) != topic_id)
 
@@ -331,9 +336,10 @@ class BrokerStore:
         return min(max(found, log.start_offset), log.end_offset)
 
     def write_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
-        """Write the checkpoint, durably; every few seconds. May be called in any thread, with a mapping that does not change.
+        """Write the checkpoint, durably; every few seconds.
 
-        Partitions that are not here any more are left out. Raises `NoSpace` (the old one stays) or `StorageFailed`.
+        May be called in any thread, with a mapping that does not change. Partitions that have left the store are
+        omitted. Raises `NoSpace` (the old checkpoint stays) or `StorageFailed`.
         """
         ids = self._topic_ids
         known = [(ids.get(each), each.partition, offset) for each, offset in values.items()]
@@ -345,7 +351,7 @@ class BrokerStore:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a round would have anything to flush."""
+        """True if a round would have anything to flush."""
         return self._store.is_dirty
 
     def begin_round(self) -> FlushRound:
@@ -357,7 +363,10 @@ class BrokerStore:
         self._store.end_round(done)
 
     def flush(self) -> None:
-        """Make everything durable, in this thread. Raises `StorageFailed` if a log failed, after all others are done."""
+        """Make everything durable, in this thread.
+
+        Raises `StorageFailed` if a log failed, after all others are done.
+        """
         self._store.flush()
 
     def close_idle(self) -> None:
@@ -370,9 +379,9 @@ class BrokerStore:
         producers: Mapping[TopicPartition, ProducerStates] | None = None,
         high_watermarks: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Flush, keep what a restart would have to find out again, record that the end is clean, and release the directory.
+        """Flush, write the state that spares a restart work, record a clean end, and release the directory.
 
-        It is not if anything failed, also a log that is offline because of it.
+        The end is not clean if anything has failed, also a log that is offline because of it.
         """
         try:
             self.note_failures()
@@ -391,7 +400,9 @@ class BrokerStore:
             self._store.close()
 
     def abandon(self) -> None:
-        """Release the directory after a failure of the broker: nothing is written outside of the logs, as if it had been killed."""
+        """Release the directory after a failure of the broker, as if it had been killed: writes end, except in the
+        logs.
+        """
         with contextlib.suppress(LogError):
             self._store.close()
 

@@ -1,6 +1,7 @@
-"""Small files of a broker: who it is, which partition a log is of, and the high watermarks; `run_record.py` has one more.
+"""Small files of a broker: its identity, the partition of each log, and the high watermarks.
 
-Each holds msgpack followed by a CRC-32C, and is replaced as a whole. Start offsets need no file: a log keeps its own.
+`run_record.py` has one more. Each holds msgpack followed by a CRC-32C, and is replaced as a whole. Start offsets need
+no file: a log keeps its own.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ _VERSION: Final = 1
 
 @attrs.define
 class ForeignDirectory(LogError):
-    """The directory belongs to another broker or cluster. Nothing was changed."""
+    """The directory belongs to another broker or cluster. It is unchanged."""
 
     directory: str
     detail: str
@@ -40,7 +41,7 @@ def encode_checked(*values: object) -> bytes:
 
 
 def read_checked(disk: Disk, path: str) -> list[Any] | None:
-    """Returns the values in a file; None unless it is there and whole."""
+    """Returns the values in a file, or None if it is missing or damaged."""
     if not disk.exists(path):
         return None
     with contextlib.closing(disk.open(path, create=False)) as file:
@@ -53,9 +54,9 @@ def read_checked(disk: Disk, path: str) -> list[Any] | None:
 
 @attrs.frozen
 class BrokerMeta:
-    """Whose directory it is. The incarnation is not kept: each start is another one.
+    """The broker that owns the directory. The incarnation is absent, because each start is a new one.
 
-    `found` is whether the file stated it; otherwise it was missing or damaged, and has been written.
+    `found` is true if the file stated the owner. Otherwise the file was missing or damaged, and has been written.
     """
 
     cluster_id: str
@@ -64,7 +65,10 @@ class BrokerMeta:
 
     @classmethod
     def claim(cls, disk: Disk, directory: str, *, cluster_id: str, broker_id: int) -> Self:
-        """Returns it, read, or written if it is missing or damaged. Raises `ForeignDirectory` if the directory is another broker's."""
+        """Returns the owner in the file; a missing or damaged file is written.
+
+        Raises `ForeignDirectory` for another broker's directory.
+        """
         wanted = cls(cluster_id, broker_id)
         found = read_checked(disk, f"{directory}/{META_NAME}")
         if found is None:
@@ -85,7 +89,7 @@ def write_identity(disk: Disk, directory: str, partition: TopicPartition, topic_
 
 
 def read_identity(disk: Disk, directory: str) -> tuple[TopicPartition, bytes] | None:
-    """Returns which partition the log in `directory` is of, and its topic id; None if the file is missing or damaged."""
+    """Returns the partition and topic id of the log in `directory`, or None if the file is missing or damaged."""
     found = read_checked(disk, f"{directory}/{IDENTITY_NAME}")
     return (TopicPartition(found[0], found[1]), found[2]) if found is not None else None
 
@@ -93,8 +97,8 @@ def read_identity(disk: Disk, directory: str) -> tuple[TopicPartition, bytes] | 
 class HighWatermarks:
     """The high-watermark checkpoint of all partitions: one file, written every few seconds.
 
-    A value that is too old is still true. A damaged file is the same as none: a replica learns its high watermark again, but what the
-    file would have shown of its log is not known.
+    A value that is too old is still true. A damaged file counts as missing: a replica learns its high watermark again,
+    but the loss that the file would have shown in its log stays undetected.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -103,7 +107,7 @@ class HighWatermarks:
         self._directory = directory
         found = read_checked(disk, f"{directory}/{HIGH_WATERMARKS_NAME}")
         self.found = found is not None
-        """Whether the file was there, and whole."""
+        """True if the file was present and whole."""
         self._values = {(bytes(each[0]), int(each[1])): int(each[2]) for each in (found[0] if found else ())}
 
     def of(self, topic_id: bytes, partition: int) -> int:
@@ -111,9 +115,9 @@ class HighWatermarks:
         return self._values.get((topic_id, partition), 0)
 
     def write(self, values: Mapping[tuple[bytes, int], int]) -> None:
-        """Replace the file, durably, by these values for (topic id, partition). May be called in any thread, one at a time.
+        """Replace the file, durably, by these values for (topic id, partition).
 
-        Raises `NoSpace` on a full disk; the file is then as it was.
+        May be called in any thread, one at a time. Raises `NoSpace` on a full disk, which leaves the file unchanged.
         """
         rows = [(topic_id, partition, offset) for (topic_id, partition), offset in values.items()]
         replace_file(self._disk, self._directory, HIGH_WATERMARKS_NAME, encode_checked(rows))

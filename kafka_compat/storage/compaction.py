@@ -1,8 +1,9 @@
-"""Compaction of the offsets topic: of each key only the newest record stays.
+"""Compaction of the offsets topic: it keeps only the newest record of each key.
 
-Looked at is what lies below the high watermark; written again are the sealed segments there, from the first one on. A record leaves when a newer
-one has its key; a deletion (a record without a value) leaves when it is older than `delete.retention.ms`, together with everything that it
-deleted. Offsets stay as they are, so there are gaps. A batch whose records cannot be read stays as it is.
+It reads the log below the high watermark, and rewrites the sealed segments there, from the first one on. A record
+leaves when a newer one has its key. A deletion (a record without a value) leaves when it is older than
+`delete.retention.ms`, together with everything that it deleted. Offsets stay as they are, so there are gaps. A batch
+with unreadable records stays as it is.
 """
 
 import contextlib
@@ -29,9 +30,9 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @attrs.define
 class Compaction:
-    """One pass over one log. `steps` carries it out; afterwards the counts say what it did.
+    """One pass over one log. `steps` carries it out; afterwards the counts show its effect.
 
-    If the log loses something in another way meanwhile, the pass is given up: nothing has changed then, and `done` is false.
+    If the log loses records in another way meanwhile, the pass stops: the log is unchanged, and `done` is false.
     """
 
     log: PartitionLog
@@ -45,14 +46,17 @@ class Compaction:
     removed: int = 0
     """Records of them that leave; 0 = nothing is rewritten."""
     clean_offset: int = 0
-    """What lies below was compacted."""
+    """The end of the compacted part."""
     oldest_deletion_ms: int | None = None
     """The time of the oldest deletion that stays; a later pass will remove it."""
     _newest: dict[bytes, int] = attrs.field(factory=dict, init=False)
     _seen_offset: int = attrs.field(default=0, init=False)
 
     def run(self) -> None:
-        """Carry it out in this thread. Raises `NoSpace`, `StorageFailed` or `CorruptLog`; unless the disk failed the log is unchanged then."""
+        """Carry it out in this thread. Raises `NoSpace`, `StorageFailed` or `CorruptLog`.
+
+        The log is unchanged after an error, unless the disk failed.
+        """
         with contextlib.closing(self.steps()) as steps:
             for work in steps:
                 if work is not None:
@@ -61,8 +65,8 @@ class Compaction:
     def steps(self) -> Generator[Callable[[], None] | None, None, None]:
         """Yields after each small part, so that the owner can do other things, also to this log.
 
-        What it yields, unless None, must be called before it goes on, in any thread. If that raises, or the log is to be deleted or
-        closed, close the generator: it waits for work that is under way, and removes what was written.
+        A yielded callable must run, in any thread, before the generator goes on. If it raises, or the log is to be
+        deleted or closed, close the generator: it waits for work that is under way, and removes its files.
         """
         changes, run = self.log.changes, self.segments()
         if not run:
@@ -83,7 +87,9 @@ class Compaction:
             self._newest.clear()
 
     def segments(self) -> Sequence[SealedSegment]:
-        """Returns what may be written again: the sealed segments that end at or below the high watermark, from the first on."""
+        """Returns the segments that may be rewritten: the sealed ones that end at or below the high watermark, from the
+        first on.
+        """
         sealed, facts = self.log.store_log.sealed, self.log.store_log.segment_facts()
         ends = [following.first_index for following in facts[1 : len(sealed) + 1]]
         return [each for each, end in zip(sealed, ends, strict=True) if end <= self.high_watermark]
@@ -151,7 +157,7 @@ class Compaction:
             replacement.abandon()
 
     def _left_of(self, batch: StoredBatch) -> StoredBatch | None:
-        """What stays of a batch; None if nothing does."""
+        """Returns the compacted batch, or None if no record stays."""
         records = _records_of(batch)
         if records is None:
             return batch
@@ -176,14 +182,14 @@ class Compaction:
 
 @attrs.define
 class Compactor:
-    """Which logs are worth a pass. Forgets everything at a restart; then each log gets one pass more."""
+    """Decides which logs are worth a pass. It starts empty after a restart; then each log gets one pass more."""
 
     _passes: dict[str, Compaction] = attrs.field(factory=dict)
 
     def begin(
         self, log: PartitionLog, *, high_watermark: int, now_ms: int, delete_retention_ms: int
     ) -> Compaction | None:
-        """Returns a pass over this log, to be carried out now; None if it is not worth one."""
+        """Returns a pass over this log, to be carried out now, or None if the log is not worth one."""
         compaction = Compaction(log, high_watermark, now_ms, delete_retention_ms)
         if not compaction.segments():
             return None
@@ -208,7 +214,7 @@ class Compactor:
 
 
 class _Work:
-    """What is done in other threads: one thing at a time, and nothing any more after `stop`."""
+    """The work in other threads: one thing at a time, and none after `stop`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -236,7 +242,7 @@ def _bytes_of(batch: StoredBatch) -> bytes | memoryview:
 
 
 def _records_of(batch: StoredBatch) -> list[KafkaRecord] | None:
-    """The records of a batch; None if they cannot be read, or are markers."""
+    """Returns the records of a batch, or None if they are unreadable, or markers."""
     payload = _bytes_of(batch)
     try:
         if read_batch_header(payload).is_control:

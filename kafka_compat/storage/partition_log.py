@@ -1,10 +1,11 @@
 """The log of one partition: Kafka's record batches, one frame of a `StoreLog` each.
 
-A leader gives a batch its offset and epoch, a follower keeps both; everything else in a batch stays as the producer sent it.
-What is appended is durable with the next flush round of the store; `truncate` and `reset` are durable when they return; `trim`
-holds at once and is durable with the next round, to the exact offset.
+A leader gives a batch its offset and epoch, a follower keeps both; all other bytes of a batch stay as the producer sent
+them. Appends become durable with the next flush round of the store. `truncate` and `reset` are durable when they
+return. `trim` holds at once and is durable with the next round, to the exact offset.
 
-One thread owns the object. Every call raises `StorageFailed` after the disk has failed under this log; other logs go on.
+One thread owns the object. Every call raises `StorageFailed` after the disk has failed under this log; other logs go
+on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,9 @@ class PartitionLog:
     """The log of one partition; made by `BrokerStore`. Offsets are Kafka's, times are in ms since 1970."""
 
     def __init__(self, log: StoreLog, disk: Disk, *, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Raises `StorageFailed` if the disk fails, `CorruptLog` if a batch that the producers' state needs is damaged."""
+        """Raises `StorageFailed` if the disk fails, `CorruptLog` if a batch that the producers' state needs
+        is damaged.
+        """
         self.segment_bytes = segment_bytes
         """A segment ends before the append that would make it longer (`segment.bytes`); may be changed at any time."""
         self.changes = 0
@@ -77,7 +80,7 @@ class PartitionLog:
 
     @property
     def failed(self) -> StorageFailed | None:
-        """The failure that ended this log; None if there was none."""
+        """The failure that ended this log, or None."""
         return self._log.failed
 
     @property
@@ -87,14 +90,16 @@ class PartitionLog:
 
     @property
     def epochs(self) -> list[tuple[int, int]]:
-        """The leader-epoch cache as the batches tell it: (epoch, its first offset) in order.
+        """The leader-epoch cache, made from the batches: (epoch, its first offset) in order.
 
-        An epoch that appended nothing is not in it; who leads notes that one itself.
+        It lacks epochs without an append; the leader of such an epoch notes it itself.
         """
         return [(each.epoch, each.first_index) for each in self._log.epochs]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Returns the newest epoch not above `epoch`, and the offset after its last; None if the log holds no such epoch (KIP-279)."""
+        """Returns the newest epoch not above `epoch`, and its end offset, or None if the log holds no such epoch
+        (KIP-279).
+        """
         return self._log.end_of_epoch(epoch)
 
     def __repr__(self) -> str:
@@ -103,11 +108,12 @@ class PartitionLog:
     # Writing
 
     def append_as_leader(self, batches: Sequence[Buffer], leader_epoch: int) -> tuple[int, int]:
-        """Append checked batches (see `check_batch`), one in each buffer, at the end. Returns the offset of the first, and the new end.
+        """Append checked batches (see `check_batch`), one in each buffer, at the end.
 
-        Base offset and leader epoch are written again, no other byte changes, and no batch is copied. The buffers may be used again
-        once it returns. Raises `ValueError` for what is no batch and for an epoch below the log's, and `NoSpace` on a full disk: the
-        log is unchanged then.
+        Returns the offset of the first, and the new end. Base offset and leader epoch are rewritten, all other bytes
+        stay, and no batch is copied. The buffers may be used again after the return. Raises `ValueError` for bytes that
+        are not a batch and for an epoch below the log's, and `NoSpace` on a full disk. After an error the log is
+        unchanged.
         """
         base_offset = end_offset = self._log.end_offset
         stored: list[StoredBatch] = []
@@ -128,8 +134,9 @@ class PartitionLog:
     def append_as_follower(self, batches: Sequence[Buffer]) -> tuple[int, int]:
         """Append batches as the leader has them, one in each buffer. Returns the offset of the first, and the new end.
 
-        Gaps between batches are allowed, since the leader's log may be compacted. Raises `ValueError` for what is no batch or does not
-        follow the log (offset, epoch), and `NoSpace` on a full disk: the log is unchanged then.
+        Gaps between batches are allowed, since the leader's log may be compacted. Raises `ValueError` for bytes that
+        are not a batch or that do not follow the log (offset, epoch), and `NoSpace` on a full disk. After an error the
+        log is unchanged.
         """
         stored: list[StoredBatch] = []
         size = 0
@@ -149,10 +156,11 @@ class PartitionLog:
         self._active_bytes = 0
 
     def truncate(self, offset: int) -> int:
-        """Remove every batch that ends after `offset`. Returns the new end, which is lower if `offset` is inside a batch.
+        """Remove every batch that ends after `offset`.
 
-        Durable when it returns. An offset before the start leaves an empty log that goes on at `offset`, as in Kafka; one at or after the
-        end changes nothing. A failure leaves the log as before or after.
+        Returns the new end, which is lower if `offset` is inside a batch. The result is durable. An offset before the
+        start leaves an empty log that goes on at `offset`, as in Kafka. An offset at or after the end changes nothing.
+        A failure leaves the log as before or after.
         """
         if offset < self.start_offset:
             self.reset(offset)
@@ -172,9 +180,10 @@ class PartitionLog:
         self._note_active()
 
     def trim(self, offset: int) -> int:
-        """Move the start to `offset`, also inside a batch (DeleteRecords, retention). Returns the start, which never moves back.
+        """Move the start to `offset`, also inside a batch (DeleteRecords, retention).
 
-        Durable with the next flush round. Raises `OffsetOutOfRange` for an offset after the end.
+        Returns the start, which never moves back. Durable with the next flush round. Raises `OffsetOutOfRange` for an
+        offset after the end.
         """
         if offset > self.start_offset:
             self.changes += 1
@@ -183,10 +192,11 @@ class PartitionLog:
     # Reading
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[memoryview]:
-        """Returns whole batches from the one that holds or follows `offset`: at most `bytes_max` bytes, but at least one batch.
+        """Returns whole batches from the one that holds or follows `offset`: at most `bytes_max` bytes, but at least
+        one batch.
 
-        None of them reaches beyond `end_offset`. The views keep what was read alive. Raises `OffsetOutOfRange` before the start and
-        after the end, and `CorruptLog` for damage.
+        All of them end at or below `end_offset`. The views keep the bytes alive. Raises `OffsetOutOfRange` before the
+        start and after the end, and `CorruptLog` for damage.
         """
         batches = self._log.read(offset, bytes_max, end_offset)
         if batches and end_offset is not None and batches[-1].end_offset > end_offset:
@@ -194,9 +204,10 @@ class PartitionLog:
         return [_view(each) for each in batches]
 
     def headers(self, start: int | None = None, end: int | None = None) -> Iterator[BatchHeader]:
-        """Yields the header of each batch that ends after `start` and begins before `end`; default: all. Raises as `read` does.
+        """Yields the header of each batch that ends after `start` and begins before `end`; default: all.
 
-        For rebuilding what a decider knows of the batches, after a truncation. The log must not change before it has ended.
+        Raises the errors of `read`. A decider rebuilds its knowledge of the batches from them, after a truncation. The
+        log must not change before the generator ends.
         """
         offset = max(self.start_offset, self.start_offset if start is None else start)
         end = self.end_offset if end is None else min(end, self.end_offset)
@@ -209,10 +220,12 @@ class PartitionLog:
             offset = batches[-1].end_offset
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Returns offset and timestamp of the first record that is as young as `timestamp_ms`; None if there is none (ListOffsets).
+        """Returns offset and timestamp of the first record that is at least as young as `timestamp_ms`, or None
+        (ListOffsets).
 
-        Records that are not compressed, or with gzip, are looked at one by one. Of a batch compressed otherwise it is the first offset
-        with the batch's newest timestamp: a consumer that starts there misses nothing. The caller compares with the high watermark.
+        It searches records without compression, or with gzip, one by one. For other codecs it returns the first offset
+        of the batch with the batch's newest timestamp: a consumer that starts there misses no record. The caller
+        compares with the high watermark.
         """
         offset = self._log.find_time(max(timestamp_ms, 0))
         while offset is not None and offset < self.end_offset:
@@ -226,7 +239,7 @@ class PartitionLog:
         return None
 
     def find_newest_time(self) -> tuple[int, int] | None:
-        """Returns offset and timestamp of the record with the greatest timestamp (ListOffsets -3, KIP-734); None if there is none."""
+        """Returns offset and timestamp of the record with the greatest timestamp, or None (ListOffsets -3, KIP-734)."""
         first, *others = self._log.segment_facts()
         newest_ms = max((each.newest_ms or 0 for each in others), default=0)
         if (first.newest_ms or 0) > newest_ms:
@@ -243,19 +256,19 @@ class PartitionLog:
     # Producers
 
     def take_producers(self) -> ProducerStates:
-        """Returns what the log knew of its producers when it was opened, once; the log forgets it, since the replica keeps it."""
+        """Returns the producers that the log had when it was opened, once: the replica keeps them from then on."""
         producers, self._producers = self._producers, {}
         return producers
 
     def producers_on_disk(self) -> ProducerStates:
-        """Returns what the newest snapshot and the batches behind it say of the producers, for instance after a truncation."""
+        """Returns the producers in the newest snapshot and the batches behind it, for instance after a truncation."""
         at, producers = self._snapshots.newest() or (self.start_offset, {})
         replay_into(producers, self.headers(at))
         return producers
 
     @property
     def snapshot_due(self) -> bool:
-        """Whether `write_snapshot` should be called, so that a restart has less to read."""
+        """True if `write_snapshot` should be called, so that a restart has less to read."""
         return self._unsaved_bytes >= SNAPSHOT_EVERY_BYTES
 
     def write_snapshot(self, producers: ProducerStates) -> None:
@@ -293,7 +306,7 @@ class PartitionLog:
         self._active_bytes = self._log.segment_facts()[-1].size_bytes
 
     def _start_of_batch(self, offset: int) -> int:
-        """Where the log will end when it is cut at `offset`."""
+        """Returns the end of the log after a cut at `offset`."""
         batches = self._log.read(offset, 1)
         return max(self.start_offset, min(offset, batches[0].base_offset)) if batches else offset
 

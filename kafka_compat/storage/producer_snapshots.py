@@ -1,12 +1,12 @@
-"""What a log knew of its producers at some offset, kept next to the log so that a restart need not read all of it.
+"""Snapshots of a log's producers at some offset, kept next to the log so that a restart need not read all of it.
 
-A snapshot is a hint: one that is missing, torn or damaged is ignored, and an older one, or none, is taken instead; the headers of the
-batches behind it say the rest. A file is named by the offset where it was taken, and holds msgpack followed by a CRC-32C:
+A snapshot is a hint. A missing, torn or damaged one is ignored in favour of an older one, or none; the headers of the
+batches behind it complete the state. A file is named by its offset, and holds msgpack followed by a CRC-32C:
 
     [version, {producer id: [epoch, [[first sequence, last sequence, last offset, timestamp], … up to 5]]}]
 
-A snapshot must never be taken for the state of a log that was cut below its offset and went on in another way. So those are removed,
-durably, before the log is cut.
+A snapshot must never stand for a log that was cut below its offset and went on in another way. So snapshots above the
+cut are removed, durably, before the log is cut.
 """
 
 import contextlib
@@ -23,7 +23,9 @@ from log.frame import checksum
 KeptBatch = tuple[int, int, int, int]
 """First sequence, last sequence, last offset, newest timestamp in ms."""
 ProducerStates = dict[int, tuple[int, tuple[KeptBatch, ...]]]
-"""By producer id: its epoch, and the last batches of that epoch, oldest first, at most `KEPT_BATCHES` (kafka.md 1.7)."""
+"""By producer id: its epoch, and the last batches of that epoch, oldest first, at most `KEPT_BATCHES`
+(kafka.md 1.7).
+"""
 
 KEPT_BATCHES: Final = 5
 SNAPSHOTS_MAX: Final = 2
@@ -52,7 +54,7 @@ def encode_producers(producers: ProducerStates) -> bytes:
 
 
 def decode_producers(content: bytes) -> ProducerStates | None:
-    """Returns what a snapshot holds; None unless it is whole and of a version that is known."""
+    """Returns the content of a snapshot, or None unless it is whole and of a known version."""
     if len(content) < 4 or checksum(memoryview(content)[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
     version, producers = msgpack.unpackb(memoryview(content)[:-4], strict_map_key=False, use_list=False)
@@ -71,15 +73,15 @@ class ProducerSnapshots:
         names = [each.removesuffix(SUFFIX) for each in disk.list_directory(directory) if each.endswith(SUFFIX)]
         self._offsets = sorted(int(each) for each in names if each.isascii() and each.isdigit())
         self._loose_names = True
-        """Whether a name that was removed may still come back after a power cut; after a restart that is not known."""
+        """True if a removed name may still come back after a power cut; after a restart that is unknown."""
 
     @property
     def offsets(self) -> list[int]:
-        """Where snapshots were taken, ascending."""
+        """The offsets of the snapshots, ascending."""
         return list(self._offsets)
 
     def newest(self) -> tuple[int, ProducerStates] | None:
-        """Returns the newest snapshot that is whole, and its offset; None if there is none."""
+        """Returns the newest whole snapshot and its offset, or None."""
         for offset in reversed(self._offsets):
             with contextlib.closing(self._disk.open(self._path(offset), create=False)) as file:
                 producers = decode_producers(file.read_at(0, file.size()))
@@ -103,10 +105,10 @@ class ProducerSnapshots:
             self._remove(each)
 
     def remove_after(self, offset: int, *, cutting: bool = True) -> None:
-        """Remove the snapshots that were taken after `offset`, durably.
+        """Remove the snapshots after `offset`, durably.
 
-        Before the log is cut there, also those removed earlier must not come back. When it was only found to end there, none of those can
-        be newer.
+        A cut of the log also makes earlier removals durable, because those snapshots must not come back. If the log was
+        only found to end there, none of them can be newer.
         """
         found = [each for each in self._offsets if each > offset]
         for each in found:

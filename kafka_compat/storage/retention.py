@@ -1,7 +1,7 @@
-"""When segments end because of their age, and which may go: `segment.ms`, `retention.ms` and `retention.bytes`.
+"""Retention: ends segments by age, and finds those that may go, by `segment.ms`, `retention.ms` and `retention.bytes`.
 
-Only whole segments go, oldest first, and only below the high watermark. Each replica looks at its own log, as in Kafka. The order to move
-the start is the replica's to give; it is carried out by `PartitionLog.trim`.
+Only whole segments go, oldest first, and only below the high watermark. Each replica looks at its own log, as in Kafka.
+The replica orders a move of the start, and `PartitionLog.trim` carries it out.
 """
 
 from kafka_compat.config import TopicSettings
@@ -10,9 +10,9 @@ from log.retention import Retention
 
 
 def roll_if_due(log: PartitionLog, settings: TopicSettings, high_watermark: int, now_ms: int) -> bool:
-    """End the newest segment if its first batch is older than `segment.ms`, or all of it may go. Returns whether it did.
+    """End the newest segment if its first batch is older than `segment.ms`, or all of it may go.
 
-    Times in the future, and batches without one, count as young.
+    Returns True if it ended. Times in the future, and batches without one, count as young.
     """
     active = log.store_log.segment_facts()[-1]
     first_offset = max(active.first_index, log.start_offset)

@@ -1,9 +1,9 @@
-"""What a broker's directory records of the process that used it last, and which of its copies may lack something.
+"""The record of the process that used a broker's directory last, and of its doubtful copies.
 
-One small file, replaced as a whole at each step of a broker's life. A copy is *doubtful* if it may lack records that it had, because
-something is damaged or missing, or a loss of power may have taken what was not flushed. Doubts are durable before a repair hides their
-cause, and stay until the controller knows them. While logs are being opened all doubts are open: an end in that stage leaves every
-copy doubtful, and so does a record that is missing or damaged.
+One small file, replaced as a whole at each step of a broker's life. A copy is *doubtful* if it may lack records that it
+had, because files are damaged or missing, or a loss of power may have taken unflushed records. Doubts are durable
+before a repair hides their cause, and stay until the controller knows them. An end during the opening of logs leaves
+every copy doubtful, and so does a missing or damaged record.
 """
 
 import enum
@@ -22,7 +22,7 @@ Key = tuple[bytes, int]
 
 
 class Stage(enum.IntEnum):
-    """How far the process had come."""
+    """The stage that the process had reached."""
 
     OPENING = 0
     """Its logs are being opened, and may be repaired."""
@@ -39,13 +39,13 @@ class RunRecord:
     broker_epoch: int = -1
     """The newest registration that may have served from this directory; -1 before the first."""
     boot: str = ""
-    """Names the time since the machine was started: without a change of it, no power was lost. Empty if that is not known."""
+    """Names the present start of the machine: while it stays the same, there was no loss of power. Empty if unknown."""
     flushed: bool = True
-    """Whether everything was flushed before it was acknowledged."""
+    """True if everything was flushed before it was acknowledged."""
     everything: str | None = None
-    """Why every copy is doubtful, None if not every one is."""
+    """The reason why every copy is doubtful, or None."""
     doubts: Mapping[Key, str] = attrs.field(factory=dict)
-    """Which copies are doubtful, and why."""
+    """The doubtful copies, with their reasons."""
 
     def doubted(self, reason: str | None) -> Self:
         """Returns the record with every copy doubtful, unless `reason` is None; the first reason stays."""
@@ -59,7 +59,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> Self | None:
-        """Returns the record in a broker's directory; None if it is missing or damaged."""
+        """Returns the record in a broker's directory, or None if it is missing or damaged."""
         found = read_checked(disk, f"{directory}/{RUN_NAME}")
         if found is None:
             return None
@@ -75,7 +75,7 @@ class RunRecord:
         )
 
     def lost(self, boot: str) -> str | None:
-        """Returns why the end of this process leaves every copy doubtful to one that starts now; None if it does not."""
+        """Returns the reason why this process leaves every copy doubtful to one that starts now, or None."""
         if self.everything is not None:
             return self.everything
         if self.stage is Stage.OPENING:

@@ -1,1 +1,1 @@
-"""What a broker answers, by theme: each module has the handlers of a few APIs."""
+"""The request handlers by theme: each module handles a few APIs."""

@@ -1,4 +1,4 @@
-"""What brokers ask the controller: commands to commit, heartbeats; and producer ids, which brokers take from it in blocks."""
+"""The requests of brokers to the controller: commands, heartbeats, and producer ids, which brokers take in blocks."""
 
 from collections import deque
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Settings of topics and brokers: DescribeConfigs and IncrementalAlterConfigs.
 
-A broker describes itself, as its own command line counts; another broker's settings must be asked from that one, as in Kafka.
+A broker describes itself, including its own command line. Ask another broker for its settings directly, as in Kafka.
 """
 
 from collections.abc import Iterable, Mapping
@@ -110,7 +110,7 @@ class ConfigRequests:
     # ---------------------------------------------------------------- IncrementalAlterConfigs
 
     def alter(self, call: ClientCall) -> None:
-        """All changes of a resource or none; those that are wrong are refused here."""
+        """Make all changes of a resource or none; wrong changes are refused here."""
         request: IncrementalAlterConfigsRequest = call.request
         refused: dict[tuple[int, str], IncrementalAlterConfigsResult] = {}
         changes: list[ResourceChange] = []

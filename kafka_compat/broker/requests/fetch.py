@@ -1,12 +1,12 @@
 """Fetch: reads record batches, for consumers and followers, in sessions or without (KIP-227), and waits for data.
 
-A session knows the partitions that its client fetches, so a request names only those that changed. It watches their replicas and
-notes which may have something new; only these are looked at. A request that finds less than `min_bytes` waits, at most
-`max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark moves, for a follower when the log
-grows. Another request on its connection, or in its session, ends the wait, too.
+A session knows the partitions that its client fetches, so a request names only the changed ones. The session watches
+their replicas and notes possible news; a request looks at those partitions alone. A request that finds less than
+`min_bytes` waits, at most `max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark
+moves, for a follower when the log grows. Another request on its connection, or in its session, also ends the wait.
 
-A follower's fetch from a leadership, or of a topic, that this broker does not know of waits for the metadata instead of being
-refused, since a follower pauses after an error: a new topic would begin with that pause.
+A follower may fetch from a leadership or a topic that this broker does not know yet. Its fetch waits for the metadata
+instead of failing, since a follower pauses after an error: a new topic would begin with that pause.
 """
 
 from collections import OrderedDict
@@ -40,9 +40,9 @@ INITIAL_EPOCH = 0
 CONSUMER = -1
 DEBUG_CONSUMER = -2
 SESSION_KEPT_S = 120.0
-"""A session that was not used for so long may make room for another one."""
+"""A session that was unused for this time may make room for a new one."""
 METADATA_WAIT_S = 0.5
-"""A follower that asks for an unknown partition is told so after this time: it may know of a new topic first."""
+"""The time before a follower gets an error for an unknown partition: the follower may learn about a new topic first."""
 _NO_RECORDS = b""
 _NOT_LEADING = (KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.FENCED_LEADER_EPOCH)
 
@@ -58,14 +58,14 @@ class SessionPartition:
     asked: FetchPartition
     hosted: Hosted | None = None
     looked_at: float = -1.0
-    """When its replica was asked last."""
+    """The time at which its replica was last asked."""
     high_watermark: int = -1
     """As it was sent last; the log start likewise."""
     log_start: int = -1
     unknown_since: float | None = None
-    """When a follower first asked for it and there was no replica here."""
+    """The time at which a follower first asked for it without a replica here."""
     failed: bool = False
-    """Whether the last answer was an error, so that the next request looks again."""
+    """True if the last answer was an error, so that the next request looks again."""
 
 
 @attrs.define(eq=False)
@@ -85,7 +85,10 @@ class FetchSession:
     waiting: "Fetch | None" = None
     used_at: float = 0.0
     connection: SocketConnection[Any] | None = None
-    """By which it was used last; the session ends with it, since its client begins again on another one."""
+    """The connection that used the session last.
+
+    The session ends with it, since its client begins again on another connection.
+    """
 
     def appended(self, hosted: Hosted) -> None:
         """See `Watcher`: a follower wants what is not committed yet."""
@@ -139,7 +142,7 @@ class Fetch:
     request: FetchRequest
     session: FetchSession
     full: bool
-    """Whether every partition is in the answer, not only those with news."""
+    """True if the answer contains every partition, not only the partitions with news."""
     deadline: float
 
 
@@ -294,16 +297,16 @@ class FetchRequests:
 
     @property
     def has_more(self) -> bool:
-        """Whether `pump` should be called again at once: one fetch may have moved what another waits for."""
+        """True if `pump` should be called again at once: one fetch may have moved the data that another waits for."""
         return bool(self.woken)
 
     @property
     def deadline(self) -> float:
-        """When `pump` is due."""
+        """The time at which `pump` is due."""
         return min((each.deadline for each in self._waiting), default=float("inf"))
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """No client waits for the answer any more, and the sessions of the connection are over."""
+        """Drop the waiting fetch of a closed connection, and close its sessions."""
         fetch = self._by_connection.get(connection)
         if fetch is not None:
             self._over(fetch)
@@ -431,7 +434,7 @@ class FetchRequests:
         return response, size, False
 
     def _may_come(self, session: FetchSession, partition: SessionPartition, now: float) -> bool:
-        """Whether the metadata about this partition may be on its way."""
+        """Returns True if the metadata about this partition may be on its way."""
         if partition.unknown_since is None:
             partition.unknown_since = now
         self._strangers[session] = None
@@ -521,7 +524,10 @@ def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionRespons
 
 
 def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
-    """For tools that look at one replica (replica id -2): all that is in its log, leader or not, with its own high watermark."""
+    """Returns all of the log of one replica, leader or not, with its own high watermark.
+
+    Tools ask for it with replica id -2.
+    """
     log = hosted.log
     inside = log.start_offset <= offset <= log.end_offset
     error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,7 +1,7 @@
 """Groups: finds the coordinator of a group, and gives requests to the coordinators of this broker.
 
-A request about several groups is split among the partitions of the offsets topic and its answers joined. Requests that name topics
-by id are translated here, in both directions.
+A request about several groups is split among the partitions of the offsets topic, and its answers are joined. Topic ids
+in requests become names here, and names in answers become ids.
 """
 
 from collections.abc import Callable, Mapping
@@ -125,7 +125,10 @@ class GroupApiRequests:
         )
 
     def _found(self, key: str, key_type: int, no_error: str) -> FoundCoordinator:
-        """The coordinator of a key; `no_error` is the message of one that is found, which Apache Kafka words by version."""
+        """Returns the coordinator of a key.
+
+        `no_error` is the message of a successful answer, which Apache Kafka words by version.
+        """
         if key_type == TRANSACTION_KEY:
             # The one error on which librdkafka, Java's client and kafka-python all fail at once, and give this reason.
             error = KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -161,7 +164,7 @@ class GroupApiRequests:
     # ---------------------------------------------------------------- requests of groups
 
     def ask(self, call: ClientCall) -> None:
-        """Give the request to those that answer it."""
+        """Give the request to the coordinators that answer it."""
         self._ask(call, call.request, call.answer)
 
     def _ask(self, call: ClientCall, request: GroupRequest, respond: Respond) -> None:
@@ -186,7 +189,9 @@ class GroupApiRequests:
 
     @staticmethod
     def _without_topic(version: int, request: GroupRequest) -> GroupResponse:
-        """Without an offsets topic there are no groups; who looks for one is told to look for its coordinator first."""
+        """Refuse a request while the offsets topic is missing: no group exists, and the client should look for its
+        coordinator first.
+        """
         return refused(version, request, KafkaErrorCode.NOT_COORDINATOR)
 
     def _arrived(self, call: ClientCall, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:

@@ -1,4 +1,4 @@
-"""What is in the logs: ListOffsets, OffsetForLeaderEpoch, DeleteRecords and DescribeLogDirs."""
+"""Requests about the content of logs: ListOffsets, OffsetForLeaderEpoch, DeleteRecords and DescribeLogDirs."""
 
 import os
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ FIRST_VERSIONS = {NEWEST_TIME: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_
 DEBUG_CONSUMER = -2
 UNKNOWN = -1
 OFFSET_NOT_AVAILABLE_VERSION = 5
-"""Clients that send older versions of ListOffsets know LEADER_NOT_AVAILABLE instead, after which they try again, too."""
+"""Clients with older versions of ListOffsets know LEADER_NOT_AVAILABLE instead, after which they also try again."""
 
 
 @attrs.define(eq=False)
@@ -81,7 +81,7 @@ class LogRequests:
         }
 
     def _missing(self, topic: str, partition: int) -> KafkaErrorCode:
-        """Why there is no replica of this partition here."""
+        """Returns the error that explains why this broker has no replica of this partition."""
         known = self._context.image.partition(TopicPartition(topic, partition))
         return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -161,7 +161,7 @@ class LogRequests:
     # ---------------------------------------------------------------- OffsetForLeaderEpoch
 
     def offset_for_leader_epoch(self, call: ClientCall) -> None:
-        """Where epochs end, so that consumers notice a truncation (KIP-320)."""
+        """Answer with the ends of epochs, by which consumers detect a truncation (KIP-320)."""
         self._context.turns.run(call, self._epoch_ends(call, call.request))
 
     def _epoch_ends(self, call: ClientCall, request: OffsetForLeaderEpochRequest) -> Steps:
@@ -279,7 +279,7 @@ class LogRequests:
 
 
 def _space(directory: str) -> tuple[int, int]:
-    """Returns the bytes of the file system, and those that are free; unknown for a disk in memory."""
+    """Returns the total and the free bytes of the file system, or UNKNOWN for a disk in memory."""
     try:
         space = os.statvfs(directory)
     except OSError:

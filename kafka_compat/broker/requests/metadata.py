@@ -1,4 +1,4 @@
-"""What the cluster consists of: ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
+"""Requests about the cluster: ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
 
 import re
 from collections.abc import Mapping
@@ -68,7 +68,10 @@ class MetadataRequests:
         }
 
     def api_versions(self, call: ClientCall) -> None:
-        """What this broker supports. From version 3 on a request must name its software, in letters, digits, dots and hyphens (KIP-511)."""
+        """Answer with the APIs that this broker supports.
+
+        From version 3 on a request must name its software, in letters, digits, dots and hyphens (KIP-511).
+        """
         request: ApiVersionsRequest = call.request
         named = (request.client_software_name, request.client_software_version)
         if call.version >= 3 and not all(map(_SOFTWARE.fullmatch, named)):

@@ -1,9 +1,11 @@
-"""Produce: walks the records of each batch before its leader takes it, and answers when every partition has its outcome.
+"""Produce: walks the records of each batch before its leader takes it, and answers when every partition has its
+outcome.
 
-With acks=0 there is no answer; a batch that is refused then closes the connection, because nothing else would tell the client.
+With acks=0 there is no answer. A refused batch then closes the connection, which is the only way to report the error.
 
-A request that is more work than `TURN_WORK` is cut: its rest is done in later rounds, and the requests that follow on its connection
-wait for it, so that batches are appended in the order in which they were sent. What a batch will cost is known from its header.
+A request with more work than `TURN_WORK` is cut, and its rest continues in later rounds. The requests that follow on
+its connection wait for it, so that batches are appended in the order of their requests. The header of a batch predicts
+its cost.
 """
 
 from collections import deque
@@ -44,7 +46,10 @@ ZSTD_VERSION = 7
 UNKNOWN_OFFSET = -1
 NO_TRANSACTIONS = "transactions are not supported by these brokers"
 TURN_WORK = 15_000
-"""The work of a round, some 15 ms: a record counts 1, a partition `PARTITION_WORK`, and so many bytes of a batch 1 as follow."""
+"""The work of a round, about 15 ms.
+
+A record counts 1, a partition `PARTITION_WORK`; the constants below give the bytes that count 1.
+"""
 PARTITION_WORK = 50
 BYTES_OF_WORK = 2_048
 COMPRESSED_BYTES_OF_WORK = 64
@@ -56,7 +61,7 @@ _Refusal = tuple[KafkaErrorCode, str | None, int | None]
 
 @attrs.define(eq=False)
 class _Outcome:
-    """What one request waits for."""
+    """The state of one request until all of its partitions have an outcome."""
 
     call: ClientCall
     waits_for: int = 0
@@ -74,7 +79,10 @@ class ProduceRequests:
         self._replicas = replicas
         self._work_left = TURN_WORK
         self._cut: dict[SocketConnection[Any], deque[Iterator[None]]] = {}
-        """Requests that are under way or wait for one that is, by connection; the connection whose turn is next comes first."""
+        """Requests under way, and the requests that wait for them, by connection.
+
+        The connection whose turn is next comes first.
+        """
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by API key."""
@@ -91,7 +99,7 @@ class ProduceRequests:
 
     @property
     def has_more(self) -> bool:
-        """Whether a request was cut, so that another round is needed."""
+        """True if a request was cut, so that another round is needed."""
         return bool(self._cut)
 
     def pump(self) -> None:
@@ -112,7 +120,7 @@ class ProduceRequests:
 
     @staticmethod
     def _is_done(work: Iterator[None]) -> bool:
-        """Go on with a request as far as this round allows."""
+        """Continue a request within the limits of this round. Returns True if it is done."""
         return next(work, work) is work
 
     def _produce(self, call: ClientCall) -> Generator[None, None, None]:
@@ -170,7 +178,10 @@ class ProduceRequests:
     def _checked(
         self, version: int, hosted: Hosted, records: Buffer
     ) -> Generator[None, None, tuple[BatchHeader, Buffer]]:
-        """Returns the one batch in `records`, with the newest time of its records in its header. Raises `InvalidBatch`."""
+        """Returns the one batch in `records`, with the newest time of its records in its header.
+
+        Raises `InvalidBatch`.
+        """
         if self._work_left <= 0:
             yield
         header = check_batch(records)
@@ -284,7 +295,7 @@ class ProduceRequests:
             outcome.leaders[leader.leader_id] = None
 
     def _leader(self, topic: TopicImage | None, index: int, error: KafkaErrorCode) -> LeaderIdAndEpoch:
-        """Where the client should go instead (KIP-951)."""
+        """Returns the leader to which the client should go instead (KIP-951)."""
         if error is not KafkaErrorCode.NOT_LEADER_OR_FOLLOWER or topic is None or index >= len(topic.partitions):
             return LeaderIdAndEpoch()
         state = topic.partitions[index]
@@ -292,7 +303,9 @@ class ProduceRequests:
 
 
 def _check_header(version: int, header: BatchHeader, size: int) -> None:
-    """Raises `InvalidBatch` unless `header` is of the one batch in a record set of `size` bytes, of a kind that clients may write."""
+    """Raises `InvalidBatch` unless `header` describes the only batch in `size` bytes, of a kind that clients
+    may write.
+    """
     if header.size != size:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "more than one batch for a partition", header.size)
     if header.is_control:
@@ -310,7 +323,7 @@ def _check_header(version: int, header: BatchHeader, size: int) -> None:
 
 
 def _info(header: BatchHeader) -> BatchInfo:
-    """What the decider sees of a batch."""
+    """Returns the decider's view of a batch."""
     return BatchInfo(
         header.last_offset_delta + 1,
         header.size,

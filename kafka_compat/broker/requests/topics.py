@@ -1,6 +1,7 @@
-"""Administration of topics: CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders, carried out by the controller.
+"""Administration of topics: CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders, carried out by the
+controller.
 
-The time that a request allows is how long its sender waits for the controller; what is answered has been committed, and this
+The timeout of a request limits the wait for the controller. When a success is answered, it has been committed, and this
 broker has applied it.
 """
 

@@ -45,7 +45,7 @@ class FinalizedFeatureKey:
 
 @message
 class ApiVersionsResponse:
-    """What is supported. Features are tagged fields from version 3."""
+    """The supported APIs and features. Features are tagged fields from version 3."""
 
     error_code: int = int16()
     api_keys: tuple[ApiVersionRange, ...] = array(ApiVersionRange)

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat (68): how members of the newer group protocol (KIP-848) join, stay and leave.
+"""ConsumerGroupHeartbeat (68): members of the newer group protocol (KIP-848) join, stay and leave.
 
-Listed so that a consumer with `group.protocol=consumer` gets an error that it understands, as from an Apache cluster whose
-`group.version` is 0: one that does not find it listed waits without a word.
+It is listed so that a consumer with `group.protocol=consumer` gets an error that it understands, as from an Apache
+cluster whose `group.version` is 0. Without the listing such a consumer waits without an error.
 """
 
 from kafka_compat.protocol.api import Api
@@ -36,7 +36,7 @@ class ConsumerGroupHeartbeatRequest:
 
 @message
 class ConsumerGroupHeartbeatAssignment:
-    """What a member is to read."""
+    """The partitions that a member is to read."""
 
     topic_partitions: tuple[ConsumerGroupHeartbeatTopicPartitions, ...] = array(ConsumerGroupHeartbeatTopicPartitions)
 

@@ -1,7 +1,7 @@
-"""Between brokers: commands and heartbeats for the controller. Not listed by ApiVersions, and in no version of Kafka's own protocol.
+"""Between brokers: commands and heartbeats for the controller.
 
-The controller is the leader of the brokers' raft group. A command is opaque here (`kafka_compat.controller.commands`); it is
-committed, and carried out by every broker, before it is answered.
+ApiVersions omits them, and Kafka's own protocol has no such APIs. The controller is the leader of the brokers' raft
+group. A command is opaque here (`kafka_compat.controller.commands`). It is answered after it is committed and applied.
 """
 
 from kafka_compat.protocol.api import Api
@@ -20,7 +20,8 @@ class ControllerCommandRequest:
 class ControllerCommandResponse:
     """The result of the command and the index at which it was committed.
 
-    NOT_CONTROLLER and THROTTLING_QUOTA_EXCEEDED: it was not committed. REQUEST_TIMED_OUT: it is not known whether it was.
+    After NOT_CONTROLLER and THROTTLING_QUOTA_EXCEEDED the command was not committed. After REQUEST_TIMED_OUT its
+    outcome is unknown.
     """
 
     error_code: int = int16()
@@ -30,7 +31,10 @@ class ControllerCommandResponse:
 
 @message
 class BrokerHeartbeatRequest:
-    """A broker is alive and has applied the metadata up to `applied_index`. It keeps the fields of Kafka's BrokerHeartbeat (63)."""
+    """A broker is alive and has applied the metadata up to `applied_index`.
+
+    The fields are those of Kafka's BrokerHeartbeat (63).
+    """
 
     cluster_id: str = string()
     broker_id: int = int32()
@@ -41,7 +45,7 @@ class BrokerHeartbeatRequest:
 
 @message
 class BrokerHeartbeatResponse:
-    """What the controller thinks of the broker."""
+    """The controller's view of the broker."""
 
     error_code: int = int16()
     is_caught_up: bool = boolean(default=False)

@@ -30,7 +30,7 @@ class DeleteRecordsRequest:
 
 @message
 class DeleteRecordsPartitionResult:
-    """Where the partition begins now."""
+    """The present start of the partition."""
 
     partition_index: int = int32()
     low_watermark: int = int64()

@@ -6,7 +6,7 @@ from kafka_compat.protocol.schema import STRING, array, boolean, int8, int16, in
 
 @message
 class DescribeConfigsResource:
-    """What is asked about: type 2 is a topic, 4 a broker. Null keys mean all settings."""
+    """The resource whose settings are requested: type 2 is a topic, 4 a broker. Null keys mean all settings."""
 
     resource_type: int = int8()
     resource_name: str = string()

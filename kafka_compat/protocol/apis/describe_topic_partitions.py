@@ -1,4 +1,6 @@
-"""DescribeTopicPartitions (75): topics and partitions in parts, with the replicas that are eligible to lead (KIP-966)."""
+"""DescribeTopicPartitions (75): topics and partitions in parts, with the replicas that are eligible to
+lead (KIP-966).
+"""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, message, nested, string, uuid
@@ -13,7 +15,7 @@ class DescribeTopicPartitionsRequestTopic:
 
 @message
 class DescribeTopicPartitionsCursor:
-    """Where the next part begins."""
+    """The position at which the next part begins."""
 
     topic_name: str = string()
     partition_index: int = int32()
@@ -30,7 +32,7 @@ class DescribeTopicPartitionsRequest:
 
 @message
 class DescribedTopicPartition:
-    """A partition, its replicas, and those that may lead without being in sync."""
+    """A partition, its replicas, and the eligible leader replicas outside of the ISR."""
 
     error_code: int = int16()
     partition_index: int = int32()

@@ -1,7 +1,7 @@
 """Fetch (1): reads record batches, for consumers and followers. Sessions from version 7 (KIP-227), topic ids from 13.
 
-A follower gives its replica id and epoch (tagged from version 15) and the epoch of its last record (from 12); a leader whose log
-differs answers with `diverging_epoch`, and the follower truncates (KIP-595).
+A follower sends its replica id and epoch (tagged from version 15) and the epoch of its last record (from 12). A leader
+whose log differs answers with `diverging_epoch`, and the follower truncates (KIP-595).
 """
 
 from kafka_compat.protocol.api import Api
@@ -25,7 +25,7 @@ from raft.net.decoder import Buffer
 
 @message
 class FetchReplicaState:
-    """Which follower fetches, and the epoch of its registration; -1 for consumers."""
+    """The follower that fetches, and the epoch of its registration; -1 for consumers."""
 
     replica_id: int = int32(default=-1)
     replica_epoch: int = int64(default=-1)
@@ -33,7 +33,7 @@ class FetchReplicaState:
 
 @message
 class FetchPartition:
-    """Where to read. A follower's fetch offset acknowledges all below it; -1 means that an epoch is not known."""
+    """The position to read from. A follower's fetch offset acknowledges all below it. An epoch of -1 is unknown."""
 
     partition: int = int32()
     current_leader_epoch: int = int32("9+", default=-1)
@@ -83,7 +83,7 @@ class FetchRequest:
 
 @message
 class FetchDivergingEpoch:
-    """The largest epoch of the leader's log that is not above the asked one, and where it ends; -1 unless the logs differ."""
+    """The largest epoch of the leader's log up to the requested one, and its end; -1 unless the logs differ."""
 
     epoch: int = int32(default=-1)
     end_offset: int = int64(default=-1)
@@ -134,7 +134,7 @@ class FetchTopicResponse:
 
 @message
 class FetchResponse:
-    """What was read. With a session only partitions that have changed are present."""
+    """The batches that were read. With a session only partitions that have changed are present."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("7+", default=0)

@@ -1,4 +1,7 @@
-"""FindCoordinator (10): which broker coordinates a group or a transactional id; one key up to version 3, several from 4."""
+"""FindCoordinator (10): finds the coordinator of a group or a transactional id.
+
+One key up to version 3, several from 4.
+"""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import STRING, array, int8, int16, int32, message, string

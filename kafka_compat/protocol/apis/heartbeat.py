@@ -1,4 +1,4 @@
-"""Heartbeat (12): keeps a member in its group, and tells it when the group rebalances."""
+"""Heartbeat (12): keeps a member in its group, and reports a rebalance of the group to it."""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import int16, int32, message, string
@@ -16,7 +16,7 @@ class HeartbeatRequest:
 
 @message
 class HeartbeatResponse:
-    """Whether it may go on: error 27 means that it must join again."""
+    """The answer to a member; error 27 means that it must join again."""
 
     throttle_time_ms: int = int32("1+", default=0)
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""Metadata (3): brokers, topics, partitions and their leaders. A null `topics` means all topics; in version 0 an empty one does."""
+"""Metadata (3): brokers, topics, partitions and their leaders.
+
+A null `topics` requests all topics; in version 0 an empty one does.
+"""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import INT32, NO_UUID, array, boolean, int16, int32, message, string, uuid

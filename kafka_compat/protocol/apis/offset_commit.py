@@ -6,7 +6,7 @@ from kafka_compat.protocol.schema import NO_UUID, array, int16, int32, int64, me
 
 @message
 class OffsetCommitPartition:
-    """The offset to store: that of the next record to read."""
+    """The offset to store, which is the offset of the next record to read."""
 
     partition_index: int = int32()
     committed_offset: int = int64()

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (23): where an epoch ends in the leader's log, so that a reader can find where its own differs (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch (23): finds the end of an epoch in the leader's log.
+
+A reader compares it with its own log to find a divergence (KIP-101, KIP-320).
+"""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import array, int16, int32, int64, message, string
@@ -49,7 +52,7 @@ class OffsetForLeaderTopicResult:
 
 @message
 class OffsetForLeaderEpochResponse:
-    """Where the epochs end."""
+    """The ends of the epochs."""
 
     throttle_time_ms: int = int32(default=0)
     topics: tuple[OffsetForLeaderTopicResult, ...] = array(OffsetForLeaderTopicResult)

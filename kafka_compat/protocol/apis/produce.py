@@ -1,7 +1,7 @@
 """Produce (0): appends record batches to partitions. By topic name up to version 12, by topic id from 13.
 
-Listed from version 0, although 3 is the first that is served: librdkafka compresses nothing when the list begins higher (KAFKA-18659).
-Requests with `acks` 0 have no response.
+It is listed from version 0, although 3 is the first that is served: librdkafka compresses nothing if the list begins
+higher (KAFKA-18659). Requests with `acks` 0 have no response.
 """
 
 from kafka_compat.protocol.api import Api
@@ -47,7 +47,10 @@ class ProduceRecordError:
 
 @message
 class ProducePartitionResponse:
-    """Where one batch was appended, or why not. `log_append_time_ms` is -1 unless the broker stamps records."""
+    """The offset of one appended batch, or the reason for its refusal.
+
+    `log_append_time_ms` is -1 unless the broker stamps records.
+    """
 
     index: int = int32()
     error_code: int = int16()

@@ -6,7 +6,7 @@ from kafka_compat.protocol.schema import array, int16, int32, message, octets, s
 
 @message
 class SyncGroupAssignment:
-    """What the group's leader gives to one member."""
+    """The assignment that the group's leader gives to one member."""
 
     member_id: str = string()
     assignment: bytes = octets()
