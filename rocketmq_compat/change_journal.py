@@ -1,8 +1,8 @@
-"""A journal of the changes of a table that is otherwise a file, replaced as a whole: so one change costs one line.
+"""A journal of the changes of a table whose file is replaced as a whole: with it, one change costs one line.
 
     {"version": 1, "crc32c": …, "content": {"sequence": 7, …}}
 
-A line counts if its sequence is above that of the file. A crash tears the last line only; any other one that is not whole is damage.
+A line counts if its sequence is above the file's. A crash tears the last line only; any other malformed line is damage.
 """
 
 import contextlib
@@ -28,12 +28,15 @@ class ChangeJournal:
         self.sequence = 0
         """Of the last change."""
         self.end = 0
-        """How many bytes it has."""
+        """The size in bytes."""
         self._disk = disk
         self._path = path
 
     def replay(self, after: int) -> tuple[list[dict[str, Any]], bool]:
-        """Returns the changes above this sequence, and whether the journal is damaged. Raises `StorageFailed` if the disk fails."""
+        """Returns the changes above this sequence, and True if the journal is damaged.
+
+        Raises `StorageFailed` if the disk fails.
+        """
         self.sequence, self.end = after, 0
         if not self._disk.exists(self._path):
             return [], False
@@ -55,8 +58,10 @@ class ChangeJournal:
         return changes, is_damaged
 
     def append(self, change: Mapping[str, Any]) -> None:
-        """Add a change; durable when it returns. Raises `NoSpace` (it is not there then), `StorageFailed`, and `ValueError` for what JSON
-        cannot hold."""
+        """Add a change; durable when it returns.
+
+        Raises `NoSpace` (the journal is unchanged then), `StorageFailed`, and `ValueError` for values outside of JSON.
+        """
         self.sequence += 1
         line = encode_line({**change, SEQUENCE: self.sequence})
         is_new = not self._disk.exists(self._path)
@@ -74,7 +79,7 @@ class ChangeJournal:
         self.end += len(line)
 
     def clear(self) -> None:
-        """The file holds all that is in the journal."""
+        """Empty the journal, because the file holds all of its changes."""
         if self.end:
             with contextlib.closing(self._disk.open(self._path, create=True)) as file:
                 file.cut(0)
@@ -82,7 +87,10 @@ class ChangeJournal:
 
 
 def encode_line(content: Mapping[str, Any]) -> bytes:
-    """Returns a line with its checksum. Raises `ValueError` for what is not read as it was written, for instance keys that are no text."""
+    """Returns a line with its checksum.
+
+    Raises `ValueError` for content that JSON changes, for instance keys that are not text.
+    """
     encoded = _canonical(content)
     if json.loads(encoded) != content:
         raise ValueError("a checkpoint holds only what JSON can hold, with texts as keys")
@@ -90,7 +98,7 @@ def encode_line(content: Mapping[str, Any]) -> bytes:
 
 
 def decode_line(line: bytes) -> dict[str, Any] | None:
-    """Returns the content of a line; None unless it is whole and of this version."""
+    """Returns the content of a line, or None unless it is whole and of this version."""
     try:
         found = json.loads(line)
         if not isinstance(found, dict) or found.get("version") != _VERSION:

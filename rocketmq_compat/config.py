@@ -1,6 +1,7 @@
-"""Properties of brokers and name servers: what is written for a name, what is refused and why, and what holds. Pure.
+"""Properties of brokers and name servers: parses and checks names and values, and finds the value that holds. Pure.
 
-They are given as `name=value`, on the command line or in a file as RocketMQ's own (`broker.conf`). The tables are in `config_keys.py`.
+They are given as `name=value`, on the command line or in a file as RocketMQ's own (`broker.conf`). The tables are in
+`config_keys.py`.
 """
 
 import difflib
@@ -41,7 +42,10 @@ def assignments_of(text: str) -> list[str]:
 
 
 def checked_value(name: str, value: str, keys: Mapping[str, PropertyKey]) -> tuple[str, str]:
-    """Returns name and value as they are kept. Raises `InvalidProperty` for a name that is not honoured, and a bad value."""
+    """Returns name and value in their normal form.
+
+    Raises `InvalidProperty` for an unsupported name, and for a bad value.
+    """
     key = _known(RENAMED.get(name, name), keys)
     value = value.strip()
     if len(value) > VALUE_CHARACTERS_MAX:
@@ -92,18 +96,24 @@ def _number(key: PropertyKey, value: str) -> int:
 
 @attrs.frozen
 class Properties:
-    """What one process is set to. `written` are the values that were given, checked; make it with `read`."""
+    """The properties of one process. `written` are the given values, checked; create it with `read`."""
 
     keys: Mapping[str, PropertyKey]
     written: Mapping[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def read(cls, keys: Mapping[str, PropertyKey], assignments: Iterable[str] = ()) -> Self:
-        """Returns the properties of `name=value` texts; of two for a name the last counts. Raises `InvalidProperty` for the first bad one."""
+        """Returns the properties of `name=value` texts; the last of a name counts.
+
+        Raises `InvalidProperty` for the first bad one.
+        """
         return cls(keys).updated(assignments)
 
     def updated(self, assignments: Iterable[str], *, running: bool = False) -> Self:
-        """Returns these with others. Raises `InvalidProperty` as `read` does, and for one that cannot change in a `running` process."""
+        """Returns these with others.
+
+        Raises `InvalidProperty` as `read` does, and for one that cannot change in a `running` process.
+        """
         written = dict(self.written)
         for text in assignments:
             name, equals, value = text.partition("=")
@@ -116,7 +126,7 @@ class Properties:
         return attrs.evolve(self, written=written)
 
     def text(self, name: str) -> str | None:
-        """Returns the value that holds; None if it has none. Raises `KeyError` for a name that is not in the table."""
+        """Returns the value that holds, or None. Raises `KeyError` for a name that is not in the table."""
         return self.written.get(name, self.keys[name].default)
 
     def words(self, name: str) -> str:
@@ -138,6 +148,8 @@ class Properties:
         return self.words(name) == "true"
 
     def file_text(self) -> str:
-        """Returns all that holds as the text of a properties file: the answer to GET_BROKER_CONFIG and GET_NAMESRV_CONFIG."""
+        """Returns all values that hold as the text of a properties file: the answer to GET_BROKER_CONFIG and
+        GET_NAMESRV_CONFIG.
+        """
         values = ((name, self.text(name)) for name in sorted(self.keys))
         return "".join(f"{name}={value}\n" for name, value in values if value is not None)

@@ -1,8 +1,8 @@
-"""Which of RocketMQ's properties are honoured, by RocketMQ's own names: type, default, bounds, and what each means. Pure.
+"""The RocketMQ properties that take effect here, by RocketMQ's own names: type, default, bounds and meaning. Pure.
 
-Sources: BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig (4.9.4; those that came with 5.x are marked). Properties that are
-not RocketMQ's are marked, too. A name that RocketMQ knows but nothing here obeys is refused, because a property that is silently
-ignored is a false promise; see `NOT_HONOURED`.
+Sources: BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig (4.9.4; properties from 5.x are marked).
+Properties that are not RocketMQ's are marked, too. A name of RocketMQ's without effect here is refused, because a
+property that is silently ignored is a false promise; see `NOT_HONOURED`.
 """
 
 import enum
@@ -29,7 +29,7 @@ class PropertyKind(enum.Enum):
 class PropertyKey:
     """One property. A number lies between `least` and `most`; a text is one of `choices`, unless they are empty.
 
-    `default` is written as a user would write it; None = there is none.
+    `default` is written as a user would write it, or is None.
     """
 
     name: str
@@ -40,7 +40,7 @@ class PropertyKey:
     most: int = LONG_MAX
     choices: tuple[str, ...] = ()
     updatable: bool = False
-    """Whether it may be changed while the process runs (UPDATE_BROKER_CONFIG)."""
+    """True if it may be changed while the process runs (UPDATE_BROKER_CONFIG)."""
 
 
 def _number(

@@ -1,10 +1,11 @@
-"""What an operator tells a broker with fixed roles whose log has diverged from another one: which of them counts.
+"""Commands by which an operator decides which of two diverged logs counts, for a broker with a fixed role.
 
     python -m rocketmq_compat.process accept-loss --broker 127.0.0.1:10911 --yes
     python -m rocketmq_compat.process discard --broker 127.0.0.1:10921 --yes
 
-Without `--yes` they print what would be given up, and change nothing. With it they decide about exactly what the broker has told: it
-refuses if that has changed meanwhile. Exit status: 0 done, or shown; 2 wrong usage; 4 the broker does not answer, or refuses.
+Without `--yes` they print the records that would be given up, and change nothing. With it they decide about exactly the
+divergences that the broker reported: it refuses if they have changed meanwhile. Exit status: 0 done, or shown; 2 wrong
+usage; 4 the broker does not answer, or refuses.
 """
 
 from collections.abc import Sequence
@@ -42,9 +43,9 @@ YES: Final = click.option("--yes", is_flag=True, help="Do it; otherwise it is sh
 def accept_loss(broker: Address, yes: bool) -> None:
     """Let a master take messages again, without what it has lost, or what its slaves hold beyond its log.
 
-    Asked of a master that waits for slaves which will not come back, or whose log differs from a slave's. Slaves keep their bytes, and are
-    refused until these are discarded. It holds until the master is restarted, whatever other slaves turn out to hold. A master that is
-    copying back what a slave has refuses it.
+    Asked of a master that waits for slaves which will not come back, or whose log differs from a slave's. Slaves keep
+    their bytes, and are refused until these are discarded. It holds until the master is restarted, whatever other
+    slaves turn out to hold. A master that is copying back what a slave has refuses it.
     """
     found = _asked(broker, ACCEPT_LOSS, yes=yes)
     for each in found:

@@ -1,19 +1,30 @@
-"""The processes of RocketMQ's mode: one role behind a command with flags, which reports what it does in JSON lines.
+"""The processes of RocketMQ's mode: one role behind a command with flags, which reports its events in JSON lines.
 
     python -m rocketmq_compat.process nameserver --listen 127.0.0.1:9876
     python -m rocketmq_compat.process broker --listen 127.0.0.1:10911 --data data/a --set namesrvAddr=127.0.0.1:9876
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `connection_closed`, `connection_refused` (each with its
-reason), `stopping`, `stopped`, and before a bad end `failed`. Of a name server also `broker_registered` and `broker_removed`; of a broker
-`serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `divergence` (a slave holds what its master has lost),
-`divergence_decided` (by an operator), `divergence_ended`, `copy_in_doubt` (it may lack what it once had), `copy_back_began`, `copy_is_sure`,
-`damage_read` (it begins again, and repairs its copy), `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, `role` (master or slave, and its epoch), and `copy_moved` (how far
-the log of this copy is, and how far it is confirmed, a few times a second while it moves); in a raft group
-`raft_log_trimmed`, `commit_log_incomplete` (this copy lacks what has left the raft log), `commit_log_complete`, `commit_log_reset`, `commit_log_cut` and
-`copy_refused`. SIGTERM and SIGINT stop either.
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`. The events of both roles: `listening`,
+`connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`.
+SIGTERM and SIGINT stop either.
 
-Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, a file cannot be
-used or is damaged, or the disk failed.
+A name server adds `broker_registered` and `broker_removed`. A broker adds:
+
+- `serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `slave_sync_failed`;
+- `divergence` (a slave holds records that its master has lost), `divergence_decided` (by an operator),
+  `divergence_ended`;
+- `copy_in_doubt` (it may lack records that it had), `copy_back_began`, `copy_is_sure`;
+- `damage_read` (it begins again, and repairs its copy), `checkpoint_unusable`, `checkpoint_failed`;
+- `role` (master or slave, and its epoch), and `copy_moved` (the end and the confirmed end of its log, a few times a
+  second while it moves);
+- in a raft group `raft_log_trimmed`, `commit_log_incomplete` (this copy lacks records that have left the raft log),
+  `commit_log_complete`, `commit_log_reset`, `commit_log_cut` and `copy_refused`.
+
+Exit status:
+
+- 0: stopped on request.
+- 1: a broken invariant.
+- 2: wrong usage.
+- 4: the environment does not allow it. The port is taken, a file cannot be used or is damaged, or the disk failed.
 """
 
 import logging
@@ -205,7 +216,7 @@ async def _serve_names(plan: NameServerPlan, process: ServerProcess) -> None:
 
 
 def _explain(error: BaseException) -> str | None:
-    """Returns one line about an error of the process's place, with its correction; None for any other error."""
+    """Returns one line about an error of the process's place, with its correction, or None for any other error."""
     match error:
         case DamagedKvFile():
             return f"{error}; nothing was changed. Restore or remove it (kvConfigPath)"

@@ -1,15 +1,18 @@
-"""What the brokers of a raft group (DLedger mode) agree on: where the commit log ends, and the tables of the broker. Pure.
+"""The state that the brokers of a raft group (DLedger mode) agree on: the end of the commit log, and the broker's
+tables. Pure.
 
-Every node applies the same commands in the same order, those of the group's raft log, and so comes to the same state.
+Every node applies the commands of the group's raft log in the same order, and so reaches the same state.
 
-- `StoreRecords`: the leader has given the records their physical and queue offsets when it proposed them, behind all that it had
-  proposed before. The command names the physical offset that it expects to begin at: elsewhere it has no effect on any node, and that
-  is definite. A command of a leadership that has ended has none either.
-- `BeginLeadership`: the first command of a leadership. When its leader has applied it, it has applied all that came before.
-- `ChangeTables`: topics, groups, consumer offsets and delay offsets. They are values, not increments, so a repetition does no harm.
+- `StoreRecords`: the leader gave the records their physical and queue offsets when it proposed them, after all of its
+  earlier proposals. The command names the physical offset at which it expects to begin. Elsewhere it has no effect on
+  any node, and that is definite. A command of a leadership that has ended also has no effect.
+- `BeginLeadership`: the first command of a leadership. A leader that has applied it has applied all earlier commands.
+- `ChangeTables`: topics, groups, consumer offsets and delay offsets. They are values, not increments, so a repetition
+  does no harm.
 
-The records themselves are not part of the state: a node appends them to its commit log. A snapshot therefore holds the physical end and
-the tables, and stands for all earlier commands of a node whose commit log holds everything before that end.
+The records themselves are not part of the state: a node appends them to its commit log. A snapshot therefore holds the
+physical end and the tables. It stands for all earlier commands on a node whose commit log holds everything before that
+end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +39,7 @@ class BadGroupCommand(ValueError):
 
 @frozen
 class StoreRecords:
-    """Whole records, which have their offsets, to be appended where the commit log ends at `base`. `term` is that of the leader."""
+    """Whole records with their offsets, to be appended if the commit log ends at `base`. `term` is the leader's."""
 
     term: int
     base: int
@@ -57,7 +60,7 @@ class BeginLeadership:
 
 @frozen
 class TableChanges:
-    """New values; None for what is gone. A version of None: nothing has changed in that table."""
+    """New values; None marks a removed entry. A version of None means that its table has not changed."""
 
     topics: Mapping[str, TopicConfig | None] = attrs.field(factory=dict)
     topic_version: DataVersion | None = None
@@ -70,7 +73,7 @@ class TableChanges:
 
     @property
     def is_empty(self) -> bool:
-        """Whether they change nothing."""
+        """True if there are no changes."""
         return not (self.topic_version or self.group_version or self.offset_version or self.delays)
 
     @property
@@ -135,9 +138,10 @@ class GroupTables:
         changed_offsets: Iterable[OffsetKey] | None,
         delays: Mapping[int, int],
     ) -> TableChanges:
-        """Returns what makes these tables equal to the given ones, which differ in the changed keys alone, or anywhere if these are None.
+        """Returns the changes that make these tables equal to the given ones.
 
-        A table of the same version is the same.
+        The tables differ only in the changed keys, or anywhere if these are None. A table of the same version is the
+        same.
         """
         has_topics, has_groups = topic_version != self.topic_version, group_version != self.group_version
         has_offsets = offsets.version != self.offset_version
@@ -197,7 +201,7 @@ class BrokerGroupState:
         return packed
 
     def restore(self, snapshot: bytes) -> None:
-        """Replace the state, whatever it was, by that of `snapshot`. Raises `BadGroupCommand` if it is none of this version."""
+        """Replace the state by the one in `snapshot`. Raises `BadGroupCommand` for other bytes or another version."""
         try:
             version, term, end, tables = _unpack(snapshot)
             if version != _VERSION:

@@ -1,4 +1,4 @@
-"""Where the fields of a stored record lie (RocketMQ's `MessageDecoder` and `CommitLog`, big-endian). Pure.
+"""The fields of a stored record and their places (RocketMQ's `MessageDecoder` and `CommitLog`, big-endian). Pure.
 
     offset  bytes  field
          0      4  total size
@@ -29,7 +29,10 @@ from log.frame import Buffer
 MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 RECORD_BYTES_MIN: Final = 88 + 1 + 1 + 2
-"""A record without body and properties, whose topic has one character; as many bytes of any record hold its store time."""
+"""The size of a record with a topic of one character and without body and properties.
+
+In any record, these bytes hold the store time.
+"""
 BORN_HOST_V6: Final = 16
 STORE_HOST_V6: Final = 32
 TRANSACTION_MASK: Final = 12
@@ -55,11 +58,16 @@ HEADS: Final = {
     STORE_HOST_V6: _head(8, 20),
     BORN_HOST_V6 | STORE_HOST_V6: _head(20, 20),
 }
-"""By the bits of the system flag about hosts: size, magic, queue id, queue offset, physical offset, system flag, store time, body size."""
+"""By the host bits of the system flag: size, magic, queue id, queue offset, physical offset, system flag, store time,
+body size.
+"""
 
 
 def record_size(start: Buffer, physical: int) -> int | None:
-    """Returns the size of the record at `physical` that begins with these bytes; None if there is none, or less than `RECORD_BYTES_MIN`."""
+    """Returns the size of the record at `physical` that begins with these bytes, or None without a record.
+
+    Needs at least `RECORD_BYTES_MIN` bytes.
+    """
     if len(start) < RECORD_BYTES_MIN:
         return None
     size, magic, _, _, place, *_ = HEADS[0].unpack_from(start)

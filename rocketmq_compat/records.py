@@ -1,10 +1,12 @@
 """Records: messages as a broker stores them and consumers pull them. Encoded, and read without copying the body. Pure.
 
-`record_layout` has the fields and their places. A record is encoded once, on the broker that takes the message; from there to disks, slaves and
-consumers its bytes stay as they are, but for the two offsets that are written into it where it is appended.
+`record_layout` has the fields and their places. A record is encoded once, on the broker that takes the message. From
+there to disks, slaves and consumers its bytes stay as they are, except for the two offsets that are written into it
+when it is appended.
 
-Also here: the properties of a message, its id (where it is stored), and the messages inside of a batch (SEND_BATCH_MESSAGE), which a producer
-joins as size 4, magic 4, CRC 4, flag 4, body size 4, body, properties size 2, properties (MessageDecoder.encodeMessage).
+This module also has the properties of a message, its id (its place), and the messages inside of a batch
+(SEND_BATCH_MESSAGE). A producer joins these as size 4, magic 4, CRC 4, flag 4, body size 4, body, properties size 2,
+properties (MessageDecoder.encodeMessage).
 """
 
 import functools
@@ -22,10 +24,12 @@ from rocketmq_compat.record_layout import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, SHOR
 
 TOPIC_BYTES_MAX: Final = 255
 TOPIC_BYTES_V1: Final = 127
-"""A topic up to so long has its length in one byte, which Java reads as a signed one; a longer one needs the second layout."""
+"""The longest topic whose length fits one byte, which Java reads as a signed one; a longer one needs the
+second layout.
+"""
 PROPERTIES_BYTES_MAX: Final = 32_767
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What a body may have, unless the broker is set otherwise (`maxMessageSize`)."""
+"""The largest body, unless the broker's `maxMessageSize` sets another bound."""
 BATCH_MESSAGES_MAX: Final = 65_536
 
 _NAME_END, _VALUE_END = "\x01", "\x02"
@@ -53,7 +57,7 @@ _V6_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6
 
 @attrs.define
 class IllegalMessage(ValueError):
-    """A message that cannot be stored (MESSAGE_ILLEGAL): a part of it is too large, or a batch is not what it should be."""
+    """A message that cannot be stored (MESSAGE_ILLEGAL): a part of it is too large, or a batch is malformed."""
 
     detail: str
 
@@ -86,7 +90,10 @@ class BadMessageId(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def encode_host(host: str, port: int) -> bytes:
-    """Returns an address as records hold it: 4 or 16 bytes, and the port in 4. Raises `ValueError` for a host that is no IP address."""
+    """Returns an address in the format of records: 4 or 16 bytes, and the port in 4.
+
+    Raises `ValueError` unless the host is an IP address.
+    """
     return ipaddress.ip_address(host).packed + _PORT.pack(port)
 
 
@@ -99,7 +106,9 @@ def read_host(encoded: bytes) -> tuple[str, int]:
 
 
 def message_id(store_host: bytes, physical_offset: int) -> str:
-    """Returns the id of a stored message: where it is stored and its physical offset, in hex (MessageDecoder.createMessageId)."""
+    """Returns the id of a stored message: its store host and physical offset, in
+    hex (MessageDecoder.createMessageId).
+    """
     return (store_host + _OFFSET.pack(physical_offset)).hex().upper()
 
 
@@ -162,9 +171,10 @@ def encode_record(
     physical_offset: int = 0,
     body_bytes_max: int = MESSAGE_BYTES_MAX,
 ) -> bytes:
-    """Returns one record. The hosts are as `encode_host` returns them, times are in ms; `sys_flag` need not tell about the hosts.
+    """Returns one record.
 
-    Raises `IllegalMessage` if topic, body or properties are too large, or a number has no place.
+    The hosts are results of `encode_host`, times are in ms; the bits of `sys_flag` about hosts are optional. Raises
+    `IllegalMessage` if topic, body or properties are too large, or a number does not fit its field.
     """
     name, encoded = topic.encode(), properties.encode()
     if not 0 < len(name) <= TOPIC_BYTES_MAX:
@@ -212,7 +222,9 @@ def body_crc(body: Buffer) -> int:
 
 @frozen
 class RecordHead:
-    """All of a record but its body, which lies at `body_start` of `body_bytes` bytes, counted from the start of the record."""
+    """All of a record but its body, which lies at `body_start` of `body_bytes` bytes, counted from the start of the
+    record.
+    """
 
     size: int
     body_crc: int
@@ -242,7 +254,7 @@ class RecordHead:
         return record[self.body_start : self.body_start + self.body_bytes]
 
     def is_sound(self, record: Buffer) -> bool:
-        """Whether the body has the checksum that the record names."""
+        """Returns True if the body has the checksum in the record."""
         return body_crc(self.body(record)) == self.body_crc
 
 
@@ -277,7 +289,10 @@ def read_head(content: Buffer, start: int = 0) -> RecordHead:
 
 
 def read_heads(content: Buffer) -> Iterator[tuple[int, RecordHead]]:
-    """Yields the start and the head of each record of a run of whole records. Raises `MalformedRecord` where one is not whole."""
+    """Yields the start and the head of each record of a run of whole records.
+
+    Raises `MalformedRecord` at a broken one.
+    """
     start = 0
     while start < len(content):
         head = read_head(content, start)
@@ -298,7 +313,9 @@ class InnerMessage:
 
 
 def inner_messages(batch: Buffer) -> list[InnerMessage]:
-    """Returns the messages of the body of SEND_BATCH_MESSAGE, one at least. Raises `IllegalMessage` if it is anything else."""
+    """Returns the messages, at least one, of the body of SEND_BATCH_MESSAGE. Raises `IllegalMessage` for
+    other bytes.
+    """
     messages: list[InnerMessage] = []
     view = memoryview(batch)
     start = 0
@@ -327,7 +344,10 @@ def inner_messages(batch: Buffer) -> list[InnerMessage]:
 
 
 def join_messages(messages: Iterable[InnerMessage]) -> bytes:
-    """Returns the body of SEND_BATCH_MESSAGE with these messages. Raises `IllegalMessage` if properties are too large."""
+    """Returns the body of SEND_BATCH_MESSAGE with these messages.
+
+    Raises `IllegalMessage` if properties are too large.
+    """
     pieces: list[Buffer] = []
     for each in messages:
         encoded = each.properties.encode()

@@ -1,11 +1,11 @@
-"""Broker: one process that RocketMQ's clients talk to; inside any Trio program.
+"""Broker: one process that serves RocketMQ clients; it runs inside any Trio program.
 
     async with Broker.open(plan, tell=tell) as broker:
         await broker.serving.wait()
 
-It owns the parts and their order. Each round of the reactor: requests arrive and are carried out, messages are appended; then, here, waits
-that are over end, consumers see what came, delayed messages that are due are delivered, and pulls that wait are answered. What was
-written leaves, and then the disk begins to flush.
+It owns the parts and their order. In each round of the reactor, requests arrive and are carried out, and messages are
+appended. Then this module ends waits whose time is over, shows new messages to consumers, delivers delayed messages
+that are due, and answers waiting pulls. Written bytes leave, and then the disk begins to flush.
 """
 
 import contextlib
@@ -101,7 +101,7 @@ Address = tuple[str, int]
 
 
 def boot_of_machine() -> str:
-    """Returns what differs from boot to boot of this machine; empty if the system does not tell."""
+    """Returns an id of this boot of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -110,24 +110,30 @@ def boot_of_machine() -> str:
 
 @attrs.frozen(kw_only=True)
 class BrokerPlan:
-    """One broker: where it listens, where its directory is, and what it is set to. Raises `InvalidProperty` for settings that do
-    not go with each other."""
+    """One broker: the addresses on which it listens, its directory and its settings.
+
+    Raises `InvalidProperty` for settings that contradict each other.
+    """
 
     listen: Address
     data: str
     ha_listen: Address | None = None
-    """Where a master accepts slaves, besides `listen`; None: at `haListenPort` of the same host."""
+    """The address for slaves, in addition to `listen`; None stands for `haListenPort` of the same host."""
     advertised: Address | None = None
-    """Where clients and slaves reach this broker, if they go through something else; None: `brokerIP1` and where it listens."""
+    """The address at which clients and slaves reach this broker through a proxy; None stands for `brokerIP1` and the
+    port of `listen`.
+    """
     detours: Mapping[Address, Address] = attrs.field(factory=dict)
-    """Where this slave dials its master instead of where the name servers say that it is, if it goes through something else itself."""
+    """The addresses that this slave dials instead of the name servers' addresses of its master, if it uses a proxy
+    itself.
+    """
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
     raft: RaftConfig | None = None
-    """The timeouts of a raft group, if not those of `raftElectionTimeout`."""
+    """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The raft log keeps at least so much; what is older is in the commit log and in the snapshot."""
     boot: str = attrs.field(factory=boot_of_machine)
-    """Which boot of the machine this is: another one than the last time means that what was not flushed is gone."""
+    """The id of this boot of the machine. Another id than the last time means that unflushed writes are lost."""
 
     @property
     def election(self) -> RaftConfig:
@@ -152,7 +158,10 @@ class BrokerPlan:
             raise InvalidProperty("haMasterAddress", f"haMasterAddress={master} is no HOST:PORT.")
 
     def repairs(self, notes: CopyNotes | None) -> bool:
-        """Returns whether a damaged commit log may be cut, because other brokers hold what it held: `notes` is what its disk tells."""
+        """Returns True if a damaged commit log may be cut, because other brokers hold its content.
+
+        `notes` comes from its disk.
+        """
         config, members = replication_config(self.properties), GroupMembers.of(self.properties)
         if members is not None:
             return len(members.addresses) > 1
@@ -169,7 +178,10 @@ class BrokerPlan:
 
 @attrs.define
 class DamageRead(Exception):
-    """Damage was read in the commit log, or in what is derived from it: the broker is to be opened again, which repairs its copy."""
+    """Damage was read in the commit log or its derived files.
+
+    The broker must be opened again, which repairs its copy.
+    """
 
     damage: CorruptLog
 
@@ -298,7 +310,7 @@ class Broker:
         return log
 
     def _guests(self) -> Mapping[int, Guest]:
-        """Who may come by the port of clients."""
+        """The other protocols on the clients' port, by the first bytes of a connection."""
         if self._members is not None:
             return {HELLO: self._take_over}
         return {} if self.context.is_slave else {HANDSHAKE: self._links.take_over}
@@ -310,7 +322,7 @@ class Broker:
 
     @property
     def epoch(self) -> int:
-        """That of the master, as far as this broker knows: the term in a raft group."""
+        """The epoch of the master, to this broker's knowledge; the term in a raft group."""
         return self._log.epoch
 
     def _handlers(self) -> Mapping[int, Handler]:
@@ -332,7 +344,7 @@ class Broker:
         return {code: fixed.when_sure(code, handler) for code, handler in handlers.items()}
 
     def _ha_address(self) -> str:
-        """Where slaves reach this broker; empty for a slave, which no other slave copies."""
+        """Returns the address at which slaves reach this broker; empty for a slave, which has no slaves."""
         if self.context.is_slave or self.context.is_raft:
             return ""
         if self._plan.advertised is not None:
@@ -353,11 +365,12 @@ class Broker:
         rng: random.Random | None = None,
         owns_thread: bool = False,
     ) -> AsyncIterator[Self]:
-        """Start the broker and stop it at the end of the block. `tell` is called with what happens.
+        """Start the broker and stop it at the end of the block. `tell` receives its events.
 
-        Raises `OSError` if a port cannot be bound, `DamageRead` if damage was read and other brokers hold what it held, what `MessageStore.open` and, for a member of a group, `RaftGroup.open` raise, and
-        `ForeignCommitLog`. A failed or full disk or a broken invariant
-        is raised out of the block, in an exception group as nurseries make them, and nothing is written any more.
+        Raises `OSError` if a port cannot be bound, `DamageRead` if damage was read and other brokers hold the content,
+        `ForeignCommitLog`, the errors of `MessageStore.open` and, for a member of a group, of `RaftGroup.open`. A
+        failed or full disk or a broken invariant leaves the block as an exception group, as nurseries make them, and
+        all writing ends.
         """
         drawn = rng or random.Random(secrets.randbits(64))
         reactor = Reactor(owns_thread=owns_thread)
@@ -467,9 +480,10 @@ class Broker:
                 self._copy.close()
 
     def _begin_again(self, members: GroupMembers) -> None:
-        """The raft log of this member is gone: what its commit log held is kept aside, and comes again from the group.
+        """Begin again after the loss of this member's raft log: keep the commit log's content aside, and copy it from
+        the group.
 
-        Raises `ForeignCommitLog` unless the disk tells that these are messages of this group.
+        Raises `ForeignCommitLog` unless the disk proves that these are messages of this group.
         """
         store = self._store
         if store.copy.notes.group != members.group:
@@ -524,7 +538,7 @@ class Broker:
                 self._store.close()
 
     def _note_stop(self) -> None:
-        """What is in the log is flushed, and stays as it is until the next start."""
+        """Flush the log and note a clean stop: the log stays as it is until the next start."""
         store = self._store
         store.flush()
         store.copy.note_reach(LogReach(store.log.last_epoch, store.log.end_offset))
@@ -532,12 +546,12 @@ class Broker:
 
     @property
     def address(self) -> Address:
-        """Where clients connect."""
+        """The address to which clients connect."""
         return self._servers[0].address
 
     @property
     def ha_address(self) -> Address:
-        """Where slaves connect to this master."""
+        """The address to which slaves connect at this master."""
         return self._links.address
 
     @property
@@ -626,7 +640,9 @@ class Broker:
             self._links.set_master(self._dialed(ha))
 
     def _dialed(self, told: str | None) -> Address | None:
-        """Returns where this broker dials an address of a name server's answer; None if it is none."""
+        """Returns the address that this broker dials for an address from a name server, or None if `told` is not an
+        address.
+        """
         if told is None or not is_address(told):
             return None
         address = address_of(told)
@@ -691,7 +707,7 @@ def replication_config(properties: Properties) -> ReplicationConfig:
 
 
 def raft_settings(raft: RaftConfig, log_bytes: int, *, durable: bool) -> NodeSettings:
-    """Returns the settings of the group: a command may be a whole batch of a client, and a command of the size of a frame of RocketMQ's."""
+    """Returns the settings of the group: a command may be a client's whole batch, as large as a frame of RocketMQ's."""
     return NodeSettings(
         raft=raft,
         flush=FlushPolicy.BEFORE_ACK if durable else FlushPolicy.INTERVAL,
@@ -716,7 +732,7 @@ def _recovered(store: MessageStore, boot: str, *, lacks_tables: bool) -> Recover
 
 
 def damage_in(error: BaseException) -> CorruptLog | None:
-    """Returns the damage for which a broker has ended; None if it has ended for something else."""
+    """Returns the damage that ended a broker, or None for another cause."""
     if isinstance(error, BaseExceptionGroup):
         return next((found for each in error.exceptions if (found := damage_in(each)) is not None), None)
     return error if isinstance(error, CorruptLog) else None
@@ -728,7 +744,7 @@ def _store_config(properties: Properties) -> MessageStoreConfig:
 
 
 def _bind_vip(listen: Address) -> socket.socket | None:
-    """Returns a socket for old clients; None if there is no room for one."""
+    """Returns a socket for old clients, or None without a free port for it."""
     host, port = listen
     if port <= VIP_PORT_DISTANCE:
         return None

@@ -1,4 +1,6 @@
-"""Carries out the copying of what the commit log of this broker lacks from the other brokers of its raft group: the rules are in `copying.py`."""
+"""Copies the part of the commit log that this broker lacks from the other brokers of its raft group, by the rules of
+`copying.py`.
+"""
 
 from collections.abc import Mapping
 from typing import Final

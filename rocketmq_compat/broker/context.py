@@ -1,4 +1,4 @@
-"""What the parts of a broker have in common."""
+"""The state that the parts of a broker share."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from rocketmq_compat.storage.dispatch import BadRecord
 
 
 class DiskWork(Protocol):
-    """Who carries out slow work: a `DiskThread`."""
+    """Carries out slow work: a `DiskThread`."""
 
     def submit(self, work: Work, done: Done) -> None:
         """See `DiskThread`."""
@@ -42,7 +42,7 @@ class Context:
     groups: GroupTable
     levels: DelayLevels
     store_host: bytes
-    """Where clients reach it, as records hold it."""
+    """The address at which clients reach it, in the format of records."""
     address: str
     """The same as HOST:PORT."""
     memory_bytes: int
@@ -56,19 +56,23 @@ class Context:
     registry: ClientRegistry = attrs.field(factory=ClientRegistry)
     locks: QueueLocks = attrs.field(factory=QueueLocks)
     copy_facts: Callable[[], Mapping[str, object]] = dict
-    """What this copy of the commit log reports to operators about itself and the others, by name."""
+    """Returns the facts about this copy of the commit log and the others that operators see, by name."""
     timers_waiting: Callable[[], int] = lambda: 0
-    """How many timer messages wait."""
+    """Returns the number of waiting timer messages."""
     delays_from: Callable[[], int | None] = lambda: None
-    """The physical offset from which delayed messages wait, beyond which the commit log is not trimmed; None if none do."""
+    """Returns the physical offset of the first waiting delayed message, beyond which the commit log is not trimmed, or
+    None.
+    """
     when_known: Callable[[str, Callable[[], None]], None] = lambda topic, done: done()
-    """Calls back when the name servers know a topic as it is, or cannot be waited for any longer; at once for one that has not changed."""
+    """Calls back when the name servers know a topic's present state, or the wait for them is over; at once for an
+    unchanged topic.
+    """
     lost_tables: set[CheckpointName] = attrs.field(factory=set)
     """Files that were there once, and could not be read at the start."""
     node_id: int | None = None
-    """In a raft group, which member this broker is, from 1 on; None if its role is fixed."""
+    """In a raft group, the number of this broker, from 1 on; None if its role is fixed."""
     leads: bool = False
-    """Whether it is master of its raft group now."""
+    """True while it is master of its raft group."""
 
     @property
     def cluster(self) -> str:
@@ -77,7 +81,7 @@ class Context:
 
     @property
     def broker_name(self) -> str:
-        """What a master and its slaves are called."""
+        """The name that a master and its slaves share."""
         return self.properties.words("brokerName")
 
     @property
@@ -89,7 +93,7 @@ class Context:
 
     @property
     def is_raft(self) -> bool:
-        """Whether the brokers of this name are a raft group (DLedger mode)."""
+        """True if the brokers of this name are a raft group (DLedger mode)."""
         return self.node_id is not None
 
     @property
@@ -101,7 +105,7 @@ class Context:
 
     @property
     def is_slave(self) -> bool:
-        """Whether it copies a master, and takes no messages of clients."""
+        """True if it copies a master, and takes no messages from clients."""
         return self.role == "SLAVE"
 
     def when_all_known(self, topics: Sequence[str], done: Callable[[], None]) -> None:
@@ -126,7 +130,10 @@ class Context:
             )
 
     def waiting_place(self, topic: str, queue_id: int, properties: Mapping[str, str]) -> DelayedPlace | None:
-        """Returns where a message of this queue waits until it is due; None if it does not. Raises `RequestRefused` for an illegal time."""
+        """Returns the place where a message of this queue waits until it is due, or None if it is due at once.
+
+        Raises `RequestRefused` for an illegal time.
+        """
         timers = TimerRule(
             self.properties.flag("timerWheelEnable"), round(self.properties.number("timerMaxDelaySec") * 1000)
         )

@@ -1,10 +1,13 @@
-"""What a broker of a raft group copies of what its commit log lacks, from whom, and what it hands out itself: the decisions of `catch_up.py`.
+"""Decides what a broker of a raft group copies into its incomplete commit log, from which peer, and what it hands out
+itself.
 
-A node that was reset to a snapshot of the leader has the state after the commands in it, and not their records: those are in the commit logs of
-the others. It asks one after the other, the leader first. Only a copy that is complete is served; if it begins later, because older
-messages have expired, or has other records at that place, this node's begins there as well.
+A node that was reset to a snapshot of the leader has the state after the snapshot's commands, but lacks their records.
+The commit logs of the others have them. It asks one peer after the other, the leader first. Only a complete copy is
+served. If the peer's log begins later, because older messages have expired, or has other records at that place, this
+node's log begins there as well.
 
-No sockets and no tasks: requests and answers are values, and time is an argument.
+No sockets and no tasks: requests and answers are values, and time is an argument. `catch_up.py` carries out the
+decisions.
 """
 
 import math
@@ -30,7 +33,7 @@ RETRY_S: Final = 0.2
 
 @attrs.frozen
 class CopyAsked:
-    """What to ask which node."""
+    """A request to copy, with the node to ask."""
 
     node: int
     header: CopyCommitLogRequestHeader
@@ -38,7 +41,7 @@ class CopyAsked:
 
 @attrs.frozen
 class CopyAnswer:
-    """What a broker answers: SUCCESS with a body, PULL_OFFSET_MOVED, or PULL_NOT_FOUND, which has no header."""
+    """A broker's answer: SUCCESS with a body, PULL_OFFSET_MOVED, or PULL_NOT_FOUND, which has no header."""
 
     code: int
     header: CopyCommitLogResponseHeader | None = None
@@ -60,7 +63,7 @@ class CommitLogCopying:
         self._peers = sorted(peers)
         self._bytes_max = bytes_max
         self._left: deque[int] = deque()
-        """Whom to ask in this turn; the first is being asked as long as it has something."""
+        """The nodes to ask in this turn. The first one is asked as long as it has more."""
         self._is_asking = False
         self._retry_at = -math.inf
 
@@ -86,7 +89,10 @@ class CommitLogCopying:
 
     @property
     def deadline(self) -> float:
-        """When `next` has something to ask, in seconds of the context's clock: never while an answer is waited for, or nothing is missing."""
+        """The time at which `next` has a request, in seconds of the context's clock.
+
+        It is infinite while an answer is awaited, or nothing is missing.
+        """
         has_cause = self._copy.incomplete.is_set() and bool(self._peers) and not self._is_asking
         return self._retry_at if has_cause else math.inf
 
@@ -105,7 +111,7 @@ class CommitLogCopying:
         )
 
     def answered(self, now: float, asked: CopyAsked, answer: CopyAnswer | None) -> None:
-        """The node has answered; None if it has not, or with something else."""
+        """Take a node's answer; None stands for a missing or malformed one."""
         self._is_asking = False
         has_something = answer is not None and self._take(asked, answer)
         if not self._copy.incomplete.is_set():

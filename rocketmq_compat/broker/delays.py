@@ -1,7 +1,7 @@
-"""Delivers delayed messages when they are due: stores each in its real queue, then moves on (`ScheduleMessageService`), those that wait for
-a level here, those with a time of their own in `timers.py`.
+"""Delivers delayed messages when they are due: stores each in its real queue, then moves on (`ScheduleMessageService`).
 
-A message is delivered at least once: after a crash or a failover those of the last seconds come again.
+This module handles delay levels, and `timers.py` messages with a time of their own. A message is delivered at least
+once: after a crash or a failover, the deliveries of the last seconds are repeated.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,10 @@ class DelayedMessages:
 
     @property
     def keeps_from(self) -> int | None:
-        """The physical offset from which messages still wait; None if none do. The commit log must not be trimmed beyond it."""
+        """The physical offset of the first message that still waits, or None.
+
+        The commit log must not be trimmed beyond it.
+        """
         store, waiting = self._context.store, self.timers.waiting_places
         for level, offset in self._schedule.offsets.items():
             key = SCHEDULE_TOPIC, level - 1
@@ -47,7 +50,7 @@ class DelayedMessages:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due, in seconds of the context's clock."""
+        """The time at which `tick` is due, in seconds of the context's clock."""
         if self._context.is_slave:
             return float("inf")
         if self._has_more:
@@ -56,7 +59,7 @@ class DelayedMessages:
         return self._context.clock() + max(0.0, (due_ms - self._context.wall_ms()) / 1000)
 
     def follow(self, offsets: Mapping[int, int]) -> None:
-        """Go on at these offsets: those of a checkpoint, or of the master."""
+        """Go on at these offsets, which come from a checkpoint or from the master."""
         context = self._context
         self._schedule = DelaySchedule.starting_at(context.levels, offsets)
         for level in range(1, context.levels.highest + 1):

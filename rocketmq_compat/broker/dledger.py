@@ -1,6 +1,7 @@
-"""Which brokers make a raft group, by RocketMQ's properties: `dLegerPeers`, `dLegerSelfId`, `dLegerGroup`. Pure.
+"""Reads the members of a raft group from RocketMQ's properties: `dLegerPeers`, `dLegerSelfId`, `dLegerGroup`. Pure.
 
-A peer's address is that of the broker itself: the group shares the port with clients, while RocketMQ's has one of its own.
+A peer's address is the broker's own address: the group shares the port with clients, while RocketMQ's group has its own
+port.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,10 @@ class GroupMembers:
 
     @classmethod
     def of(cls, properties: Properties) -> Self | None:
-        """Returns the members; None if `enableDLegerCommitLog` is false. Raises `InvalidProperty` for what makes no group."""
+        """Returns the members, or None if `enableDLegerCommitLog` is false.
+
+        Raises `InvalidProperty` for properties that name no valid group.
+        """
         if not properties.flag("enableDLegerCommitLog"):
             return None
         addresses: dict[str, Address] = {}

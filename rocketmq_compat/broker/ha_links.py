@@ -1,7 +1,8 @@
-"""The connections between a master and its slaves, as sockets: what `replicated_log.HaLinks` orders.
+"""The connections between a master and its slaves, as sockets: they carry out the orders of `replicated_log.HaLinks`.
 
-A master listens on `haListenPort`, and takes slaves on the port of its clients as well (`take_over`); a slave dials the address that it was set to, or that the name servers gave it. What the messages
-mean is for the decider: here are frames, numbers of connections, and their ends.
+A master listens on `haListenPort`, and also takes slaves on the port of its clients (`take_over`). A slave dials the
+configured address, or the one from the name servers. The decider interprets the messages; this module has frames,
+numbers of connections, and their ends.
 """
 
 import socket
@@ -39,7 +40,7 @@ class _HaSession(Session[Frame]):
         self.connection: SocketConnection[Any]
         self.number = number
         self.listener = listener
-        """By which it came; None if this side has dialled."""
+        """The listener that accepted the connection; None if this side dialled."""
         self._links = links
         self._is_greeted = False
 
@@ -53,7 +54,7 @@ class _HaSession(Session[Frame]):
             self._links.report(Received(self.number, message))
 
     def on_drained(self) -> None:
-        """Nothing was held back."""
+        """Does nothing: this side holds nothing back."""
 
     def on_wire_error(self, error: WireError) -> None:
         """Sends nothing: the other side sees the connection close."""
@@ -147,7 +148,7 @@ class SocketLinks:
 
     @property
     def address(self) -> Address:
-        """Where slaves connect."""
+        """The address to which slaves connect."""
         assert self._listener is not None, "a master listens"
         return self._listener.address
 
@@ -158,7 +159,10 @@ class SocketLinks:
         return session.connection
 
     def take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> FrameDecoder:
-        """Serve a slave that has come by the port of clients. See `remoting.server.Guest`. One too many stays the port's, and is refused."""
+        """Serve a slave that connected to the port of clients (see `remoting.server.Guest`).
+
+        A slave above the limit stays with the port, and is refused.
+        """
         decoder = ha_decoder()
         if len(self._sessions) >= SLAVES_MAX:
             decoder.failure = WireError(f"all {SLAVES_MAX} connections of slaves are in use")

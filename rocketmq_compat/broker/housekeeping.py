@@ -1,4 +1,4 @@
-"""What a broker does now and then: retention, checkpoints of tables and of what is derived from the log, closing idle files."""
+"""Periodic work of a broker: retention, checkpoints of tables and of the log's derived files, closing idle files."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from rocketmq_compat.replication.events import Event, LogStartMoved
 from rocketmq_compat.storage.retention import CommitLogRetention
 
 SAVE_EVERY_S = 60.0
-"""What is derived from the log is saved at least so often, so that a restart reads little again."""
+"""The longest time between saves of the derived files, so that a restart reads little again."""
 SAVE_CHECK_S = 1.0
 
 
@@ -33,7 +33,7 @@ class Housekeeping:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return min(self._due)
 
     def tick(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of records that a broker is to store, whatever replicates its commit log."""
+"""The outcomes of records that a broker stores, for every kind of replication."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -38,10 +38,11 @@ PutDone: TypeAlias = Callable[[PutOutcome], None]
 
 
 class MessagePort(Protocol):
-    """Where records go."""
+    """Stores records."""
 
     def put(self, records: Sequence[bytes], done: PutDone, *, wait: bool = True) -> None:
-        """Store whole records; they get their offsets here. `done` is called once, with their outcome, maybe within this call.
+        """Store whole records; they get their offsets here.
 
-        Without `wait` it is called when they are in this broker's log, if fixed roles replicate it. Raises `BadRecord` if one is no record.
+        `done` is called once with their outcome, perhaps within this call. Without `wait`, and with fixed roles, it is
+        called when they are in this broker's log. Raises `BadRecord` for malformed bytes.
         """

@@ -1,18 +1,19 @@
-"""The broker's copy of the commit log in a raft group (DLedger mode): takes the place of `ReplicatedLog`.
+"""The broker's copy of the commit log in a raft group (DLedger mode): replaces `ReplicatedLog`.
 
-The leader gives records their offsets when it proposes them, behind all that it has proposed in its leadership; several proposals are under
-way at once. They are acknowledged when they are committed and applied here. Every node appends what is committed to its commit log, so whatever
-is read from that is committed.
+The leader gives records their offsets when it proposes them, after all earlier proposals of its leadership. Several
+proposals are under way at once. They are acknowledged when they are committed and applied here. Every node appends
+committed records to its commit log, so every record in a commit log is committed.
 
-The commit log is derived from the raft log, and need not be durable for an acknowledgement. What a restart does not find in it is applied
-again, which is sound because nothing leaves the raft log before
+The commit log is derived from the raft log, and need not be durable for an acknowledgement. A restart applies missing
+records again. That is sound because the raft log keeps its entries until
 
-- all that it stands for is durable in this node's commit log: a snapshot flushes that first, and
-- the commit log has everything: a node that was reset to a snapshot copies what it lacks from its peers (`CatchUp`), and until then takes
-  no snapshot of its own, applies records to the state alone, and is no master.
+- the records of the entries are durable in this node's commit log: a snapshot flushes that first, and
+- the commit log is complete. A node that was reset to a snapshot copies missing records from its peers (`CatchUp`).
+  Until then it takes no snapshot of its own, applies records only to the state, and is never master.
 
-A command that is applied again finds its records there already, told by physical offset and term. Records of commands that the group has
-lost (`ack=page-cache`, and a power cut) are cut as soon as the first command arrives that was not in this node's raft log when it started.
+A command that is applied again finds its records in place, and recognizes them by physical offset and term. The group
+may lose commands (`ack=page-cache`, and a power cut). Their records are cut when the first command arrives that was not
+in this node's raft log at its start.
 """
 
 import math
@@ -46,7 +47,10 @@ from rocketmq_compat.replication.acks import SendStatus
 from rocketmq_compat.storage.dispatch import QueueKey, QueueRun, Walk, assign
 
 IN_FLIGHT_BYTES_MAX: Final = 24 * 1024 * 1024
-"""Proposed and not committed; above, puts are refused. Below the bounds of the group itself, which would leave gaps between proposals."""
+"""The limit of proposed bytes before they are committed; above, puts are refused.
+
+It is below the bounds of the group itself, which would leave gaps between proposals.
+"""
 DONE: Final = b"\1"
 NO_EFFECT: Final = b"\0"
 BEGIN_RETRY_S: Final = 0.05
@@ -55,7 +59,7 @@ LEADERSHIP_ALONE: Final = 2**62
 
 
 class GroupPort(Protocol):
-    """The raft group, as far as the copy needs it: a `RaftGroup`."""
+    """The part of the raft group that the copy needs: a `RaftGroup`."""
 
     def status(self) -> dict[str, object]:
         """See `RaftGroup`."""
@@ -79,7 +83,7 @@ class ForeignCommitLog(Exception):
 
 @attrs.define(eq=False)
 class _Leadership:
-    """What this node counts on while it is master."""
+    """The counts of this node's leadership."""
 
     term: int
     end: int
@@ -90,7 +94,10 @@ class _Leadership:
     """Proposals under way, and their bytes."""
     put_bytes: int = 0
     is_broken: bool = False
-    """A proposal has failed, so that those behind it have no effect; until all of them are settled nothing is proposed."""
+    """True once a proposal has failed.
+
+    The proposals behind it have no effect, and the next one waits until all of them are settled.
+    """
     deletions: int = 0
     """Deletions of topics under way: the offsets of their queues begin again."""
 
@@ -112,7 +119,7 @@ class RaftCopy:
         self.incomplete = trio.Event()
         """Set while the commit log lacks what the state stands for."""
         self.leader: int | None = None
-        """The node that leads the group, as far as is known."""
+        """The node that leads the group, if known."""
         self._context = context
         self._store = context.store
         self._node_id = node_id
@@ -120,7 +127,7 @@ class RaftCopy:
         self._on_dispatched = on_dispatched
         self._group: GroupPort | None = None
         self._proposing: bytes | None = None
-        """What is being proposed by this node: from a client of the native wire, no command is taken."""
+        """The command that this node is proposing. Commands from clients of the native wire are refused."""
         self._replay_to = 0
         """The last index that the raft log held when it was opened."""
         self._leadership: _Leadership | None = None
@@ -136,12 +143,12 @@ class RaftCopy:
 
     @property
     def epoch(self) -> int:
-        """The term of the master that began last, as far as this node has applied it."""
+        """The term of the newest master whose beginning this node has applied."""
         return self.state.term
 
     @property
     def confirmed(self) -> int:
-        """Up to where records are committed, as far as this node has applied it."""
+        """The end of the committed records that this node has applied."""
         return self.state.end
 
     def open_on(self, group: GroupPort) -> None:
@@ -216,13 +223,13 @@ class RaftCopy:
             self._store.append_assigned(payload, offset=command.end - len(payload), epoch=command.term)
 
     def _is_of(self, term: int, offset: int) -> bool:
-        """Whether the batch at this offset of the commit log was proposed in this term."""
+        """Returns True if the batch at this offset of the commit log was proposed in this term."""
         log = self._store.log
         found, before = log.end_of_epoch(term), log.end_of_epoch(term - 1)
         return found is not None and found[0] == term and offset < found[1] and (before is None or before[1] <= offset)
 
     def _delete_topics(self, changes: TableChanges) -> None:
-        """Where later records are in the commit log already, the topic was deleted before they were appended."""
+        """Delete topics, unless the commit log already holds later records, which were appended after the deletion."""
         if self._store.log.end_offset <= self.state.end:
             for topic in changes.deleted_topics:
                 self._store.delete_topic(topic)
@@ -247,7 +254,7 @@ class RaftCopy:
         self._note_complete()
 
     def reset_to(self, start: int) -> None:
-        """No peer has what follows here: go on where theirs begin."""
+        """Begin the log at `start`, because all peers lack the records before it."""
         self._store.reset(start)
         self._note_complete()
 
@@ -381,7 +388,7 @@ class RaftCopy:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return min(self._begin_due, self.tables.deadline, self._flush_due if not self._flushing else math.inf)
 
     def tick(self, now: float) -> None:

@@ -1,7 +1,8 @@
-"""Topics, groups, consumer offsets and delay offsets of a raft group: in its log, as messages are.
+"""Topics, groups, consumer offsets and delay offsets of a raft group, which its log replicates like messages.
 
-The leader changes its tables as any master does, and proposes what has changed; who has to know that a change lasts waits for it (`save`).
-Followers take over what is committed, and so does a leader when its leadership ends: changes that were not committed are gone then.
+The leader changes its tables as any master does, and proposes the changes. A caller that needs a change committed waits
+for it (`save`). Followers take over the committed tables. A leader does so when its leadership ends, and so drops
+uncommitted changes.
 """
 
 import math
@@ -20,11 +21,14 @@ from rocketmq_compat.raft_state import BrokerGroupState, GroupTables, TableChang
 FOLLOW_EVERY_S: Final = 0.1
 
 Propose = Callable[[int, TableChanges, Saved], None]
-"""Takes the term, the changes, and what is called with None when they are applied, or with the reason if perhaps they are not."""
+"""Takes the term, the changes and a callback.
+
+It gets None once they are applied, or the reason why that is uncertain.
+"""
 
 
 class RaftTables:
-    """Between the broker's tables and those of the group's state."""
+    """Keeps the broker's tables and the tables of the group's state in step."""
 
     def __init__(
         self,
@@ -34,9 +38,9 @@ class RaftTables:
         propose: Propose,
         dispatch: Callable[[], None],
     ) -> None:
-        """`dispatch` shows consumers all that is in the commit log."""
+        """`dispatch` shows consumers the whole commit log."""
         self.has_changed = False
-        """Whether the state has other tables than those that were taken over."""
+        """True if the state's tables have changed since they were taken over."""
         self._follow_due = 0.0
         self._context = context
         self._state = state
@@ -46,7 +50,7 @@ class RaftTables:
         self._term: int | None = None
         """Of this node's leadership."""
         self._proposed = GroupTables()
-        """What the tables of the state will be."""
+        """The state's tables once all proposals are applied."""
         self._topic_changes = context.topics.watch()
         self._group_changes = context.groups.watch()
         self._offset_changes = context.offsets.watch()
@@ -55,7 +59,7 @@ class RaftTables:
         self._waiting: list[Saved] = []
 
     def begin(self, term: int) -> None:
-        """This node is master from now on. Its topics have a version that name servers prefer to those of earlier masters."""
+        """Begin a leadership. Its topics get a version that name servers prefer to the versions of earlier masters."""
         context = self._context
         self._take_over()
         version = context.topics.version
@@ -75,7 +79,7 @@ class RaftTables:
             done("this broker is not the master any more")
 
     def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
-        """Have what has changed committed. `done` is called with None when it is, or with the reason if perhaps it is not."""
+        """Have the changes committed. `done` is called with None then, or with the reason why that is uncertain."""
         if self._term is not None:
             if done is not None:
                 self._waiting.append(done)
@@ -84,18 +88,21 @@ class RaftTables:
             done("this broker is not the master of its group")
 
     def propose_names(self) -> None:
-        """Propose at once topics and groups that have changed, so that they are committed before what is proposed next."""
+        """Propose changed topics and groups at once, so that they are committed before the next proposal."""
         context, proposed = self._context, self._proposed
         if (proposed.topic_version, proposed.group_version) != (context.topics.version, context.groups.version):
             self._propose()
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._follow_due if self._term is None and self.has_changed else math.inf
 
     def tick(self) -> None:
-        """Once a round: propose what has changed, or take over what is committed, now and then, since that is all of it."""
+        """Once a round: propose the changes.
+
+        As a follower, take over the committed tables at intervals, because it copies them all.
+        """
         if self._term is None:
             if self.has_changed and self._follow_due <= self._context.clock():
                 self._follow_due = self._context.clock() + FOLLOW_EVERY_S
@@ -107,7 +114,7 @@ class RaftTables:
             self._propose()
 
     def _propose_all(self) -> None:
-        """What is proposed next is all that differs from the state."""
+        """Propose next every difference from the state."""
         self._proposed = self._state.tables.copy()
         for changes in (self._topic_changes, self._group_changes, self._offset_changes):
             changes.note_all()
@@ -144,7 +151,7 @@ class RaftTables:
             done(failure)
 
     def _take_over(self) -> None:
-        """The tables of the broker are those of the state from now on."""
+        """Replace the broker's tables by the tables of the state."""
         self._dispatch()  # else delay offsets would seem to be beyond the ends of their queues, and be cut
         self.has_changed = False
         context, tables = self._context, self._state.tables

@@ -1,12 +1,15 @@
-"""The broker's side of the name servers: registers with every one, again and again, and at once when its role or its topics as a whole have
-changed. A single topic that has changed is made known by itself (REGISTER_TOPIC_IN_NAMESRV), so that it costs the same however many there are.
+"""The broker's side of the name servers: it registers with every one, at intervals.
 
-A name server that cannot be reached is tried again with the next registration; the others are not kept waiting. A slave learns from their
-answers where its master is.
+It also registers at once when its role, or its topics as a whole, have changed. A single changed topic is published by
+itself (REGISTER_TOPIC_IN_NAMESRV), so that it costs the same for any number of topics.
 
-Who is answered after a change of a topic finds it at every name server that this broker is registered with (`when_known`): the answer waits for
-theirs, but no longer than `PUBLISH_S`. A name server that is down, or did not answer the last time, is not waited for, as with RocketMQ's
-brokers; it learns of the topic with the next registration that it answers.
+An unreachable name server is tried again with the next registration; the others do not wait for it. A slave learns from
+their answers the address of its master.
+
+A client that gets an answer after a change of a topic finds the topic at every name server that this broker is
+registered with (`when_known`). The answer waits for theirs, at most `PUBLISH_S`. It waits only for name servers that
+answered the last time, as with RocketMQ's brokers; another one learns the topic with the next registration that it
+answers.
 """
 
 import contextlib
@@ -32,12 +35,12 @@ RETRY_S: Final = 1.0
 """After a registration that failed."""
 UNREGISTER_TIMEOUT_S: Final = 1.0
 PUBLISH_S: Final = 2.0
-"""How long an answer waits for name servers: clients give a request up after three seconds."""
+"""The time that an answer waits for name servers: clients give a request up after three seconds."""
 PUBLISHED_AT_ONCE: Final = 64
 """Topics that are on their way to one name server."""
 
 OnMaster = Callable[[str | None, str | None], None]
-"""Takes the address of the master for clients, and that for slaves; None while there is no master."""
+"""Takes the address of the master for clients, and the one for slaves; both are None without a master."""
 
 
 @attrs.define(eq=False)
@@ -46,12 +49,12 @@ class _NameServer:
 
     client: RemotingClient
     is_registered: bool = False
-    """Whether it answered the last time it was asked."""
+    """True if it answered the last request."""
     changed: trio.Event = attrs.field(factory=trio.Event)
     """Set when it is to be registered with at once."""
     queued: trio.Event = attrs.field(factory=trio.Event)
     topics: dict[str, None] = attrs.field(factory=dict)
-    """Those that have changed, and were not sent to it."""
+    """The changed topics that it has not received."""
 
 
 @attrs.define(eq=False)
@@ -92,7 +95,9 @@ class Registration:
     # ---------------------------------------------------------------- topics that change
 
     def when_known(self, topic: str, done: Callable[[], None]) -> None:
-        """Calls `done` when the name servers know this topic as it is, or cannot be waited for; at once if it has not changed."""
+        """Calls `done` when the name servers know this topic's present state, or the wait for them is over; at once for
+        an unchanged topic.
+        """
         publication = self._publications.get(topic)
         if (
             publication is None
@@ -106,7 +111,7 @@ class Registration:
             publication.waiting.append(done)
 
     def tick(self) -> None:
-        """Once a round: register again if the role or the topics as a whole have changed, and make single topics known."""
+        """Once a round: register again if the role or the topics as a whole have changed, and publish single topics."""
         if self._changes.is_empty and self._registered_as == self._context.broker_id:
             return
         names = self._changes.take()
@@ -202,7 +207,7 @@ class Registration:
                 self._reactor.request_round()
 
     async def _make_known(self, name_server: _NameServer, names: Iterable[str]) -> None:
-        """Send single topics; if the name server does not take one, all that this broker has."""
+        """Send single topics; if the name server refuses one, send all topics of this broker."""
         refused: list[str] = []
         if name_server.client.is_connected:
             async with trio.open_nursery() as nursery:
@@ -237,7 +242,10 @@ class Registration:
                 refused.append(name)
 
     async def unregister(self) -> None:
-        """Tell the name servers that this broker stops, so that clients ask others at once. Failures are ignored: its connections end."""
+        """Announce the stop to the name servers, so that clients use others at once.
+
+        Failures are ignored: its connections end anyway.
+        """
         request = Command(RequestCode.UNREGISTER_BROKER, ext=self._header().ext())
         with trio.move_on_after(UNREGISTER_TIMEOUT_S):
             async with trio.open_nursery() as nursery:

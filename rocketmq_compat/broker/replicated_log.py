@@ -1,14 +1,15 @@
-"""The broker's copy of the commit log: carries out what `CommitLogReplica` orders, and reports to it what happened.
+"""The broker's copy of the commit log: carries out the orders of `CommitLogReplica`, and reports the results to it.
 
-All writing goes through here. A put is appended just before the decider takes it, because the disk may be full: it is refused then, and the
-decider never knew of it. Its outcome comes when the decider answers. With SYNC_FLUSH a flush begins whenever there is something to
-flush, otherwise every `flushIntervalCommitLog`; it runs in the disk thread.
+All writing goes through here. A put is appended just before the decider takes it, because the disk may be full: the put
+is then refused, and the decider never learns of it. Its outcome comes when the decider answers. With SYNC_FLUSH a flush
+begins whenever there is something to flush, otherwise every `flushIntervalCommitLog`. Flushes run in the disk thread.
 
-What the disk is to tell the next start (`copy_notes`) is noted here: how far the log is after every round, before anybody learns of it, and at
-once, durably, when a slave is new, or a doubt about this copy begins or ends. While a master is in doubt, clients are refused (`when_sure`).
+This module writes the notes for the next start (`copy_notes`). It notes the end of the log after every round, before it
+is published. It notes durably and at once a new slave, and the beginning and end of a doubt about this copy. While a
+master is in doubt, clients are refused (`when_sure`).
 
-Any other order that cannot be carried out ends the broker, because the decider has counted on it already: a failed disk, or a full disk of
-a slave.
+Any other order that cannot be carried out ends the broker, because the decider already counts on it: a failed disk, or
+a full disk of a slave.
 """
 
 import math
@@ -94,11 +95,14 @@ SERVED_IN_DOUBT: Final = frozenset(
         RequestCode.UPDATE_BROKER_CONFIG,
     }
 )
-"""What operators ask."""
+"""The requests of operators."""
 UNANSWERED_IN_DOUBT: Final = frozenset({RequestCode.QUERY_CONSUMER_OFFSET})
-"""Old clients take any refusal for a group that begins, and go on at the end or the beginning; a lost connection makes them ask again."""
+"""Old clients take any refusal as a new group, and begin at the end or the beginning.
+
+A lost connection makes them ask again.
+"""
 PUSHED_BYTES_A_ROUND: Final = 256 * 1024
-"""Read from the log for slaves before others have their turn: a slave that lacks much may be pushed MiB after MiB at once."""
+"""The bytes read from the log for slaves in one turn: a slave that lacks much may be pushed MiB after MiB at once."""
 
 
 class CopiedTables(Protocol):
@@ -147,11 +151,11 @@ class ReplicatedLog:
         self._is_stepping = False
         self._flushing = False
         self._pushes: deque[PushLog] = deque()
-        """Those that are ordered, and left for the next round."""
+        """The ordered pushes that are left for the next round."""
         self._pushed_bytes = 0
         """Of this round."""
         self._cuts = 0
-        """How often the log was cut: a flush that began before tells nothing about what was appended since."""
+        """The number of cuts of the log: a flush that began before a cut confirms nothing about later appends."""
         self._flush_every_s = context.properties.seconds("flushIntervalCommitLog")
         self._flush_due = math.inf
 
@@ -159,22 +163,22 @@ class ReplicatedLog:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         if self._pushes:
             return 0.0
         return min(self._decider.deadline, self._flush_due if not self._flushing else math.inf)
 
     @property
     def slaves(self) -> Mapping[int, int]:
-        """What each slave that this master has taken has reported: ends, by broker id; empty for a slave."""
+        """The reported ends of each slave that this master has taken, by broker id; empty for a slave."""
         role = self._decider.role
         return {each.slave_id: each.reported_end for each in role.slaves} if isinstance(role, Master) else {}
 
     def facts(self) -> Mapping[str, object]:
-        """Returns what is known of other copies, as operators are told: where logs diverge, and of a master which slaves it has taken, and
-        whose logs leave its own.
+        """Returns facts about other copies, for operators: where logs diverge.
 
-        The ids of the brokers, with commas between them.
+        A master adds the slaves that it has taken and the slaves whose logs diverge, as broker ids with commas between
+        them.
         """
         role = self._decider.role
         doubt = self.objection or ("" if self._decider.log.doubt is None else SLAVE_LACKS)
@@ -185,7 +189,7 @@ class ReplicatedLog:
 
     @property
     def divergences(self) -> tuple[LogDivergence, ...]:
-        """What slaves hold that their master does not have, by broker id: all that a master has seen, and of a slave its own."""
+        """The divergent ends of slaves, by broker id: a master returns all that it has seen, and a slave its own."""
         role, config, log = self._decider.role, self._decider.config, self._decider.log
         if isinstance(role, Master):
             found = sorted(role.divergences.items())
@@ -197,18 +201,21 @@ class ReplicatedLog:
 
     @staticmethod
     def _lacking(doubt: CopyDoubt, end: int) -> LogDivergence:
-        """What a master may have lost, as far as is known, under its own id."""
+        """Returns the loss that a master may have suffered, under its own id."""
         return LogDivergence(MASTER_ID, end, end if doubt.floor is None else max(end, doubt.floor.end))
 
     @property
     def objection(self) -> str | None:
-        """Why this master serves no clients: it may lack what it once had. None if it serves, and of a slave."""
+        """The reason why this master refuses clients: it may lack records that it had.
+
+        None if it serves, and for a slave.
+        """
         role = self._decider.role
         return role.copy_back.objection if isinstance(role, Master) and role.is_in_doubt else None
 
     @property
     def is_copying_back(self) -> bool:
-        """Whether a slave is giving this master what it lacks."""
+        """True if a slave is giving this master its missing records."""
         role = self._decider.role
         return isinstance(role, Master) and role.copy_back.source is not None
 
@@ -235,7 +242,7 @@ class ReplicatedLog:
 
     @property
     def confirmed(self) -> int:
-        """Up to where the log is confirmed, as a slave: by what the master has told."""
+        """The end of the confirmed log, as the master reported it to this slave."""
         return self._decider.log.confirm_offset
 
     def begin(self) -> None:
@@ -245,7 +252,10 @@ class ReplicatedLog:
         self._work()
 
     def put(self, records: Sequence[bytes], done: PutDone, *, wait: bool = True) -> None:
-        """See `MessagePort`. Without `wait` neither flush nor slaves are waited for (the property WAIT of a message)."""
+        """Store records (see `MessagePort`).
+
+        Without `wait` the answer waits neither for the flush nor for slaves (the property WAIT of a message).
+        """
         self._last_token += 1
         self.step(PutMessages(self._last_token, sum(map(len, records)), _Put(records, done), wait))
 
@@ -294,7 +304,10 @@ class ReplicatedLog:
             self._is_stepping = False
 
     def _append(self, event: PutMessages) -> bool:
-        """Append the records of a put that the decider is going to take. Returns whether it may know of the put: not on a full disk."""
+        """Append the records of a put that the decider is going to take.
+
+        Returns False on a full disk: the decider must not see the put.
+        """
         put = event.payload
         assert isinstance(put, _Put), "a put is given back as it was given"
         role = self._decider.role

@@ -1,7 +1,8 @@
-"""What a broker tells of its copy of the commit log while it moves, for its log and for a harness: `copy_moved`.
+"""Reports the movement of a broker's copy of the commit log to its log and to a test harness, as `copy_moved`.
 
-Its fields: the name of the group, the role, the epoch, `end` of the log, and `confirmed`, up to where the master has confirmed it (in a
-raft group: up to where commands are committed and applied here). At most a few times a second, and only what has changed.
+Its fields: the name of the group, the role, the epoch, `end` of the log, and `confirmed`, the end that the master has
+confirmed. In a raft group, `confirmed` is the end of the records that are committed and applied here. It reports
+changes alone, at most a few times a second.
 """
 
 from typing import Final, Protocol
@@ -34,7 +35,7 @@ class _Position:
 
 
 class Reporter:
-    """Tells where one copy is; `tick` is to be called once a round."""
+    """Reports the position of one copy. Call `tick` once a round."""
 
     def __init__(self, context: Context, log: CopyFacts) -> None:
         self._context = context
@@ -45,11 +46,11 @@ class Reporter:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._next_at if self._has_moved else float("inf")
 
     def tick(self, now: float) -> None:
-        """Tell if it has moved, and it is time."""
+        """Report the position if it has changed, and it is time."""
         context, log = self._context, self._log
         role = "slave" if context.is_slave else "master"
         position = _Position(role, log.epoch, context.store.log.end_offset, log.confirmed)

@@ -1,8 +1,9 @@
-"""What a slave copies from its master besides the commit log: topics, groups, consumer offsets and delay offsets, each 10 s.
+"""Copies the tables of a master to its slave: topics, groups, consumer offsets and delay offsets, every 10 s.
 
-They are not in the log, so after a failover they may be as old as that, as in RocketMQ (`SlaveSynchronize`). Only topics are copied as soon
-as there is a message in one that is new, each by itself: else a slave that became the master would hide what it holds. Delay offsets are taken
-over once this copy of the log has all that they call delivered: else a slave that became the master would pass over what it has not.
+The log does not contain them, so after a failover they may be that old, as in RocketMQ (`SlaveSynchronize`). Only
+topics are copied at once, each by itself, when a message appears in a new one. Otherwise a slave that became the master
+would hide its messages. Delay offsets are taken over once this copy of the log holds all deliveries that they count.
+Otherwise a slave that became the master would skip undelivered messages.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,18 +50,18 @@ class SlaveSync:
         self._address: Address | None = None
         self._is_wanted = trio.Event()
         self._is_stale = True
-        """Whether all is to be copied."""
+        """True if all tables are to be copied."""
         self._missing: dict[str, None] = {}
         """Topics of messages that are here, which the tables lack."""
         self._delay_offsets: tuple[int, Mapping[int, int]] | None = None
-        """Those that wait for the log to reach this offset."""
+        """The delay offsets that wait for the log to reach this offset."""
         self.synced = trio.Event()
         """Set when all was copied once."""
         self.on_synced: Callable[[], None] = lambda: None
         """Called whenever all was copied."""
 
     def set_master(self, address: Address | None) -> None:
-        """Where the master serves clients; None while it is not known."""
+        """Set the address at which the master serves clients; None while it is unknown."""
         if address != self._address:
             self._address = address
             self._is_stale = True

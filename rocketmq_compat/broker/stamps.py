@@ -1,4 +1,7 @@
-"""What a broker writes into the properties of every message it stores (`SendMessageProcessor`): clients trace messages and answer requests by it."""
+"""The properties that a broker adds to every message (`SendMessageProcessor`).
+
+Clients trace messages and answer requests by them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

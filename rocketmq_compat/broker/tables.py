@@ -1,14 +1,14 @@
-"""Topics, groups, consumer offsets and delay offsets on the disk: read at the start, written when they have changed.
+"""Topics, groups, consumer offsets and delay offsets on disk: read at the start, written after changes.
 
-They are written now and then, as RocketMQ does: after a crash a group consumes again what it committed since, and a topic that its
-first message created is known by its queues. What an administrator changes is written before the answer (`save`): a topic or a group by
-itself, however many there are.
+They are written at intervals, as in RocketMQ. After a crash a group consumes again from its last written offset, and
+the queues of a topic prove that it exists. Changes by an administrator are written before the answer (`save`): a topic
+or a group by itself, at any number of others.
 
-Delay offsets are written once the commit log is durable up to where it ended when they were taken: a message that they call delivered is in
-its real queue after every crash.
+Delay offsets are written once the commit log is durable up to its end at the time when they were taken. A message that
+they count as delivered is in its real queue after every crash.
 
-A broker whose files are gone or damaged gets what was in them from another copy: a slave from its master (`SlaveSync`), a master from its
-slaves (`tables_of_pair.py`), before it serves.
+A broker with missing or damaged files gets their content from another copy before it serves: a slave from its master
+(`SlaveSync`), a master from its slaves (`tables_of_pair.py`).
 """
 
 import json
@@ -43,7 +43,7 @@ Saved = Callable[[str | None], None]
 
 
 class TablesPort(Protocol):
-    """What makes changes of the tables last."""
+    """Makes changes of the tables last."""
 
     def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
         """Make what has changed last; with `names_only` it is enough that topics and groups do."""
@@ -85,7 +85,10 @@ def offset_wrapper(snapshot: OffsetSnapshot) -> ConsumerOffsetSerializeWrapper:
 
 
 def offset_snapshot(wrapper: ConsumerOffsetSerializeWrapper) -> OffsetSnapshot:
-    """Returns what `offset_wrapper` was given. Raises `BadBody` for a key without a topic and a group, and negative offsets."""
+    """Returns the snapshot that `offset_wrapper` encoded.
+
+    Raises `BadBody` for a key without a topic and a group, and negative offsets.
+    """
     offsets: dict[OffsetKey, int] = {}
     for name, of_queues in wrapper.offset_table.items():
         topic, separator, group = name.partition(SEPARATOR)
@@ -106,7 +109,7 @@ class BrokerTables:
         self._disk = disk
         self._delay_offsets = delay_offsets
         self._written: dict[CheckpointName, object] = {}
-        """What tells the state of each table that was written, or is being written."""
+        """The identity of the state of each table that was written, or is being written."""
         self._changes = {CheckpointName.TOPICS: context.topics.watch(), CheckpointName.GROUPS: context.groups.watch()}
         self._taken_delays: tuple[int, Mapping[int, int]] | None = None
         """Delay offsets that are to be written, and the end of the log when they were taken."""
@@ -114,7 +117,10 @@ class BrokerTables:
         """Writes that have not ended."""
 
     def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
-        """Write what has changed; `done` is called when it is on the disk, or with the reason if the disk is full: the old files stay then."""
+        """Write the changes.
+
+        `done` is called when they are on disk, or with the reason if the disk is full; the old files stay then.
+        """
         work = [self._topics_to_write(), self._groups_to_write()]
         if not names_only:
             work += [self._offsets_to_write(), self._delays_to_write()]
@@ -175,7 +181,10 @@ class BrokerTables:
         version: DataVersion,
         wrapper: Callable[[], JsonBody],
     ) -> "_Write | None":
-        """What has changed of a table with a journal: single entries, or all of it."""
+        """Returns the write of a table with a journal: single changed entries, or the whole table.
+
+        None without changes.
+        """
         changes, checkpoints = self._changes[name], self._context.store.checkpoints
         if changes.is_empty:
             return None
@@ -218,10 +227,10 @@ class _Write:
 
 
 def load_tables(context: Context) -> Mapping[int, int]:
-    """Reads the tables into the context, and returns the delay offsets by level. A file that cannot be used is reported to operators, and
-    put among those that are lost (`Context.lost_tables`), unless it was never written.
+    """Reads the tables into the context, and returns the delay offsets by level.
 
-    Raises `StorageFailed` if the disk fails.
+    An unusable file is reported to operators and added to the lost tables (`Context.lost_tables`), unless it was never
+    written. Raises `StorageFailed` if the disk fails.
     """
     found_topics = _read(context, CheckpointName.TOPICS, TopicConfigSerializeWrapper)
     if found_topics is not None:

@@ -1,4 +1,6 @@
-"""Topics, groups and offsets of a broker with a fixed role, as a master that has lost its own gets them from its slaves."""
+"""Topics, groups and offsets of a broker with a fixed role: a master that has lost its tables gets them from its
+slaves.
+"""
 
 import json
 import zlib
@@ -45,10 +47,11 @@ def tables_payload(context: Context, delays: Mapping[int, int]) -> bytes:
 
 
 def adopt_tables(context: Context, delays: Mapping[int, int], payload: bytes) -> Mapping[int, int]:
-    """Adds the tables of a slave (`tables_payload`) to those of the context. Returns the delay offsets of both, `delays` being its own.
+    """Adds the tables of a slave (`tables_payload`) to the context's.
 
-    What this broker still has of topics and groups counts; what it has lost is the slave's. Of two offsets the greater counts. Raises
-    `BadBody` for what are no tables; nothing is changed then.
+    Returns the joined delay offsets; `delays` are the broker's own. Of topics and groups, this broker's tables take
+    precedence if it still has them; lost tables come from the slave. The greater of two offsets counts. Raises
+    `BadBody` for malformed tables, and changes nothing.
     """
     try:
         unpacker = zlib.decompressobj()

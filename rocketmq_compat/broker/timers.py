@@ -1,6 +1,7 @@
-"""Delivers timer messages at their time: reads the timer queue into `TimerSchedule`, and stores what is due in its real queue.
+"""Delivers timer messages at their time: reads the timer queue into `TimerSchedule`, and stores due messages in their
+real queues.
 
-Never before its time by this broker's clock, and at least once, as other delayed messages are.
+It never delivers before the time by this broker's clock, and delivers at least once, like other delayed messages.
 """
 
 from collections.abc import Mapping
@@ -28,12 +29,12 @@ class TimerMessages:
 
     @property
     def offsets(self) -> Mapping[int, int]:
-        """How far they are, to be kept among the offsets of delay levels."""
+        """The progress of delivery, to be kept among the offsets of delay levels."""
         return self._schedule.decide().as_offsets()
 
     @property
     def waiting(self) -> int:
-        """How many wait, as far as the queue was read."""
+        """The number of waiting messages in the part of the queue that was read."""
         return self._schedule.waiting
 
     @property
@@ -44,11 +45,11 @@ class TimerMessages:
 
     @property
     def deadline_ms(self) -> float:
-        """When `tick` is due, in ms of the wall clock."""
+        """The time at which `tick` is due, in ms of the wall clock."""
         return 0.0 if self._schedule.to_read() is not None else self._schedule.deadline_ms()
 
     def follow(self, offsets: Mapping[int, int]) -> None:
-        """Go on as these offsets say: those of a checkpoint, or of the master."""
+        """Go on at these offsets, which come from a checkpoint or from the master."""
         start, end = self._context.store.queue(TIMER_QUEUE) or (0, 0)
         self._schedule = TimerSchedule.starting_at(TimerState.among(offsets), start, end)
 
@@ -98,14 +99,16 @@ class TimerMessages:
 
 
 def deliver_again(context: Context, record: Buffer) -> bytes | None:
-    """Returns the record of a delayed message that is due, for its real queue; None if it does not name that."""
+    """Returns the record of a due delayed message for its real queue, or None if its properties do not name
+    the queue.
+    """
     head = read_head(record)
     real = delivered_to(read_properties(head.properties))
     if real is None:
         return None
     topic, queue_id, properties = real
     if not context.is_raft:
-        # Its topic may have been created by it, and be known by no queue and no table yet. A group has agreed on it before.
+        # The message may have created its topic, which has no queue and no table yet. A group has agreed on it before.
         context.topics.for_delivery(context.wall_ms(), topic, queue_id)
     return encode_record(
         topic=topic,

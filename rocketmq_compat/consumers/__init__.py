@@ -1,6 +1,7 @@
-"""What a broker knows of its clients, and the rules of consuming: pure; the shell does all IO.
+"""A broker's clients and the rules of consuming. Pure; the shell does all IO.
 
-`registry` which clients are there, `subscriptions` what they want, `locks` who consumes a queue in order, `offsets` how far groups are,
-`waiting` pulls that are held, `retry` messages that are sent back, `delays` messages that wait for their time, `topics` and `groups`
-the configured. Each is a class or a few functions of its own that take the time and return what is to be done.
+`registry` has the registered clients, `subscriptions` their filters, and `locks` the owners of queues that are consumed
+in order. `offsets` has the progress of groups, and `waiting` the pulls that are held. `retry` handles messages that are
+sent back, and `delays` messages that wait for their time. `topics` and `groups` have the configured ones. Each is a
+class or a few functions that take the time and return orders.
 """

@@ -1,7 +1,8 @@
-"""Delayed messages: which level a message has, where it waits, and which are due (`ScheduleMessageService`).
+"""Delayed messages: finds the level of a message, its waiting place, and the due messages (`ScheduleMessageService`).
 
-A delayed message is stored in the queue of its level in the schedule topic, with its real topic and queue among its properties. All
-messages of a level wait equally long, so the first of a queue is due first, and looking at the first of each level is enough.
+A delayed message is stored in the queue of its level in the schedule topic, with its real topic and queue among its
+properties. All messages of a level wait equally long, so the first of a queue is due first, and looking at the first of
+each level is enough.
 """
 
 import math
@@ -20,7 +21,7 @@ REAL_QUEUE: Final = "REAL_QID"
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 LEVELS_MAX: Final = 1_000
 RETRY_S: Final = 10.0
-"""When a message that could not be delivered is tried again."""
+"""The pause before a failed delivery is tried again."""
 
 _LEVEL: Final = re.compile(r"([0-9]{1,9})([smhd])")
 _UNIT_MS: Final[Mapping[str, int]] = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -32,7 +33,7 @@ class BadDelayLevels(ValueError):
 
 @frozen
 class DelayedPlace:
-    """Where a delayed message waits, and with which properties."""
+    """The place where a delayed message waits, and its properties there."""
 
     topic: str
     queue_id: int
@@ -42,13 +43,16 @@ class DelayedPlace:
 
 @frozen
 class DelayLevels:
-    """How long each level waits, in milliseconds; levels count from 1."""
+    """The delay of each level, in milliseconds; levels count from 1."""
 
     delays_ms: tuple[int, ...]
 
     @classmethod
     def parse(cls, text: str = DEFAULT_LEVELS) -> "DelayLevels":
-        """Returns the levels of `messageDelayLevel`: times with the units s, m, h and d, separated by spaces. Raises `BadDelayLevels`."""
+        """Returns the levels of `messageDelayLevel`: times with the units s, m, h and d, separated by spaces.
+
+        Raises `BadDelayLevels`.
+        """
         words = text.split()
         if not 1 <= len(words) <= LEVELS_MAX:
             raise BadDelayLevels(f"messageDelayLevel has 1 to {LEVELS_MAX} levels, not {len(words)}")
@@ -77,7 +81,7 @@ class DelayLevels:
         return min(int(text), self.highest)
 
     def place(self, topic: str, queue_id: int, properties: Mapping[str, str]) -> DelayedPlace | None:
-        """Returns where a message waits that is sent to this queue; None if it does not wait."""
+        """Returns the place where a message for this queue waits, or None if it is not delayed."""
         level = self.level_of(properties)
         if not level:
             return None
@@ -90,9 +94,9 @@ class DelayLevels:
 
 
 def delivered_to(properties: Mapping[str, str]) -> tuple[str, int, Mapping[str, str]] | None:
-    """Returns topic, queue and properties of a delayed message that is due; None if its properties do not name them.
+    """Returns topic, queue and properties of a due delayed message, or None if its properties do not name them.
 
-    Its record has nothing of the delay but where it was really sent to, as RocketMQ leaves it.
+    The only trace of the delay in its record is its real destination, as in RocketMQ.
     """
     topic, queue = properties.get(REAL_TOPIC, ""), properties.get(REAL_QUEUE, "")
     if not topic or not queue.isascii() or not queue.isdigit() or len(queue) > 9:
@@ -102,30 +106,33 @@ def delivered_to(properties: Mapping[str, str]) -> tuple[str, int, Mapping[str, 
 
 @attrs.define
 class _LevelQueue:
-    """How far one level has been delivered."""
+    """The progress of delivery of one level."""
 
     next_offset: int = 0
     """Of the message that is delivered next."""
     end_offset: int = 0
-    """The end of the queue, as far as reported."""
+    """The end of the queue, as last reported."""
     head_due_ms: int | None = None
-    """When the message at `next_offset` is due; None if it has not been looked at."""
+    """The time at which the message at `next_offset` is due; None until it has been looked at."""
     not_before_ms: int = 0
     """After a failure."""
     under_way: bool = False
-    """Whether the first message is being delivered."""
+    """True while the first message is being delivered."""
 
 
 @attrs.define
 class DelaySchedule:
-    """What is to be delivered next, level by level. The shell reads, stores and reports; offsets move when a message is stored."""
+    """Decides what to deliver next, level by level.
+
+    The shell reads, stores and reports; offsets move when a message is stored.
+    """
 
     levels: DelayLevels
     _queues: dict[int, _LevelQueue] = attrs.field(factory=dict)
 
     @classmethod
     def starting_at(cls, levels: DelayLevels, offsets: Mapping[int, int]) -> "DelaySchedule":
-        """Returns a schedule that goes on where each level was: the offsets of a checkpoint, 0 for a level without one."""
+        """Returns a schedule that goes on at these offsets of a checkpoint; a level without one begins at 0."""
         schedule = cls(levels)
         for level in range(1, levels.highest + 1):
             start = max(offsets.get(level, 0), 0)
@@ -138,7 +145,7 @@ class DelaySchedule:
         return {level: queue.next_offset for level, queue in self._queues.items()}
 
     def bounds(self, level: int, start_offset: int, end_offset: int) -> None:
-        """The queue of a level holds these offsets: at the start, when messages arrive, and when its oldest have left."""
+        """Take the bounds of a level's queue: at the start, when messages arrive, and when its oldest have left."""
         queue = self._queues.get(level)
         if queue is None:
             return
@@ -150,7 +157,7 @@ class DelaySchedule:
             queue.next_offset, queue.head_due_ms, queue.under_way = queue.end_offset, None, False
 
     def to_look_at(self) -> list[tuple[int, int]]:
-        """Returns level and offset of each first message whose time is not known; the shell answers with `looked_at`."""
+        """Returns level and offset of each first message with an unknown time; the shell answers with `looked_at`."""
         return [
             (level, queue.next_offset)
             for level, queue in self._queues.items()
@@ -158,8 +165,10 @@ class DelaySchedule:
         ]
 
     def looked_at(self, now_ms: int, level: int, offset: int, stored_ms: int) -> None:
-        """The message at this offset was stored at `stored_ms`. One that seems to wait longer than its level, because the clock was
-        set back, is due at once."""
+        """Take the time at which the message at this offset was stored.
+
+        If it seems to wait longer than its level, because the clock was set back, it is due at once.
+        """
         queue = self._queues[level]
         if queue.next_offset == offset:
             due_ms = self.levels.due_ms(level, stored_ms)
@@ -190,7 +199,7 @@ class DelaySchedule:
             queue.under_way = False
 
     def deadline_ms(self) -> float:
-        """Returns when the next message is due, as far as is known; infinity if none is."""
+        """Returns the time at which the next known message is due; infinity without one."""
         return min(map(self._due_ms, self._queues.values()), default=math.inf)
 
     @staticmethod

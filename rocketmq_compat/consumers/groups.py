@@ -1,4 +1,6 @@
-"""Consumer groups as they are configured (`SubscriptionGroupManager`): with `autoCreateSubscriptionGroup`, on first use."""
+"""Consumer groups as they are configured (`SubscriptionGroupManager`): with `autoCreateSubscriptionGroup`, on first
+use.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +13,7 @@ from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig
 from rocketmq_compat.remoting.codes import ResponseCode
 
 GROUP_NAME_MAX: Final = 120
-"""Characters of a name, so that those of its retry and dead-letter topics are within a topic's limit."""
+"""The longest name, in characters, so that the names of its retry and dead-letter topics fit a topic's limit."""
 GROUPS_MAX: Final = 100_000
 """Groups that are created by their first use; an operator may create more."""
 
@@ -38,8 +40,10 @@ class GroupTable:
         return self._groups
 
     def require(self, time_ms: int, name: str) -> SubscriptionGroupConfig:
-        """Returns the group, which is created if that is allowed. Raises `RequestRefused` with SUBSCRIPTION_GROUP_NOT_EXIST if it is
-        not, or if no group can have this name."""
+        """Returns the group, creating it if that is allowed.
+
+        Raises `RequestRefused` with SUBSCRIPTION_GROUP_NOT_EXIST if it is not allowed, or if the name is illegal.
+        """
         found = self._groups.get(name)
         if found is None:
             if not self.auto_create or not is_group_name(name) or len(self._groups) >= self.groups_max:
@@ -52,7 +56,7 @@ class GroupTable:
         return found
 
     def update(self, time_ms: int, group: SubscriptionGroupConfig) -> None:
-        """An operator creates or changes a group. Raises `RequestRefused` with SYSTEM_ERROR if no group can have its name."""
+        """Create or change a group for an operator. Raises `RequestRefused` with SYSTEM_ERROR for an illegal name."""
         if not is_group_name(group.group_name):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"a consumer group cannot be called {group.group_name!r}")
         self._groups[group.group_name] = group
@@ -84,5 +88,5 @@ class GroupTable:
 
 
 def is_group_name(name: str) -> bool:
-    """Whether a group may have this name."""
+    """Returns True if a group may have this name."""
     return 0 < len(name) <= GROUP_NAME_MAX and has_legal_characters(name)

@@ -1,8 +1,8 @@
 """Locks of queues: at most one client of a group consumes a queue in order at a time (`RebalanceLockManager`).
 
-A lock belongs to a client id, ends `lease_s` after its owner asked for it last, and can then be taken by another client. Clients ask
-again every 20 s and stop consuming 30 s after the last success, so a lease of 60 s is never shared by two of them as long as their
-clocks advance equally.
+A lock belongs to a client id and ends `lease_s` after its owner last asked for it; then another client can take it.
+Clients ask again every 20 s and stop consuming 30 s after the last success. So two clients never share a lease of 60 s
+while their clocks advance equally.
 """
 
 from collections.abc import Iterable
@@ -32,30 +32,33 @@ class QueueLocks:
     _leases: dict[tuple[str, MessageQueue], _Lease] = attrs.field(factory=dict)
     """In the order in which they were renewed: the first expires first."""
     _of_group: dict[str, int] = attrs.field(factory=dict)
-    """How many leases each group has, expired ones among them until they are dropped."""
+    """The number of leases of each group; expired ones count until they are dropped."""
 
     def __len__(self) -> int:
         return len(self._leases)
 
     def lock(self, now: float, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Locks or renews each of the queues for this client. Returns those that it has now, in the order asked for."""
+        """Locks or renews each of the queues for this client.
+
+        Returns the queues that it now has, in the order of the request.
+        """
         self._drop_expired(now)
         return [queue for queue in queues if self._lock(now, group, client_id, queue)]
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Gives up those of the queues that this client has; locks of other clients stay."""
+        """Gives up the queues that this client has locked; locks of other clients stay."""
         for queue in queues:
             lease = self._leases.get((group, queue))
             if lease is not None and lease.client_id == client_id:
                 self._drop((group, queue))
 
     def owner(self, now: float, group: str, queue: MessageQueue) -> str | None:
-        """Returns the client that has the queue; None if no client has."""
+        """Returns the client that has locked the queue, or None."""
         lease = self._leases.get((group, queue))
         return lease.client_id if lease is not None and not self._expired(now, lease) else None
 
     def consumes_in_order(self, now: float, group: str) -> bool:
-        """Whether the group has a lock: whether it consumes in order, that is."""
+        """Returns True if the group has a lock, which means that it consumes in order."""
         self._drop_expired(now)
         return group in self._of_group
 

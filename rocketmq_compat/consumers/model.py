@@ -1,4 +1,4 @@
-"""What the modules of this package have in common: refusals, versions of tables, the topics of a group."""
+"""The nouns that the modules of this package share: refusals, versions of tables, the topics of a group."""
 
 from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
@@ -28,7 +28,9 @@ KeyT = TypeVar("KeyT")
 
 @attrs.define(eq=False)
 class ChangedKeys(Generic[KeyT]):
-    """The keys of a table whose values have changed since they were taken last: for who writes, sends or proposes only these."""
+    """The keys of a table whose values have changed since they were last taken, for callers that write, send or propose
+    only changes.
+    """
 
     is_all: bool = True
     """The table has changed as a whole, or was not looked at yet."""
@@ -45,7 +47,7 @@ class ChangedKeys(Generic[KeyT]):
         self.keys.clear()
 
     def take(self) -> tuple[KeyT, ...] | None:
-        """Returns the keys that have changed; None if everything may have. They count as unchanged from now on."""
+        """Returns the changed keys, or None if everything may have changed. They count as unchanged from now on."""
         taken = None if self.is_all else tuple(self.keys)
         self.is_all = False
         self.keys.clear()
@@ -53,7 +55,7 @@ class ChangedKeys(Generic[KeyT]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has changed."""
+        """True if there are no changes."""
         return not (self.is_all or self.keys)
 
 

@@ -1,8 +1,8 @@
-"""Consumer offsets of a broker: where each group goes on in each queue (`ConsumerOffsetManager`).
+"""Consumer offsets of a broker: the position of each group in each queue (`ConsumerOffsetManager`).
 
-An offset may be committed that is lower than the one before: a group consumes again from there. One beyond the end of its queue is
-refused, because it would make the group pass over messages that are stored later. Offsets are not in the replicated log: a slave
-copies the whole table now and then (`follow`).
+A group may commit a lower offset than before, and then consumes again from there. An offset beyond the end of its queue
+is refused, because the group would skip messages that are stored later. The replicated log does not contain offsets: a
+slave copies the whole table at intervals (`follow`).
 """
 
 import enum
@@ -23,7 +23,7 @@ OFFSETS_MAX: Final = 1_000_000
 
 
 class CommitEffect(enum.Enum):
-    """What a commit did."""
+    """The effect of a commit."""
 
     ADVANCED = "advanced"
     """The offset is higher than before, or the first."""
@@ -61,7 +61,8 @@ class ConsumerOffsets:
     def commit(self, time_ms: int, key: OffsetKey, offset: int, *, queue_end: int) -> CommitEffect:
         """Takes the offset of the next message that a group consumes from a queue that ends at `queue_end`.
 
-        Raises `RequestRefused` with SYSTEM_ERROR for an offset that is negative or beyond the end of the queue, and for one too many.
+        Raises `RequestRefused` with SYSTEM_ERROR for an offset that is negative or beyond the end of the queue, and for
+        one above the limit of the table.
         """
         if not 0 <= offset <= queue_end:
             group, topic, queue_id = key
@@ -85,7 +86,7 @@ class ConsumerOffsets:
         return self._offsets
 
     def get(self, key: OffsetKey) -> int | None:
-        """Returns what was committed; None if nothing was."""
+        """Returns the committed offset, or None."""
         return self._offsets.get(key)
 
     def groups_of_topic(self, topic: str) -> set[str]:
@@ -93,15 +94,15 @@ class ConsumerOffsets:
         return {group for group, name, _ in self._offsets if name == topic}
 
     def topics_of_group(self, group: str) -> set[str]:
-        """Returns the topics of which a group has committed offsets."""
+        """Returns the topics with committed offsets of a group."""
         return {topic for name, topic, _ in self._offsets if name == group}
 
     def query(self, key: OffsetKey, *, queue_start: int, start_in_memory: bool, zero_if_unknown: bool = True) -> int:
-        """Returns where a consumer begins (`ConsumerManageProcessor.queryConsumerOffset`).
+        """Returns the offset at which a consumer begins (`ConsumerManageProcessor.queryConsumerOffset`).
 
-        Without a committed offset it is 0 if the queue begins there and its first message is still among those likely to be in memory
-        (a topic so young that a new group should not miss its beginning). Otherwise, raises `RequestRefused` with QUERY_NOT_FOUND,
-        upon which a client decides by its consume-from-where.
+        Without a committed offset it is 0 if the queue begins there and its first message is likely to be in memory (a
+        topic so young that a new group should not miss its beginning). Otherwise it raises `RequestRefused` with
+        QUERY_NOT_FOUND, after which a client decides by its consume-from-where.
         """
         found = self._offsets.get(key)
         if found is not None:
@@ -125,7 +126,7 @@ class ConsumerOffsets:
         self._remove(time_ms, [key for key in self._offsets if key[1] == topic])
 
     def snapshot(self) -> OffsetSnapshot:
-        """Returns the table as it is now, for a checkpoint or a slave; later commits do not change what was returned."""
+        """Returns the present table, for a checkpoint or a slave; later commits do not change the returned one."""
         if self._snapshot is None:
             self._snapshot = OffsetSnapshot(self.version, dict(self._offsets))
         return self._snapshot
@@ -140,10 +141,10 @@ class ConsumerOffsets:
             watcher.note_all()
 
     def follow(self, snapshot: OffsetSnapshot) -> None:
-        """A slave takes over the table of its master, and keeps what was committed to itself and is higher.
+        """Take over the master's table as a slave, but keep higher offsets that were committed here.
 
-        RocketMQ's slave takes the master's even then: after a long outage of the master, groups consume again what they consumed from
-        the slave (apache/rocketmq#1094).
+        RocketMQ's slave takes the master's even then: after a long outage of the master, groups consume again the
+        messages that they consumed from the slave (apache/rocketmq#1094).
         """
         kept = {
             key: own

@@ -1,10 +1,12 @@
-"""Which producers and consumers are there (`ProducerManager`, `ConsumerManager`): the decider behind heartbeats.
+"""Registers producers and consumers (`ProducerManager`, `ConsumerManager`): the decider behind heartbeats.
 
-A client registers each of its groups with every heartbeat, on one connection, its channel. It is gone when it unregisters, when its
-connection ends, or `expiry_s` after the last heartbeat that named the group. Consumers of a group are informed when one of them comes or goes,
-or when what the group subscribes to changes, so that they share out the queues at once instead of within 20 s.
+A client registers each of its groups with every heartbeat, on one connection, its channel. It leaves when it
+unregisters, when its connection ends, or `expiry_s` after the last heartbeat that named the group. Consumers of a group
+are notified when one of them comes or goes, or when the subscriptions of the group change, so that they share out the
+queues at once instead of within 20 s.
 
-All clients of a group should subscribe to the same; RocketMQ does not enforce it, and neither does this: the last heartbeat decides.
+All clients of a group should have the same subscriptions. Like RocketMQ, this does not enforce it: the last heartbeat
+decides.
 """
 
 import enum
@@ -28,7 +30,7 @@ SUBSCRIPTIONS_MAX: Final = 10_000
 
 @frozen
 class ConsumerBeat:
-    """What a heartbeat states of one consumer group."""
+    """The statement of a heartbeat about one consumer group."""
 
     group: str
     subscriptions: tuple[TagSubscription, ...]
@@ -36,7 +38,7 @@ class ConsumerBeat:
     consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
     consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     notifies: bool = True
-    """Whether the group is set to inform its consumers of changes."""
+    """True if the group is set to notify its consumers of changes."""
 
 
 @frozen
@@ -77,7 +79,7 @@ RegistryEvent: TypeAlias = ClientBeat | ClientUnregistered | ChannelLost | Regis
 
 @frozen
 class NotifyConsumers:
-    """Tell these channels that the consumers of a group have changed (code 40, one-way)."""
+    """Notify these channels that the consumers of a group have changed (code 40, one-way)."""
 
     group: str
     channels: tuple[int, ...]
@@ -113,7 +115,10 @@ class RegisteredGroup:
         return list(self.clients.values())
 
     def subscribe(self, subscriptions: Iterable[TagSubscription]) -> bool:
-        """Takes over what a heartbeat asks for. Returns whether a topic came or went; a newer version of one replaces it silently."""
+        """Takes over the subscriptions of a heartbeat.
+
+        Returns True if a topic came or went; a newer version replaces one silently.
+        """
         asked = {each.topic: each for each in subscriptions}
         changed = asked.keys() != self.subscriptions.keys()
         kept = {topic: each for topic, each in self.subscriptions.items() if topic in asked}
@@ -144,7 +149,7 @@ class ClientRegistry:
         """By client id, the channels of its producers, and in how many groups each is."""
         self._consumers: dict[str, RegisteredGroup] = {}
         self._beats: dict[_Registration, float] = {}
-        """When each was named last; in that order, so the first expires first."""
+        """The time at which each was named last, in that order, so that the first expires first."""
         self._of_channel: dict[int, dict[_Registration, None]] = {}
         self._effects: list[RegistryEffect] = []
 
@@ -152,7 +157,7 @@ class ClientRegistry:
 
     @property
     def deadline(self) -> float:
-        """When `RegistryTimePassed` is due next, in seconds of `now`; infinite if no client is there."""
+        """The time at which `RegistryTimePassed` is due next, in seconds of `now`; infinite without a client."""
         return next(iter(self._beats.values())) + self.expiry_s if self._beats else float("inf")
 
     @property
@@ -161,7 +166,7 @@ class ClientRegistry:
         return self._consumers
 
     def consumer_group(self, name: str) -> RegisteredGroup | None:
-        """Returns a consumer group; None if it has no clients."""
+        """Returns a consumer group, or None if it has no clients."""
         return self._consumers.get(name)
 
     def producers(self, group: str) -> Mapping[int, str]:
@@ -169,7 +174,7 @@ class ClientRegistry:
         return self._producers.get(group, {})
 
     def producer_channel(self, client_id: str) -> int | None:
-        """Returns the channel by which the producers of a client came last; None if there are none."""
+        """Returns the channel by which the producers of a client came last, or None."""
         return next(reversed(self._producer_ids.get(client_id, {})), None)
 
     def groups_of_topic(self, topic: str) -> Iterator[str]:
@@ -177,10 +182,11 @@ class ClientRegistry:
         return (name for name, group in self._consumers.items() if topic in group.subscriptions)
 
     def subscription(self, group: str, topic: str, version: int) -> TagSubscription:
-        """Returns what a group wants of a topic, for a pull that does not state it but its version (`PullMessageProcessor`).
+        """Returns the subscription of a group to a topic, for a pull that states only its version
+        (`PullMessageProcessor`).
 
-        Raises `RequestRefused`: SUBSCRIPTION_NOT_EXIST if the group is not there or has not subscribed, SUBSCRIPTION_NOT_LATEST if the
-        client has a newer subscription than its heartbeats brought.
+        Raises `RequestRefused`: SUBSCRIPTION_NOT_EXIST if the group is not there or has not subscribed,
+        SUBSCRIPTION_NOT_LATEST if the client has a newer subscription than its heartbeats brought.
         """
         registered = self._consumers.get(group)
         if registered is None:
@@ -199,10 +205,10 @@ class ClientRegistry:
     # -------------------------------------------------------------------- steps
 
     def step(self, now: float, event: RegistryEvent) -> tuple[RegistryEffect, ...]:
-        """Takes in one event; returns what is to be done. `now` is monotonic, in seconds.
+        """Takes one event and returns the effects. `now` is monotonic, in seconds.
 
-        Raises `RequestRefused` with SYSTEM_ERROR for a heartbeat that names more groups or topics than a connection may; nothing has changed
-        then.
+        Raises `RequestRefused` with SYSTEM_ERROR for a heartbeat that names more groups or topics than a connection
+        may; the registry is unchanged then.
         """
         match event:
             case ClientBeat():
@@ -253,7 +259,10 @@ class ClientRegistry:
             self._remove((_Role.CONSUMER, event.consumer_group, event.channel), notifies=event.notifies)
 
     def _expire(self, now: float) -> None:
-        """Removes who was silent. A connection on which nothing is left is closed; one whose client names other groups stays open."""
+        """Removes silent clients.
+
+        A connection without a registration is closed; one whose client names other groups stays open.
+        """
         silent: dict[int, None] = {}
         while self._beats:
             registration, beaten_at = next(iter(self._beats.items()))

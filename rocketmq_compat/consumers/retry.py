@@ -1,8 +1,9 @@
 """Messages that a consumer sends back: to be consumed again later, or to rest in the dead-letter topic of its group.
 
-The rule is RocketMQ's (`AbstractSendMessageProcessor.consumerSendMsgBack`, `SendMessageProcessor.handleRetryAndDLQ`), but for one
-thing: RocketMQ marks what is sent back with WAIT=false, so that it is acknowledged before it is flushed and copied. The consumer then
-commits past the message, and a failover loses it. Here it is acknowledged as any other message is.
+The rule is RocketMQ's (`AbstractSendMessageProcessor.consumerSendMsgBack`, `SendMessageProcessor.handleRetryAndDLQ`),
+with one exception. RocketMQ marks returned messages with WAIT=false, so that they are acknowledged before they are
+flushed and copied. The consumer then commits past the message, and a failover loses it. Here it is acknowledged as any
+other message is.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 DELAY_LEVEL: Final = "DELAY"
 WAIT_STORED: Final = "WAIT"
-"""Whether the sender waits for the flush and the slaves: not if it is "false"."""
+"""The sender waits for the flush and the slaves, unless this is "false"."""
 FIRST_RETRY_LEVEL: Final = 3
 DEAD_LETTER_QUEUES: Final = 1
 
@@ -27,14 +28,14 @@ class ReturnedMessage:
 
     topic: str
     message_id: str
-    """That of its own record."""
+    """The message id of its own record."""
     reconsume_times: int
     properties: Mapping[str, str]
 
 
 @frozen
 class RetriedMessage:
-    """What is to be stored in its place: the same body, flags, born time and host; a queue is drawn from `queues`."""
+    """The message to store in its place: the same body, flags, born time and host; a queue is drawn from `queues`."""
 
     topic: str
     queues: int
@@ -45,7 +46,7 @@ class RetriedMessage:
 
     @property
     def is_dead_letter(self) -> bool:
-        """Whether it is not consumed again."""
+        """True if it is not consumed again."""
         return not self.topic.startswith(RETRY_PREFIX)
 
 
@@ -56,10 +57,11 @@ def sent_back(
     delay_level: int,
     reconsume_times_max: int | None = None,
 ) -> RetriedMessage | None:
-    """Returns what is to be stored for a message that `group` sends back; None if the group has no retry queues: it is dropped.
+    """Returns the message to store when `group` sends one back, or None if the group has no retry queues: it is
+    dropped.
 
-    `delay_level` is the client's wish: 0 leaves it to the broker, which waits longer each time; a negative one means dead letter.
-    `reconsume_times_max` is the client's own limit, if it gave one.
+    `delay_level` is the client's wish: 0 leaves it to the broker, which waits longer each time; a negative one means
+    dead letter. `reconsume_times_max` is the client's own limit, if it gave one.
     """
     if group.retry_queue_nums <= 0:
         return None
@@ -80,9 +82,9 @@ def sent_back(
 def is_exhausted(
     group: SubscriptionGroupConfig, *, reconsume_times: int, reconsume_times_max: int | None, consumes_in_order: bool
 ) -> bool:
-    """Whether a message that a client itself sends to the retry topic of its group belongs in the dead-letter topic instead.
+    """Returns True if a message that a client sends to its retry topic belongs in the dead-letter topic instead.
 
-    A group that consumes in order retries in place, and sends only what it gives up.
+    A group that consumes in order retries in place, and sends back only messages that it gives up.
     """
     limit = group.retry_max_times if reconsume_times_max is None else reconsume_times_max
     return consumes_in_order or reconsume_times > limit

@@ -1,7 +1,8 @@
-"""Filters of consumers: which tags a group wants of a topic (`SubscriptionData`, `FilterAPI`).
+"""Filters of consumers: the tags that a group wants from a topic (`SubscriptionData`, `FilterAPI`).
 
-A tag expression is `*`, or tags joined by `||`. The broker filters by the hash of a message's tag, which its consume queue holds, so
-it may send a message whose tag has the same hash; the client compares the tag itself. SQL92 is not offered.
+A tag expression is `*`, or tags joined by `||`. The broker filters by the hash of a message's tag, which its consume
+queue holds, so it may send a message whose tag has the same hash; the client compares the tag itself. SQL92 is not
+offered.
 """
 
 from typing import Final
@@ -20,7 +21,7 @@ TAGS_MAX: Final = 10_000
 
 @frozen
 class TagSubscription:
-    """What one group wants of one topic."""
+    """The subscription of one group to one topic."""
 
     topic: str
     expression: str = ALL
@@ -32,15 +33,15 @@ class TagSubscription:
 
     @property
     def wants_all(self) -> bool:
-        """Whether no message is filtered out."""
+        """True if every message passes."""
         return self.expression == ALL
 
     def may_match(self, tag_hash: int) -> bool:
-        """Whether a message whose tag has this hash is to be sent: false only if no tag of the expression has it."""
+        """Returns True if a message whose tag has this hash is to be sent: some tag of the expression has it."""
         return self.expression == ALL or tag_hash in self.tag_hashes
 
     def matches(self, tag: str | None) -> bool:
-        """Whether a message with this tag (None: without one) is wanted."""
+        """Returns True if a message with this tag (None: without one) passes."""
         return self.expression == ALL or tag in self.tags
 
 
@@ -72,8 +73,10 @@ def parse_subscription(
 
 
 def require_tags(subscription: TagSubscription) -> TagSubscription:
-    """Returns the subscription if it is one by tags. Raises `RequestRefused` with SYSTEM_ERROR if not, as a broker does that has
-    `enablePropertyFilter` off."""
+    """Returns the subscription if it filters by tags.
+
+    Otherwise raises `RequestRefused` with SYSTEM_ERROR, as a broker does that has `enablePropertyFilter` off.
+    """
     if subscription.expression_type != TAG:
         raise RequestRefused(
             ResponseCode.SYSTEM_ERROR,

@@ -1,12 +1,14 @@
-"""Timer messages of RocketMQ 5 (`TimerMessageStore`): which messages wait for a time of their own, and which of them are due. Pure.
+"""Timer messages of RocketMQ 5 (`TimerMessageStore`): they wait for a time of their own. Pure.
 
-A timer message is stored in the one queue of `TIMER_TOPIC`, in the order in which it came, with its real topic and queue and the time at which it
-is due among its properties. `TimerSchedule` reads the queue once, and keeps the time and the offset of each message that waits.
+A timer message is stored in the one queue of `TIMER_TOPIC`, in the order of arrival, with its real topic and queue and
+the time at which it is due among its properties. `TimerSchedule` reads the queue once, and keeps the time and the
+offset of each message that waits.
 
-Only three numbers last (`TimerState`), so that a restart, a promotion or another master of a group goes on where this one was: every
-message before `decided_end` that was due at `decided_ms` or earlier is delivered, everything else waits, and nothing before
-`waits_from` does. Messages are delivered in the order of their times, so these numbers follow closely. They stand still while the
-queue is being read, and while a message waits that came after its time: a crash then repeats deliveries, and loses none.
+Only three numbers last (`TimerState`), so that a restart, a promotion or another master of a group goes on at the same
+point. Every message before `decided_end` that was due at `decided_ms` or earlier is delivered, all other messages wait,
+and none of them lies before `waits_from`. Messages are delivered in the order of their times, so these numbers follow
+closely. They stand still while the queue is being read, and while a message waits that came after its time: a crash
+then repeats deliveries, and loses none.
 """
 
 import heapq
@@ -27,7 +29,7 @@ DELAY_S: Final = "TIMER_DELAY_SEC"
 DELAY_MS: Final = "TIMER_DELAY_MS"
 DELIVER_MS: Final = "TIMER_DELIVER_MS"
 OUT_MS: Final = "TIMER_OUT_MS"
-"""When a message is due, as its record has it; a message with it has waited already."""
+"""The time at which a message is due, in its record; a message with it has waited already."""
 CANCELS: Final = "TIMER_DEL_UNIQKEY"
 TIMER_PREFIX: Final = "TIMER_"
 """All of these names begin with it."""
@@ -43,7 +45,7 @@ _STATE_LEVELS: Final = (-1, -2, -3)
 
 @frozen
 class TimerRule:
-    """What a broker takes: `timerWheelEnable`, and `timerMaxDelaySec` in ms."""
+    """The limits of a broker: `timerWheelEnable`, and `timerMaxDelaySec` in ms."""
 
     is_enabled: bool
     delay_ms_max: int
@@ -51,10 +53,11 @@ class TimerRule:
     def place(
         self, now_ms: int, topic: str, queue_id: int, properties: Mapping[str, str], *, waiting: int
     ) -> DelayedPlace | None:
-        """Returns where a message waits that is sent to this queue; None if it is due at once, or asks for no time. `waiting` others wait.
+        """Returns the place where a message for this queue waits, or None if it is due at once, or asks for no time.
 
-        Raises `RequestRefused` as RocketMQ does: MESSAGE_ILLEGAL for a time that is none or too far ahead, SYSTEM_ERROR if timers are
-        disabled or too many wait. A message that cancels another is refused with MESSAGE_ILLEGAL: that is not served.
+        `waiting` other messages wait already. Raises `RequestRefused` as RocketMQ does: MESSAGE_ILLEGAL for a time that
+        is malformed or too far ahead, SYSTEM_ERROR if timers are disabled or too many wait. A message that cancels
+        another is refused with MESSAGE_ILLEGAL: cancelling is not served.
         """
         if CANCELS in properties:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"{CANCELS}: cancelling a timer message is not served")
@@ -97,7 +100,7 @@ def waiting_place(
     *,
     waiting: int,
 ) -> DelayedPlace | None:
-    """Returns where a message waits: by its delay level, which comes before its time, or until its time; None if it does not wait.
+    """Returns the place where a message waits, by its delay level or else until its time, or None if it does not wait.
 
     Raises `RequestRefused` as `TimerRule.place` does.
     """
@@ -108,14 +111,14 @@ def waiting_place(
 
 
 def due_ms_of(properties: Mapping[str, str]) -> int | None:
-    """Returns when a stored timer message is due; None if its properties do not say."""
+    """Returns the time at which a stored timer message is due, or None if its properties lack it."""
     text = properties.get(OUT_MS, "")
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 @frozen
 class TimerState:
-    """See the module. Offsets are those of the timer queue."""
+    """The state that lasts (see the module). Offsets belong to the timer queue."""
 
     decided_ms: int = 0
     decided_end: int = 0
@@ -139,11 +142,11 @@ class TimerSchedule:
 
     state: TimerState
     _end: int = 0
-    """The end of the queue, as far as reported."""
+    """The end of the queue, as last reported."""
     _read_end: int = 0
     """Up to where the queue was read."""
     _times: dict[int, int] = attrs.field(factory=dict)
-    """When each message that is not delivered is due, by offset."""
+    """The time at which each undelivered message is due, by offset."""
     _offsets: deque[int] = attrs.field(factory=deque)
     """Their offsets in order, with some that are delivered."""
     _next: list[tuple[int, int]] = attrs.field(factory=list)
@@ -153,27 +156,29 @@ class TimerSchedule:
     _delivered_ms: int = 0
     """The latest time of a message that was delivered."""
     _has_news: bool = False
-    """Whether a message was delivered since the state moved on."""
+    """True if a message was delivered since the state moved on."""
 
     @classmethod
     def starting_at(cls, state: TimerState, start: int, end: int) -> "TimerSchedule":
-        """Returns the schedule of a queue that holds these offsets, of which nothing was read yet."""
+        """Returns the schedule of a queue that holds these offsets; the queue has not been read yet."""
         schedule = cls(state, end, state.waits_from, delivered_ms=state.decided_ms)
         schedule.bounds(start, end)
         return schedule
 
     @property
     def waiting(self) -> int:
-        """How many messages are not delivered, as far as the queue was read."""
+        """The number of undelivered messages in the part of the queue that was read."""
         return len(self._times)
 
     @property
     def waits_from(self) -> int | None:
-        """The offset before which no message waits; None if none does at all."""
+        """The offset of the first waiting message or earlier, or None without a waiting message."""
         return self.state.waits_from if self.state.waits_from < self._end else None
 
     def bounds(self, start: int, end: int) -> None:
-        """The queue holds these offsets: at the start, when messages arrive, when the oldest have left or the newest were cut."""
+        """Take the bounds of the queue: at the start, when messages arrive, when the oldest have left or the newest
+        were cut.
+        """
         self._end = max(start, end)
         if self.state.waits_from < start or self._read_end > self._end or self.state.decided_end > self._end:
             self._drop([offset for offset in self._times if not start <= offset < self._end])
@@ -198,11 +203,11 @@ class TimerSchedule:
     # ---------------------------------------------------------------- reading the queue
 
     def to_read(self) -> int | None:
-        """Returns the offset from which the queue is to be read on; None if all of it was."""
+        """Returns the offset from which to read on, or None if the whole queue was read."""
         return self._read_end if self._read_end < self._end else None
 
     def read(self, offset: int, due_ms: int | None) -> None:
-        """The message at this offset, the first that was not read, is due then; None if it is no timer message."""
+        """Take the time of the message at this offset, the first unread one; None if it is not a timer message."""
         self._read_end = offset + 1
         is_decided = offset < self.state.decided_end and due_ms is not None and due_ms <= self.state.decided_ms
         if due_ms is not None and not is_decided:
@@ -217,7 +222,10 @@ class TimerSchedule:
     # ---------------------------------------------------------------- delivering
 
     def take_due(self, now_ms: int) -> list[int]:
-        """Returns the offsets of messages that are due, in the order of their times; they are under way until `delivered` or `failed`."""
+        """Returns the offsets of due messages, in the order of their times.
+
+        They are under way until `on_delivered` or `on_failed`.
+        """
         taken = [offset for offset, again_ms in self._under_way.items() if again_ms is not None and again_ms <= now_ms]
         room = UNDER_WAY_MAX - len(self._under_way)
         while room > 0 and self._next and self._next[0][0] <= now_ms:
@@ -239,7 +247,7 @@ class TimerSchedule:
             self._under_way[offset] = now_ms + round(RETRY_S * 1000)
 
     def decide(self) -> TimerState:
-        """Returns the state, moved on as far as the deliveries allow."""
+        """Returns the state, advanced as the deliveries allow."""
         if not self._has_news or self._read_end < self._end:
             return self.state
         while self._offsets and self._offsets[0] not in self._times:

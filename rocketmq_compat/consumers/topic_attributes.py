@@ -1,8 +1,8 @@
-"""Attributes of topics (`TopicAttributes`, `AttributeUtil`): which there are, and how a request changes them. Pure.
+"""Attributes of topics (`TopicAttributes`, `AttributeUtil`): checks and changes them. Pure.
 
-A request names them as text, `+message.type=FIFO,-message.type`: with `+` one is set, with `-` it is removed. `message.type` is kept and shown, as
-RocketMQ's broker does: only its gRPC proxy demands that messages are of this type. The others would change how a topic is stored. They
-are taken at their default, and otherwise refused.
+A request names them as text, `+message.type=FIFO,-message.type`: `+` sets one, `-` removes it. `message.type` is kept
+and shown, as in RocketMQ's broker: only its gRPC proxy demands that messages are of this type. The others would change
+the storage of a topic. They are accepted at their default, and otherwise refused.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ VALUES: Final[Mapping[str, frozenset[str]]] = {
     "cleanup.policy": frozenset({"DELETE"}),
     "reserve.time": frozenset({"-1"}),
 }
-"""What each attribute may be."""
+"""The legal values of each attribute."""
 TEXT_MAX: Final = 4096
 
 

@@ -53,7 +53,7 @@ def reply_topic(cluster: str) -> str:
 
 
 def has_legal_characters(name: str) -> bool:
-    """Whether the name of a topic or a group consists of what such names may consist of, and of at least one of them."""
+    """Returns True if a name of a topic or a group has legal characters only, and at least one."""
     return _LEGAL.fullmatch(name) is not None
 
 
@@ -71,7 +71,7 @@ def validate_topic_name(name: str) -> None:
 
 
 def is_system_topic(name: str) -> bool:
-    """Whether the topic is the system's own: an operator cannot create or delete it."""
+    """Returns True if the topic is the system's own: an operator cannot create or delete it."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
 
 

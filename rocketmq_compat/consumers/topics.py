@@ -1,7 +1,7 @@
-"""The topics of a broker (`TopicConfigManager`): what an operator created, what their first message created, and the system's own.
+"""The topics of a broker (`TopicConfigManager`): created by operators, by their first message, or by the system.
 
-Every change has a new version, by which the shell knows what to write to the disk, to register with the name servers, and what slaves
-lack.
+Every change has a new version. By it the shell finds the changes to write to disk, to register with the name servers,
+and to copy to slaves.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,10 @@ class TopicTable:
         delay_levels: int = SCHEDULE_QUEUES,
         trace_topic: str | None = None,
     ) -> "TopicTable":
-        """Returns the table of a new broker. `default_queues` (`defaultTopicQueueNums`) is the most that an automatic topic gets."""
+        """Returns the table of a new broker.
+
+        `default_queues` (`defaultTopicQueueNums`) is the most that an automatic topic gets.
+        """
         table = cls(auto_create=auto_create)
         for topic in system_topics(
             auto_create=auto_create,
@@ -96,15 +99,15 @@ class TopicTable:
         return {name: text for name, (_, text) in self._texts.items()}
 
     def get(self, name: str) -> TopicConfig | None:
-        """Returns the topic; None if this broker has none of this name."""
+        """Returns the topic, or None for an unknown name."""
         return self._topics.get(name)
 
     def for_send(self, time_ms: int, name: str, *, default_topic: str, default_queues: int) -> TopicConfig:
-        """Returns the topic to which a message is sent, created if that is allowed (`createTopicInSendMessageMethod`).
+        """Returns the topic of a message, creating it if that is allowed (`createTopicInSendMessageMethod`).
 
-        A new topic is like `default_topic` if topics may be created after that one, and has at most its queues and at most those
-        that the client asks for. Raises `RequestRefused`: INVALID_PARAMETER for an impossible name, NO_PERMISSION for a topic that takes no
-        messages, TOPIC_NOT_EXIST.
+        A new topic is like `default_topic` if that one permits it, and has at most its number of queues and at most the
+        number that the client asks for. Raises `RequestRefused`: INVALID_PARAMETER for an illegal name, NO_PERMISSION
+        for a topic that takes no messages, TOPIC_NOT_EXIST.
         """
         require_sendable(name)
         found = self._topics.get(name)
@@ -116,9 +119,10 @@ class TopicTable:
         return found
 
     def for_sent_back(self, time_ms: int, name: str, queues: int) -> TopicConfig:
-        """Returns the retry or dead-letter topic of a group, created if it is missing (`createTopicInSendMessageBackMethod`).
+        """Returns the retry or dead-letter topic of a group, creating it if it is missing
+        (`createTopicInSendMessageBackMethod`).
 
-        Raises `RequestRefused`: INVALID_PARAMETER if there cannot be such a topic, NO_PERMISSION if it cannot be written.
+        Raises `RequestRefused`: INVALID_PARAMETER if there cannot be such a topic, NO_PERMISSION if it is not writable.
         """
         found = self._topics.get(name)
         if found is None:
@@ -135,8 +139,10 @@ class TopicTable:
             self._put(time_ms, new_topic(name, queue_id + 1, queue_id + 1))
 
     def for_pull(self, name: str, queue_id: int, group: str) -> TopicConfig:
-        """Returns the topic from which a group pulls. Raises `RequestRefused`: TOPIC_NOT_EXIST, NO_PERMISSION, and SYSTEM_ERROR for a
-        queue that the topic has not."""
+        """Returns the topic from which a group pulls.
+
+        Raises `RequestRefused`: TOPIC_NOT_EXIST, NO_PERMISSION, and SYSTEM_ERROR for an unknown queue of the topic.
+        """
         found = self.require(name)
         if not found.perm & READABLE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden")
@@ -155,8 +161,11 @@ class TopicTable:
         return found
 
     def update(self, time_ms: int, topic: TopicConfig) -> None:
-        """An operator creates or changes a topic. Raises `RequestRefused` with INVALID_PARAMETER for a name that is impossible or the
-        system's, and for impossible numbers of queues."""
+        """Create or change a topic for an operator.
+
+        Raises `RequestRefused` with INVALID_PARAMETER for an illegal name or a system topic, and for illegal numbers of
+        queues.
+        """
         validate_topic_name(topic.topic_name)
         if is_system_topic(topic.topic_name):
             raise RequestRefused(
@@ -170,7 +179,10 @@ class TopicTable:
         self._put(time_ms, topic)
 
     def delete(self, time_ms: int, name: str) -> bool:
-        """An operator deletes a topic. Returns whether there was one. Raises `RequestRefused` with INVALID_PARAMETER for the system's own."""
+        """Delete a topic for an operator. Returns True if it existed.
+
+        Raises `RequestRefused` with INVALID_PARAMETER for a system topic.
+        """
         if is_system_topic(name):
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
         if self._topics.pop(name, None) is None:
@@ -179,7 +191,7 @@ class TopicTable:
         return True
 
     def load(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
-        """A checkpoint holds these topics: they take the place of those of the same name, and the system's others stay."""
+        """Load the topics of a checkpoint. They replace topics of the same name; the other system topics stay."""
         self.version = version
         self._topics.update(topics)
         self._changed_as_a_whole()

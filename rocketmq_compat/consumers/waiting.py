@@ -24,7 +24,7 @@ QUEUE_HELD_MAX: Final = 10_000
 
 @frozen
 class HeldPull:
-    """One pull: `token` is the shell's, `offset` that of the first message it wants, `deadline` in seconds."""
+    """One pull: `token` is the shell's, `offset` the first wanted message, `deadline` in seconds."""
 
     token: int
     queue: QueueKey
@@ -49,7 +49,10 @@ class HeldPulls:
 
     @property
     def deadline(self) -> float:
-        """When `expire` is due next, in seconds; infinity if nothing is held. May be early, never late."""
+        """The time at which `expire` is due next, in seconds; infinity without a held pull.
+
+        May be early, never late.
+        """
         return self._deadlines[0][0] if self._deadlines else math.inf
 
     def hold(self, pull: HeldPull) -> bool:

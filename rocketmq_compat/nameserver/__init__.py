@@ -1,1 +1,1 @@
-"""The name server: which brokers there are, and which queues they have. `routes` decides, `server` is the shell around it."""
+"""The name server: it knows the brokers and their queues. `routes` decides, `server` is the shell around it."""

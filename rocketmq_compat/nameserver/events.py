@@ -1,4 +1,4 @@
-"""What happens to a name server, and what it orders. A connection is whatever the shell tells connections apart by."""
+"""The events and effects of a name server. A connection is any value by which the shell identifies connections."""
 
 from collections.abc import Hashable
 
@@ -23,7 +23,7 @@ class BrokerIdentity:
 
 @frozen
 class BrokerRegistered:
-    """A broker states that it is there (REGISTER_BROKER), with its topics; None if it sent none."""
+    """A broker registers (REGISTER_BROKER) with its topics, or with None if it sent none."""
 
     connection: Connection
     broker: BrokerIdentity
@@ -34,7 +34,9 @@ class BrokerRegistered:
 
 @frozen
 class TopicRegistered:
-    """A broker states the queues of one of its topics (REGISTER_TOPIC_IN_NAMESRV); without any, the topic is gone there."""
+    """A broker states the queues of one of its topics (REGISTER_TOPIC_IN_NAMESRV); without queues, the topic is gone
+    there.
+    """
 
     topic: str
     queues: tuple[QueueData, ...]
@@ -57,7 +59,10 @@ class BrokerBeat:
 
 @frozen
 class DataVersionQuery:
-    """A broker asks whether its topics have to be registered again (QUERY_DATA_VERSION). It is there if they have not."""
+    """A broker asks if its topics have to be registered again (QUERY_DATA_VERSION).
+
+    If not, this counts as a sign of life.
+    """
 
     connection: Connection
     broker: BrokerIdentity
@@ -86,7 +91,9 @@ class TopicDeletion:
 
 @frozen
 class WritePermChange:
-    """An administrator forbids or allows writing to all topics at a broker name (WIPE_ and ADD_WRITE_PERM_OF_BROKER)."""
+    """An administrator forbids or allows writing to all topics at a broker name (WIPE_
+    and ADD_WRITE_PERM_OF_BROKER).
+    """
 
     broker_name: str
     is_writable: bool
@@ -128,7 +135,10 @@ NamesrvEvent = (
 
 @frozen
 class RegistrationAccepted:
-    """The answer to a registration. A slave is told where its master is, and where that serves slaves, if there is one."""
+    """The answer to a registration.
+
+    A slave gets its master's addresses for clients and for slaves, if there is a master.
+    """
 
     master_address: str | None = None
     ha_address: str | None = None
@@ -180,7 +190,7 @@ class CloseBrokerConnection:
 
 @frozen
 class KvChanged:
-    """What an administrator stored, or has deleted (None), is to be kept before the answer."""
+    """A value that an administrator stored or deleted (None) must be kept before the answer."""
 
     namespace: str
     key: str

@@ -1,5 +1,8 @@
-"""What administrators stored at a name server: a file of JSON as RocketMQ writes it (KVConfigManager), and a journal of what has changed since
-(`change_journal.py`), so that one change costs one line. The file is replaced when the journal has become as long as it is.
+"""The values that administrators stored at a name server: a file of JSON as RocketMQ writes it (KVConfigManager), and a
+journal.
+
+The journal has the changes since the file (`change_journal.py`), so that one change costs one line. The file is
+replaced when the journal has become as long as the file.
 """
 
 import contextlib
@@ -22,7 +25,7 @@ _VALUE: Final = "value"
 
 @attrs.frozen(kw_only=True)
 class KvConfigTable(JsonBody):
-    """What the file holds: values by namespace and key, and which line of the journal was the last before it."""
+    """The content of the file: values by namespace and key, and the sequence of the last journal line before it."""
 
     config_table: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     sequence: int = 0
@@ -30,7 +33,7 @@ class KvConfigTable(JsonBody):
 
 @attrs.define
 class DamagedKvFile(Exception):
-    """The file is not what a name server writes. Nothing was changed."""
+    """The file has other content than a name server writes. It is unchanged."""
 
     path: str
     detail: str
@@ -51,7 +54,7 @@ class KvFile:
         self._file_bytes = 0
 
     def read(self) -> Mapping[str, Mapping[str, str]]:
-        """Returns what is stored, nothing if there is no file. Raises `DamagedKvFile`, and `StorageError` as the disk does."""
+        """Returns the stored values, empty without a file. Raises `DamagedKvFile`, and the disk's `StorageError`."""
         values: dict[str, dict[str, str]] = {}
         sequence = 0
         if self._disk.exists(self._path):
@@ -75,7 +78,10 @@ class KvFile:
         return {name: each for name, each in values.items() if each}
 
     def change(self, namespace: str, key: str, value: str | None) -> bool:
-        """Add a change, None for a value that is gone; it is durable then. Returns whether the file should be written. Raises `StorageError`."""
+        """Add a change, None for a removed value, durably.
+
+        Returns True if the file should be written. Raises `StorageError`.
+        """
         self._make_directory()
         self._journal.append({_NAMESPACE: namespace, _KEY: key, _VALUE: value})
         return self._journal.end > max(JOURNAL_BYTES_MIN, self._file_bytes)

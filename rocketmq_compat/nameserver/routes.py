@@ -1,10 +1,16 @@
-"""Decides which brokers there are and what the routes of topics are. Pure: `step(now, event) -> effects`, and questions that change nothing.
+"""Decides which brokers are alive and what the routes of topics are. Pure: `step(now, event) -> effects`, and queries.
 
-The rules are RocketMQ's (RouteInfoManager): a master's topics replace what was known of its name if their data version has changed; a broker is removed
-at once when its connection is lost, or when it was silent for too long; with the last broker of a name the name's queues go. Three
-differ: the topics of a master are taken as a whole, so a topic that it deleted leaves the routes with its next registration; a name
-belongs to one cluster as long as a broker of it is there; and an older master (lower state version) never takes the place of a newer one
-while that is there, however often it registers.
+The rules are RocketMQ's (RouteInfoManager):
+
+- A master's topics replace the known topics of its name if their data version has changed.
+- A broker is removed at once when its connection is lost, or when it was silent for too long.
+- With the last broker of a name the name's queues go.
+
+Three rules differ:
+
+- The topics of a master are taken as a whole, so a topic that it deleted leaves the routes with its next registration.
+- A name belongs to one cluster as long as it has a registered broker.
+- An older master (lower state version) never replaces a newer one that is registered, however often it registers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -77,7 +83,10 @@ class _BrokerGroup:
 
 
 class RouteTable:
-    """All that a name server knows. `kv` is what administrators stored, by namespace and key, from before the start."""
+    """All knowledge of a name server.
+
+    `kv` are the values that administrators stored before the start, by namespace and key.
+    """
 
     def __init__(self, kv: Mapping[str, Mapping[str, str]] | None = None, *, brokers_max: int = BROKERS_MAX) -> None:
         self._brokers_max = brokers_max
@@ -158,7 +167,7 @@ class RouteTable:
     def _refusal(
         self, broker: BrokerIdentity, group: _BrokerGroup | None, before: _Registered | None, version: DataVersion
     ) -> str | None:
-        """Why a broker cannot register; None if it can."""
+        """Returns the reason to refuse a broker's registration, or None."""
         if group is not None and group.cluster != broker.cluster:
             return f"the broker name {broker.name} is in use in cluster {group.cluster}"
         if (
@@ -220,7 +229,7 @@ class RouteTable:
             yield from group.members.values()
 
     def _find(self, broker: BrokerIdentity) -> _Registered | None:
-        """The broker as it is registered; None if it is not, or another one has its id."""
+        """Returns the registered broker, or None if it is not registered, or another one has its id."""
         group = self._groups.get(broker.name)
         found = None if group is None else group.members.get(broker.broker_id)
         return found if found is not None and found.broker == broker else None
@@ -274,7 +283,7 @@ class RouteTable:
     # ---------------------------------------------------------------- questions
 
     def route(self, topic: str, *, with_order: bool = False) -> TopicRouteData | None:
-        """Returns the route of a topic, `with_order` with the queues that are pinned; None if no broker has queues of it."""
+        """Returns the route of a topic, `with_order` with the pinned queues, or None if no broker has queues for it."""
         queues = self._topics.get(topic)
         if not queues:
             return None
@@ -286,7 +295,7 @@ class RouteTable:
         )
 
     def member_group(self, cluster: str, name: str) -> BrokerMemberGroup | None:
-        """Returns the brokers of a name; None if there are none in the cluster."""
+        """Returns the brokers of a name in the cluster, or None."""
         group = self._groups.get(name)
         if group is None or group.cluster != cluster:
             return None
@@ -315,11 +324,11 @@ class RouteTable:
         return self._kv.get(namespace, {}).get(key)
 
     def values(self, namespace: str) -> Mapping[str, str]:
-        """Returns all that administrators stored in a namespace."""
+        """Returns all values that administrators stored in a namespace."""
         return dict(self._kv.get(namespace, {}))
 
     def all_values(self) -> Mapping[str, Mapping[str, str]]:
-        """Returns all that administrators stored, by namespace."""
+        """Returns all values that administrators stored, by namespace."""
         return {namespace: dict(values) for namespace, values in self._kv.items()}
 
     def _broker_data(self, name: str) -> BrokerData:

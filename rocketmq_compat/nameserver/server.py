@@ -1,7 +1,9 @@
-"""The shell of a name server: requests of brokers, clients and administrators in, answers out, around the decider in `routes`.
+"""The shell of a name server: requests of brokers, clients and administrators in, answers out, around the decider in
+`routes`.
 
-Each request is answered within the round in which it came. What administrators store is on the disk before they are answered, if there is a
-file for it; a disk that fails ends the name server. Name servers know nothing of each other: brokers register with every one.
+Each request is answered within its round. If there is a file for it, an administrator's value is on disk before the
+answer; a disk that fails ends the name server. Name servers know nothing of each other: brokers register with every
+one.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -122,10 +124,11 @@ class NameServer:
     async def open(
         cls, plan: NameServerPlan, *, tell: Tell, disk: Disk | None = None, owns_thread: bool = False
     ) -> AsyncIterator["NameServer"]:
-        """Serve until the end of the block. `tell` is called with what happens: `listening`, `broker_registered`, `broker_removed`,
-        `connection_closed`, `connection_refused`.
+        """Serve until the end of the block.
 
-        Raises `OSError` if the port cannot be bound, `DamagedKvFile`, and `StorageError` as the disk does; also out of the block.
+        `tell` receives the events `listening`, `broker_registered`, `broker_removed`, `connection_closed` and
+        `connection_refused`. Raises `OSError` if the port cannot be bound, `DamagedKvFile`, and the disk's
+        `StorageError`; also out of the block.
         """
         path = plan.properties.text("kvConfigPath")
         kv_file = None if path is None else KvFile(disk or RealDisk(), path)
@@ -150,12 +153,12 @@ class NameServer:
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address on which it listens."""
         return self._server.address
 
     @property
     def table(self) -> RouteTable:
-        """What it knows; to be read only."""
+        """The table of the decider. Callers only read it."""
         return self._table
 
     # ---------------------------------------------------------------- events and effects
@@ -179,7 +182,10 @@ class NameServer:
         return effects
 
     def _keep(self, namespace: str, key: str, value: str | None) -> None:
-        """Raises `NoSpace` if there is no room for the change; the file is shortened another time if there is none for that."""
+        """Keep a change.
+
+        Raises `NoSpace` if there is no room for it; the file is shortened another time if there is no room for that.
+        """
         if self._kv_file is not None and self._kv_file.change(namespace, key, value):
             with suppress(NoSpace):
                 self._kv_file.write(self._table.all_values())
@@ -194,7 +200,7 @@ class NameServer:
             self._step(RegistrationTimePassed())
 
     def _key(self, call: RemotingCall) -> int:
-        """What the decider tells the connection apart by; its end is then reported."""
+        """Returns the decider's key of the connection, and arranges to report its end."""
         self._sessions[id(call.session)] = call.session
         return id(call.session)
 
@@ -294,7 +300,10 @@ class NameServer:
         call.answer(body=TopicList(topic_list=tuple(self._table.topics(cluster))).encode())
 
     def _system_topics(self, call: RemotingCall) -> None:
-        """Brokers make a topic with the name of each cluster and of each broker name; one broker can be asked for the rest."""
+        """Answer with a topic for each cluster and each broker name, as brokers create them.
+
+        One broker can be asked for the rest.
+        """
         info = self._table.cluster_info()
         addresses = [
             each.broker_addrs[broker] for each in info.broker_addr_table.values() for broker in each.broker_addrs
@@ -372,7 +381,10 @@ class NameServer:
 
 
 def _broker(call: RemotingCall) -> tuple[RegisterBrokerRequestHeader, BrokerIdentity]:
-    """The fields of a request about a broker. Raises `BadHeader` also for an address that clients could not connect to."""
+    """Returns the fields of a request about a broker.
+
+    Raises `BadHeader` also for an address that clients could not connect to.
+    """
     header = RegisterBrokerRequestHeader.read(call.request.ext)
     if not is_address(header.broker_addr):
         raise BadHeader(f"{header.broker_addr[:60]!r} is not of the form HOST:PORT", "brokerAddr")

@@ -1,4 +1,7 @@
-"""The JSON bodies of requests and answers, under the names of RocketMQ's own classes. See `json_body` for how they are read and written. Pure."""
+"""The JSON bodies of requests and answers, under the names of RocketMQ's own classes.
+
+`json_body` reads and writes them. Pure.
+"""
 
 import enum
 from collections.abc import Mapping
@@ -27,13 +30,13 @@ class MessageQueue(JsonBody):
 
 @frozen(kw_only=True)
 class DataVersion(JsonBody):
-    """How new a table is: two are the same data if all three are the same."""
+    """The version of a table: two tables have the same data if all three values are the same."""
 
     state_version: int = 0
     timestamp: int = 0
-    """When it was changed last, in ms."""
+    """The time of the last change, in ms."""
     counter: int = 0
-    """How many changes there were."""
+    """The number of changes."""
 
 
 # Topics and groups
@@ -70,7 +73,7 @@ class TopicList(JsonBody):
 
 
 class RetryPolicyType(enum.Enum):
-    """How long a message that is sent back waits (5.x): by delay levels, or longer each time."""
+    """The delays of a message that is sent back (5.x): by delay levels, or longer each time."""
 
     EXPONENTIAL = "EXPONENTIAL"
     CUSTOMIZED = "CUSTOMIZED"
@@ -143,7 +146,7 @@ class BrokerData(JsonBody):
     broker_name: str
     broker_addrs: Mapping[int, str] = attrs.field(factory=dict)
     enable_acting_master: bool = False
-    """Whether a slave stands in for its master (5.x); not here. Some clients decode no route without it."""
+    """True if a slave stands in for its master (5.x); never here. Some clients cannot decode a route without it."""
 
 
 @frozen(kw_only=True)
@@ -199,7 +202,7 @@ class KVTable(JsonBody):
 
 
 class ConsumeType(enum.Enum):
-    """Whether consumers pull when they like, or are given what comes; in the order of the C++ client's numbers."""
+    """The way in which consumers get messages: they pull, or are pushed; in the order of the C++ client's numbers."""
 
     CONSUME_ACTIVELY = "PULL"
     CONSUME_PASSIVELY = "PUSH"
@@ -213,7 +216,7 @@ class ConsumeModel(enum.Enum):
 
 
 class ConsumeFromWhere(enum.Enum):
-    """Where a group that is new to a queue begins."""
+    """The position at which a group that is new to a queue begins."""
 
     CONSUME_FROM_LAST_OFFSET = 0
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = 1
@@ -225,7 +228,7 @@ class ConsumeFromWhere(enum.Enum):
 
 @frozen(kw_only=True)
 class SubscriptionData(JsonBody):
-    """Which messages of a topic a group wants: `*`, or tags with `||` between them."""
+    """The messages of a topic that a group subscribes to: `*`, or tags with `||` between them."""
 
     topic: str
     sub_string: str = "*"
@@ -258,7 +261,7 @@ class ConsumerData(JsonBody):
 
 @frozen(kw_only=True)
 class HeartbeatData(JsonBody):
-    """What a client is, sent to every broker each 30 s: HEART_BEAT."""
+    """The description of a client, sent to every broker each 30 s: HEART_BEAT."""
 
     bytes_max: ClassVar[int | None] = CLIENT_BODY_BYTES_MAX
     client_id: Annotated[str, WireName("clientID")]
@@ -268,7 +271,7 @@ class HeartbeatData(JsonBody):
 
 @frozen(kw_only=True)
 class CheckClientRequestBody(JsonBody):
-    """Whether the broker can serve a subscription, asked before the first heartbeat: CHECK_CLIENT_CONFIG."""
+    """Asks if the broker can serve a subscription, before the first heartbeat: CHECK_CLIENT_CONFIG."""
 
     bytes_max: ClassVar[int | None] = CLIENT_BODY_BYTES_MAX
     client_id: str | None = None
@@ -350,7 +353,7 @@ class DelayOffsetSerializeWrapper(JsonBody):
 
 @frozen(kw_only=True)
 class TopicOffset(JsonBody):
-    """Where a queue begins and ends."""
+    """The begin and end of a queue."""
 
     min_offset: int
     max_offset: int
@@ -368,19 +371,19 @@ class TopicStatsTable(JsonBody):
 
 @frozen(kw_only=True)
 class OffsetWrapper(JsonBody):
-    """How far a group is in a queue."""
+    """The progress of a group in a queue."""
 
     broker_offset: int
-    """Where the queue ends."""
+    """The end of the queue."""
     consumer_offset: int
     last_timestamp: int
-    """When the message before `consumer_offset` was stored, in ms."""
+    """The store time of the message before `consumer_offset`, in ms."""
     pull_offset: int = 0
 
 
 @frozen(kw_only=True)
 class ConsumeStats(JsonBody):
-    """How far a group is: the answer to GET_CONSUME_STATS."""
+    """The progress of a group: the answer to GET_CONSUME_STATS."""
 
     offset_table: Mapping[MessageQueue, OffsetWrapper] = attrs.field(factory=dict)
     consume_tps: float = 0.0
@@ -388,7 +391,9 @@ class ConsumeStats(JsonBody):
 
 @frozen(kw_only=True)
 class ResetOffsetBody(JsonBody):
-    """Where clients are to go on: the body of RESET_CONSUMER_CLIENT_OFFSET, and the answer to INVOKE_BROKER_TO_RESET_OFFSET."""
+    """The offsets at which clients must go on: the body of RESET_CONSUMER_CLIENT_OFFSET, and the answer to
+    INVOKE_BROKER_TO_RESET_OFFSET.
+    """
 
     offset_table: Mapping[MessageQueue, int] = attrs.field(factory=dict)
 

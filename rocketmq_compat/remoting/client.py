@@ -1,8 +1,9 @@
-"""The client's side of a connection: a broker's to name servers, a slave's to its master, and that of our own tools and tests.
+"""The client's side of a connection: from a broker to name servers, from a slave to its master, and from our own tools
+and tests.
 
-`ask` dials when it has to, and returns the answer or raises `RemotingFailed`, which states whether the request may have been carried out.
-Answers are matched by `opaque`, so requests overlap and a late answer is dropped. After a failure the next request dials again, at once: how often to
-try is the caller's decision.
+`ask` dials when it has to, and returns the answer or raises `RemotingFailed`, which states if the request may have been
+carried out. Answers are matched by `opaque`, so requests overlap and a late answer is dropped. After a failure the next
+request dials again, at once: the caller decides the pace of its attempts.
 """
 
 import socket
@@ -33,7 +34,10 @@ OnRequest = Callable[[Command], Command | None]
 
 @attrs.define
 class RemotingFailed(Exception):
-    """There is no answer. If it is `definite`, the request was certainly not carried out; otherwise it may have been."""
+    """There is no answer.
+
+    If it is `definite`, the request was certainly not carried out; otherwise it may have been.
+    """
 
     reason: str
     definite: bool
@@ -67,9 +71,10 @@ class RemotingClient(Session[Buffer]):
     # ---------------------------------------------------------------- requests
 
     async def ask(self, request: Command, *, timeout_s: float) -> Command:
-        """Returns the answer, whatever its code. Raises `RemotingFailed`, and `UnencodableCommand` if the request cannot be sent.
+        """Returns the answer with any code.
 
-        The `opaque` of the request is replaced by one of this connection.
+        Raises `RemotingFailed`, and `UnencodableCommand` if the request cannot be sent. The connection replaces the
+        `opaque` of the request by its own.
         """
         opaque = self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
         frame = encode(attrs.evolve(request, opaque=opaque))
@@ -90,7 +95,10 @@ class RemotingClient(Session[Buffer]):
         raise RemotingFailed(reason, definite=False)
 
     async def send_oneway(self, request: Command, *, timeout_s: float) -> None:
-        """Send a request that has no answer. Raises `RemotingFailed` if there is no connection; whether it arrives is never known."""
+        """Send a request that has no answer.
+
+        Raises `RemotingFailed` without a connection. The arrival stays unknown.
+        """
         self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
         frame = encode(attrs.evolve(request, opaque=self._last_opaque, flag=request.flag | IS_ONEWAY))
         with trio.move_on_after(timeout_s):
@@ -103,7 +111,7 @@ class RemotingClient(Session[Buffer]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now."""
+        """True while there is a connection."""
         return self._connection is not None
 
     @property
@@ -141,7 +149,7 @@ class RemotingClient(Session[Buffer]):
         )
 
     def close(self) -> None:
-        """End the connection; requests that wait fail, and all that follow."""
+        """End the connection; waiting requests fail, and all later ones."""
         self._closed = True
         if self._connection is not None:
             self._connection.close(CLOSED_ON_PURPOSE)
@@ -163,7 +171,7 @@ class RemotingClient(Session[Buffer]):
                     self._connection.write_pieces(encode(answer))
 
     def on_drained(self) -> None:
-        """Nothing was held back."""
+        """Does nothing: this client holds nothing back."""
 
     def on_wire_error(self, error: WireError) -> None:
         """Sends nothing: the server sees the connection close."""
@@ -180,7 +188,10 @@ class RemotingClient(Session[Buffer]):
 
 @asynccontextmanager
 async def connected_client(address: Address, *, on_request: OnRequest | None = None) -> AsyncIterator[RemotingClient]:
-    """A client with a loop of its own, for tools and tests. It dials with the first request, and is closed at the end of the block."""
+    """Yields a client with a loop of its own, for tools and tests.
+
+    It dials with the first request, and closes at the end of the block.
+    """
     reactor = Reactor()
     try:
         async with trio.open_nursery() as nursery:

@@ -1,6 +1,7 @@
-"""The numbers and names of the remoting protocol, which are RocketMQ's: what is asked, what is answered, and in which language.
+"""The numbers and names of RocketMQ's remoting protocol: requests, responses and languages.
 
-A code that is not listed here stays a plain number when it is decoded; a server answers REQUEST_CODE_NOT_SUPPORTED to it.
+A code that is not listed here stays a plain number when it is decoded; a server answers REQUEST_CODE_NOT_SUPPORTED to
+it.
 """
 
 import enum
@@ -12,7 +13,7 @@ PROTOCOL_VERSION: Final = 401
 
 
 class RequestCode(enum.IntEnum):
-    """What a client, a broker or a name server asks for (RequestCode.java)."""
+    """The request codes of clients, brokers and name servers (RequestCode.java)."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -101,9 +102,10 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """What became of a request (ResponseCode.java).
+    """The result of a request (ResponseCode.java).
 
-    FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE and FLUSH_SLAVE_TIMEOUT acknowledge a message with a weaker promise than the one asked for.
+    FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE and FLUSH_SLAVE_TIMEOUT acknowledge a message with a weaker promise than the
+    requested one.
     """
 
     SUCCESS = 0
@@ -150,7 +152,7 @@ class ResponseCode(enum.IntEnum):
 
 
 class LanguageCode(enum.IntEnum):
-    """What a sender is written in (LanguageCode.java): a name in JSON headers, a byte in binary ones."""
+    """The programming language of a sender (LanguageCode.java): a name in JSON headers, a byte in binary ones."""
 
     JAVA = 0
     CPP = 1

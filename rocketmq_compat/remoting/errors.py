@@ -1,4 +1,4 @@
-"""What can be wrong with a command: with the bytes of a frame, with its fields, with its body, or with one that was to be sent."""
+"""The errors of a command: in the bytes of a frame, in its fields, in its body, or in a command to be sent."""
 
 import attrs
 
@@ -15,7 +15,10 @@ class MalformedFrame(WireError):
 
 @attrs.define
 class BadHeader(ValueError):
-    """A frame is sound, but an ext field of its request is missing or has no sensible value. The request is refused, not the connection."""
+    """The frame is sound, but an ext field of its request is missing or invalid.
+
+    The request is refused, and the connection stays.
+    """
 
     detail: str
     name: str = ""
@@ -45,7 +48,7 @@ class BadBody(ValueError):
 
 @attrs.define
 class UnencodableCommand(ValueError):
-    """A command does not fit into a frame: a mistake of this side, or a body over the bound. Nothing was sent."""
+    """A command does not fit into a frame: a mistake of ours, or a body over the bound. No bytes were sent."""
 
     detail: str
 

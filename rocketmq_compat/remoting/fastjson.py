@@ -1,8 +1,9 @@
-"""JSON as RocketMQ's Java programs write it with fastjson: read in full, written as the standard has it wherever that is possible. Pure.
+"""JSON as RocketMQ's Java programs write it with fastjson.
 
-fastjson writes keys of maps as what they are: numbers without quotes (`{0:"a"}`), and objects (`{{"queueId":1}:{...}}`). Both are read. A key that is
-an object is given as its JSON text. Numbers are written as quoted keys, which all clients take; for a key that is an object there is no
-other way than fastjson's.
+It reads all of that, and writes standard JSON if possible. Pure. fastjson writes keys of maps by their type: numbers
+without quotes (`{0:"a"}`), and objects (`{{"queueId":1}:{...}}`). Both are read. A key that is an object is returned as
+its JSON text. Numbers are written as quoted keys, which all clients accept; a key that is an object can only be written
+as fastjson does.
 """
 
 import enum
@@ -16,7 +17,7 @@ from rocketmq_compat.remoting.errors import BadBody
 
 DEPTH_MAX: Final = 64
 LENIENT_BYTES_MAX: Final = 256 * 1024
-"""The largest text that is read if it is not standard JSON: that takes up to 1 us a byte, in which nothing else is served."""
+"""The largest text that is read if it is not standard JSON: reading takes up to 1 us a byte, and blocks other work."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _BARE = re.compile(r"[\w$.+-]+")
 _decoder = json.JSONDecoder()
@@ -159,9 +160,9 @@ class JsonText(str):
 
 
 def dumps(value: object) -> str:
-    """Returns the text of a value of mappings, sequences, texts, numbers and None. A key that is a mapping is written as an object.
+    """Returns the text of a value of mappings, sequences, texts, numbers and None.
 
-    Members whose value is None are left out, as fastjson does.
+    A key that is a mapping is written as an object. Members whose value is None are left out, as fastjson does.
     """
     match value:
         case None:

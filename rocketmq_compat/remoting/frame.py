@@ -1,13 +1,15 @@
 """One command of the remoting protocol, and the frame that carries it. Pure.
 
-    length 4 (of what follows) · serialization 1 · header length 3 · header · body
+    length 4 (of the rest) · serialization 1 · header length 3 · header · body
 
-The header is JSON, or RocketMQ's binary form (code 2, language 1, version 2, opaque 4, flag 4, remark length 4, remark, ext length 4, and each
-ext field as key length 2, key, value length 4, value; big endian). An answer has the `opaque` and the serialization of its
-request. A stream is cut into frames by `raft.net.decoder.BodyDecoder(FRAME_BYTES_MAX)`; `decode` takes each.
+The header is JSON, or RocketMQ's binary form (code 2, language 1, version 2, opaque 4, flag 4, remark length 4, remark,
+ext length 4, and each ext field as key length 2, key, value length 4, value; big endian). An answer has the `opaque`
+and the serialization of its request. `raft.net.decoder.BodyDecoder(FRAME_BYTES_MAX)` cuts a stream into frames, and
+`decode` takes each.
 
-Clients differ in how they write JSON: ext values can be numbers and booleans (the C++ client), `language` a name that is not known. All of it is
-read; whatever a frame contains, `decode` raises nothing but `MalformedFrame`. Sources: RemotingCommand.java, RocketMQSerializable.java.
+Clients write JSON differently: ext values can be numbers and booleans (the C++ client), `language` an unknown name. All
+of it is read; for any frame, `decode` raises no error but `MalformedFrame`. Sources: RemotingCommand.java,
+RocketMQSerializable.java.
 """
 
 import enum
@@ -23,11 +25,19 @@ from rocketmq_compat.remoting.codes import LANGUAGE_NAMES, LANGUAGES, PROTOCOL_V
 from rocketmq_compat.remoting.errors import MalformedFrame, UnencodableCommand
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024 - 4
-"""The largest frame, without the four bytes of its length, that RocketMQ's servers and clients take (NettyDecoder.java)."""
+"""The largest frame, without the four bytes of its length, that RocketMQ's servers and clients accept
+(NettyDecoder.java).
+"""
 HEADER_BYTES_MAX: Final = 256 * 1024
-"""The largest header that is read. The properties of a message, 32,767 bytes at most, need six times their size in JSON at worst."""
+"""The largest header that is read.
+
+The properties of a message, at most 32,767 bytes, take at worst six times their size in JSON.
+"""
 ANSWER_HEADER_BYTES_MAX: Final = 2**24 - 1
-"""The largest header of an answer: what three bytes can count. The answer to a batch has 33 bytes for each of its messages."""
+"""The largest header of an answer: the range of three bytes.
+
+The answer to a batch has 33 bytes for each of its messages.
+"""
 IS_RESPONSE: Final = 1
 IS_ONEWAY: Final = 2
 
@@ -35,7 +45,7 @@ _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 _WORD = struct.Struct("!I")
 _PREFIX = struct.Struct("!II")
 _FIXED = struct.Struct("!hBhiii")
-"""The binary header as far as the length of the remark."""
+"""The binary header up to the length of the remark."""
 _LENGTH = struct.Struct("!i")
 _KEY_LENGTH = struct.Struct("!h")
 _NO_EXT: Final[Mapping[str, str]] = MappingProxyType({})
@@ -43,7 +53,7 @@ _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Serialization(enum.IntEnum):
-    """How a header is written (SerializeType.java)."""
+    """The encoding of a header (SerializeType.java)."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -51,7 +61,7 @@ class Serialization(enum.IntEnum):
 
 @frozen
 class Command:
-    """A request or an answer. `ext` are the fields of its code, all as text; see `remoting.headers` for what they mean."""
+    """A request or an answer. `ext` are the fields of its code, all as text; `remoting.headers` interprets them."""
 
     code: int
     """A `RequestCode` or a `ResponseCode`, or a number that is neither."""
@@ -66,16 +76,19 @@ class Command:
     version: int = PROTOCOL_VERSION
     serialization: Serialization = Serialization.JSON
     more: tuple[Buffer, ...] = ()
-    """Goes on with `body` where a command is sent, so that parts of a file need not be joined. Empty in one that was decoded."""
+    """Continues `body` where a command is sent, so that parts of a file need not be joined.
+
+    Empty in a decoded command.
+    """
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request of the other side."""
+        """True if it answers a request of the other side."""
         return bool(self.flag & IS_RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether it is a request that wants no answer."""
+        """True for a request without an answer."""
         return bool(self.flag & IS_ONEWAY)
 
     def answer(
@@ -87,7 +100,7 @@ class Command:
         remark: str | None = None,
         more: tuple[Buffer, ...] = (),
     ) -> "Command":
-        """Returns the answer to this request. It names Java as its language, as all servers that clients have met do."""
+        """Returns the answer to this request. It names Java as its language, like all servers that clients have met."""
         return Command(code, self.opaque, ext, body, remark, IS_RESPONSE, serialization=self.serialization, more=more)
 
 
@@ -95,9 +108,9 @@ class Command:
 
 
 def encode(command: Command) -> list[Buffer]:
-    """Returns the pieces of the command's frame, of which only the header is a copy.
+    """Returns the pieces of the command's frame; only the header is a copy.
 
-    Raises `UnencodableCommand` if a number or a text has no place in the header, or the frame would be over the bound.
+    Raises `UnencodableCommand` if a number or a text does not fit the header, or the frame would be over the bound.
     """
     try:
         header = _json_header(command) if command.serialization is Serialization.JSON else _binary_header(command)
@@ -209,7 +222,9 @@ def _language(value: object) -> int:
 
 
 def _text_of(value: object) -> str:
-    """An ext value that was not written as text: booleans as Java writes them, numbers as they are, and whatever else as JSON."""
+    """Returns the text of an ext value that was not written as text: booleans as in Java, numbers as they are, other
+    values as JSON.
+    """
     try:
         return _to_json(value)
     except RecursionError:

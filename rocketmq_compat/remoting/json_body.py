@@ -35,7 +35,10 @@ from rocketmq_compat.remoting.headers.fields import WireName, camel_case
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 CLIENT_BODY_BYTES_MAX: Final = 1024 * 1024
-"""What a client may state in one body, 10,000 subscriptions or more: reading it takes up to 0.5 us a byte, in which nothing else is served."""
+"""The bound of a client's body, enough for 10,000 subscriptions.
+
+Reading takes up to 0.5 us a byte, and blocks other work.
+"""
 
 Reader = Callable[[Any], Any]
 """Returns the value that some JSON means. Raises `BadBody`."""
@@ -46,11 +49,14 @@ class JsonBody:
 
     __slots__ = ()
     bytes_max: ClassVar[int | None] = None
-    """How long a body may be that is read; None: as long as a frame has room."""
+    """The largest body that is read; None stands for the room in a frame."""
 
     @classmethod
     def decode(cls, body: Buffer) -> Self:
-        """Returns what a command's body contains. Raises `BadBody` if it is no JSON, or too long, or a member is missing or of the wrong kind."""
+        """Returns the content of a command's body.
+
+        Raises `BadBody` if it is not JSON, or too long, or a member is missing or of the wrong kind.
+        """
         if cls.bytes_max is not None and len(body) > cls.bytes_max:
             raise BadBody(f"{len(body)} bytes; at most {cls.bytes_max}")
         return cls.of(fastjson.loads(body))
@@ -120,7 +126,7 @@ def _read(read: Reader, value: Any, name: str) -> Any:
 
 
 def _reader(hint: Any) -> Reader:
-    """How a member of this type is read."""
+    """Returns the reader of members of this type."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     arguments = typing.get_args(hint)
@@ -148,7 +154,7 @@ def _items(make: Callable[[Any], Any], read: Reader, value: Any) -> Any:
 
 
 def _key_reader(hint: Any) -> Reader:
-    """How a key of this type is read: one that is an object is given as its JSON text."""
+    """Returns the reader of keys of this type; a key that is an object is given as its JSON text."""
     read = _reader(hint)
     return (lambda key: read(fastjson.loads(key.encode()))) if issubclass(hint, JsonBody) else read
 

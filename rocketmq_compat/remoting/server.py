@@ -1,7 +1,9 @@
-"""A port that speaks the remoting protocol: accepts connections, gives each a session, and tells why connections end.
+"""A port that speaks the remoting protocol: accepts connections, gives each a session, and reports the ends of
+connections.
 
-A name server has one, a broker two (clients of old send to `listenPort` - 2). Brokers speak the native wire among themselves, on
-the same port: a connection that begins with a frame of such a type is handed to the `Guest` of that type.
+A name server has one, a broker two (clients of old send to `listenPort` - 2). Brokers speak the native wire among
+themselves, on the same port: a connection that begins with a frame of such a type is handed to the `Guest` of that
+type.
 """
 
 import socket
@@ -23,8 +25,10 @@ Tell = Callable[..., None]
 """Called with the name of an event and its fields."""
 
 Guest = Callable[[SocketConnection[Any], Listener[Any]], Decoder[Any]]
-"""Takes over a connection, from its first byte on: puts its session and its decoder into it, and returns the decoder. It reports to the listener
-when the connection is greeted, and when it has closed."""
+"""Takes over a connection from its first byte on: puts its session and its decoder into it, and returns the decoder.
+
+It reports to the listener when the connection is greeted, and when it has closed.
+"""
 
 
 class RemotingServer:
@@ -41,8 +45,11 @@ class RemotingServer:
         on_closed: Callable[[RemotingSession], None],
         guests: Mapping[int, Guest] | None = None,
     ) -> None:
-        """Serve with `handlers`, by request code. `tell` is called for each connection that is refused or ends for a reason, and
-        `on_closed` for every one that ends. `guests` are given by the type of the native frame that begins their connections."""
+        """Serve with `handlers`, by request code.
+
+        `tell` is called for each connection that is refused or ends for a reason, and `on_closed` for every one that
+        ends. `guests` are given by the type of the native frame that begins their connections.
+        """
         self._reactor = reactor
         self._handlers = handlers
         self._tell = tell
@@ -55,12 +62,12 @@ class RemotingServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address on which it listens."""
         return self.listener.address
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return self.listener.connections
 
     async def run(self) -> None:

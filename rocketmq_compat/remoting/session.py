@@ -1,20 +1,20 @@
 """The server's side of a connection: requests in, answers out in any order, and requests of the server to its client.
 
-Each request is given to its handler as a `RemotingCall`, which is answered once, at once or whenever the work is done; who has to wait for something
-answers later and blocks no other request of the connection. One-way requests are answered likewise, but nothing is sent. What is
-written within a round of the reactor leaves joined.
+Each request reaches its handler as a `RemotingCall`, which is answered once, at once or when the work is done. A
+handler that has to wait answers later and blocks no other request of the connection. One-way requests are answered
+likewise, without sending. The bytes written within a round of the reactor leave joined.
 
-No more requests are taken, and then read from the socket, while
+The session takes no more requests, and then stops reading from the socket, while
 
 - `calls_max` of them are being worked on, or these hold `taken_bytes_max`, or
-- the client does not read what it was sent (the connection `is_full`).
+- the client does not read its answers (the connection `is_full`).
 
-A call that waits for something to happen (a pull without messages) is put on `hold` and then no longer counts, because other requests of its client,
-heartbeats above all, must not wait behind it; of these there are at most `held_max`, and they hold at most `taken_bytes_max` in addition. So a
-connection holds a bounded amount of memory.
+A call that waits for something to happen (a pull without messages) is put on `hold` and then no longer counts, because
+other requests of its client, heartbeats above all, must not wait behind it. At most `held_max` calls are held, with at
+most `taken_bytes_max` in addition. So a connection holds a bounded amount of memory.
 
-A frame that is no command closes the connection. A request whose fields or body make no sense is answered with SYSTEM_ERROR and the
-reason, one that no handler serves with REQUEST_CODE_NOT_SUPPORTED, as RocketMQ does.
+A malformed frame closes the connection. A request with invalid fields or an invalid body is answered with SYSTEM_ERROR
+and the reason, one without a handler with REQUEST_CODE_NOT_SUPPORTED, as RocketMQ does.
 """
 
 from collections import deque
@@ -72,7 +72,10 @@ class RemotingCall:
         more: tuple[Buffer, ...] = (),
         remark: str | None = None,
     ) -> None:
-        """Send the answer, at the end of the round; nothing to a one-way request, or if the connection has closed. To be called once."""
+        """Send the answer, at the end of the round. Call it once.
+
+        It sends nothing for a one-way request, or if the connection has closed.
+        """
         assert self.state != self.ANSWERED, "a request is answered once"
         ext = {} if header is None else header.ext()
         self._session.answered(self, self.request.answer(code, ext=ext, body=body, more=more, remark=remark))
@@ -82,15 +85,16 @@ class RemotingCall:
         self.answer(code, remark=remark)
 
     def hold(self) -> bool:
-        """The call waits for something to happen, and is answered then. Returns whether it may: if not, it must be answered now."""
+        """Hold the call until something happens. Returns False if it cannot be held: then it must be answered now."""
         assert self.state == self.WORKING, "a call is put on hold once, before its answer"
         return self._session.held(self)
 
 
 class RemotingSession(Session[Buffer]):
-    """The calls of one connection, which is put into `connection` before anything arrives.
+    """The calls of one connection, which is put into `connection` before any bytes arrive.
 
-    `on_closed` is called once, at the end, when the session knows no call any more; work under way goes on, its answers are ignored.
+    `on_closed` is called once, at the end, when the session has forgotten all calls. Work under way goes on, and its
+    answers are ignored.
     """
 
     def __init__(
@@ -125,13 +129,16 @@ class RemotingSession(Session[Buffer]):
     # ---------------------------------------------------------------- requests to the client
 
     def notify(self, request: Command) -> bool:
-        """Send a request that wants no answer. Returns whether it was sent: it is not to a client that does not read."""
+        """Send a request without an answer. Returns True if it was sent: a client that does not read gets none."""
         if self.connection.is_closed or self.connection.is_full:
             return False
         return self._send(request, request.flag | IS_ONEWAY)
 
     def ask(self, request: Command, done: Callable[[Command], None]) -> Callable[[], None] | None:
-        """Send a request; `done` is called with the answer, if one comes. Returns what makes the session forget it; None if it was not sent."""
+        """Send a request; `done` is called with the answer, if one comes.
+
+        Returns a callable that makes the session forget it, or None if it was not sent.
+        """
         if self.connection.is_closed or self.connection.is_full or not self._send(request, request.flag):
             return None
         opaque = self._last_opaque
@@ -243,7 +250,9 @@ class RemotingSession(Session[Buffer]):
         return self._working >= self._calls_max or self._taken_bytes >= self._taken_bytes_max or self.connection.is_full
 
     def _resume(self) -> None:
-        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the middle of its work."""
+        """Take more requests at the end of the round, never within the answer that makes room: its handler is in the
+        middle of its work.
+        """
         if self._paused and not self._resuming and not self._is_full():
             self._resuming = True
             self.connection.reactor.flush_later(self, urgent=False)

@@ -1,6 +1,7 @@
-"""Fields of requests that are read and change nothing, with the reason: all others are honoured, or what they ask for is refused. Pure.
+"""Fields of requests that are read and ignored, with the reason.
 
-A test holds this table against the classes of `headers` and `bodies`: a field that no handler looks at, and that is not here, fails it.
+Every other field takes effect, or its request is refused. Pure. A test compares this table with the classes of
+`headers` and `bodies`: it fails for a field without a reader that is not listed here.
 """
 
 from collections.abc import Mapping

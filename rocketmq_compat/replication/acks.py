@@ -1,7 +1,8 @@
-"""When a client is answered, and with which status: RocketMQ's rules (CommitLog, HAService, GroupTransferService).
+"""Decides when a client is answered, and with which status: RocketMQ's rules (CommitLog, HAService,
+GroupTransferService).
 
-A record waits for the flush and for its copies at the same time, and is answered when both are decided; if both failed, the
-status of the copies wins. 10, 11 and 12 are answers of a record that is stored on the master, with a weaker promise.
+A record waits for the flush and for its copies at the same time, and is answered when both are decided. If both failed,
+the status of the copies wins. 10, 11 and 12 answer a record that is stored on the master, with a weaker promise.
 """
 
 import enum
@@ -21,13 +22,13 @@ class SendStatus(enum.IntEnum):
     FLUSH_DISK_TIMEOUT = 10
     """SYNC_FLUSH: they were not flushed in `syncFlushTimeout`."""
     SLAVE_NOT_AVAILABLE = 11
-    """SYNC_MASTER 4.x: there is no slave, or none that is near. Nothing was waited for."""
+    """SYNC_MASTER 4.x: there is no slave, or none that is near. The answer did not wait."""
     FLUSH_SLAVE_TIMEOUT = 12
     """SYNC_MASTER: too few slaves have reported them in `slaveTimeout`."""
 
 
 class PutRefusal(enum.IntEnum):
-    """Why records were certainly not stored; the numbers are RocketMQ's response codes."""
+    """The reason why records were certainly not stored; the numbers are RocketMQ's response codes."""
 
     SYSTEM_ERROR = 1
     SERVICE_NOT_AVAILABLE = 14
@@ -38,10 +39,11 @@ COPIES_4X = 2
 
 
 def copies_needed(config: ReplicationConfig, in_sync: int) -> int:
-    """Returns how many copies records need, the master's included; `in_sync` counts those that are near (`in_sync_copies`).
+    """Returns the number of copies that records need, including the master's.
 
-    In 5.x more copies than are in sync are refused if their number adapts itself, because then the minimum is not there
-    (CommitLog.calcNeedAckNums); else they are waited for in vain.
+    `in_sync` counts the near copies (`in_sync_copies`). If the number adapts itself in 5.x, more copies than are in
+    sync are refused, because then the minimum is missing (CommitLog.calcNeedAckNums). Otherwise the answer waits for
+    them in vain.
     """
     if not config.sync_master:
         return 1
@@ -58,7 +60,9 @@ def in_sync_copies(config: ReplicationConfig, log_end: int, reports: Iterable[in
 
 
 def is_slave_available(config: ReplicationConfig, end: int, reports: Sequence[int]) -> bool:
-    """Returns whether waiting makes sense in 4.x (HAService.isSlaveOK): the best slave is near the records that end at `end`."""
+    """Returns True if waiting makes sense in 4.x (HAService.isSlaveOK): the best slave is near the records that end at
+    `end`.
+    """
     return bool(reports) and end - max(reports) < config.slave_fallbehind_bytes_max
 
 
@@ -83,7 +87,7 @@ class WaitingPut:
 
     @property
     def status(self) -> SendStatus | None:
-        """What the client is told, None while something is undecided."""
+        """The client's answer, None while something is undecided."""
         if self.flush is None or self.copies is None:
             return None
         return self.copies if self.copies is not SendStatus.SEND_OK else self.flush
@@ -112,7 +116,7 @@ class PutWaits:
 
     @property
     def deadline(self) -> float:
-        """When the first wait is over; infinity without one."""
+        """The time at which the first wait is over; infinity without one."""
         fronts = [waiting[0][0] for waiting in (self._flush, *self._copies.values()) if waiting]
         return min(fronts, default=math.inf)
 

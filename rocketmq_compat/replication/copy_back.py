@@ -1,20 +1,21 @@
-"""What a master does that may lack what it once had: it takes no records until it has copied back what its slaves hold.
+"""A master that may lack records: it takes no records until it has copied back the records that its slaves hold.
 
-A start finds out whether a copy is in doubt: its log was cut for damage, is shorter than it had been, or its disk is another one
-(`CopyDoubt`). A master without a doubt gets one when a slave shows a log that goes on where its own ends, as long as nothing was appended here
-since the start: what would be appended next would be other bytes than the slave's.
+A start finds out if a copy is in doubt: its log was cut for damage, is shorter than it had been, or its disk is another
+one (`CopyDoubt`). A master without a doubt gets one when a slave shows a log that goes on where its own ends, while it
+has appended nothing since the start. Its next append would be other bytes than the slave's.
 
 In doubt, a master
 
 - begins no epoch and takes no records, so that its log stays a beginning of every sound copy;
 - asks a slave whose log goes on where its own ends for the rest, push by push, and welcomes it when it has all of it;
 - asks each slave for its tables, if it has lost some of its own;
-- is sure again when its log has come as far as it ever was (the floor), or, if it is not known how far that is or no copy has it any more, when
-  all slaves that it ever took were compared, and as many as the settings tell (`slaves_expected`): another disk knows of no slave. If only
-  the power was cut, and what is acknowledged is flushed, it waits no longer than for a silent connection (`silence_s_max`).
+- is sure again when its log has come as far as it ever was (the floor). If the floor is unknown, or no copy reaches it
+  any more, it is sure when all slaves that it ever took were compared, and as many as the settings require
+  (`slaves_expected`): another disk knows no slave. If only the power was cut, and acknowledged records are flushed, it
+  waits no longer than for a silent connection (`silence_s_max`).
 
-So what is acknowledged is kept as long as one copy has it, and no order of starts lets a short log count. A slave that never comes back is for
-an operator to give up (`LossAccepted`).
+So acknowledged records are kept as long as one copy has them, and no order of starts lets a short log count. An
+operator gives up a slave that never comes back (`LossAccepted`).
 """
 
 import math
@@ -36,7 +37,10 @@ class Source:
 
 @attrs.define
 class CopyBack:
-    """What a master knows of its slaves while it is in doubt. `slaves` are those that it ever took, as far as its disk tells."""
+    """A master's knowledge of its slaves while it is in doubt.
+
+    `slaves` are all that it ever took, according to its disk.
+    """
 
     log: CopyLog
     expected: int
@@ -44,7 +48,7 @@ class CopyBack:
     patience_s: float = math.inf
     source: Source | None = None
     waits_until: float = math.inf
-    """When a master that has all that was acknowledged waits no longer."""
+    """The time until which a master that has all acknowledged records waits."""
     compared: set[int] = attrs.field(factory=set)
     """Slaves that have nothing, log or tables, that this master lacks."""
 
@@ -55,7 +59,7 @@ class CopyBack:
             self.waits_until = now + self.patience_s
 
     def is_settled(self, now: float) -> bool:
-        """Whether the doubt is over: there is nothing that this copy lacks and another one has."""
+        """Returns True if the doubt is over: no other copy has records that this one lacks."""
         doubt = self.log.doubt
         if doubt is None or self.source is not None:
             return False
@@ -67,7 +71,7 @@ class CopyBack:
 
     @property
     def awaited(self) -> str:
-        """Who is waited for, as operators are told."""
+        """The slaves that the master waits for, in words for operators."""
         known = sorted(self.slaves - self.compared)
         more = self.expected - len(self.compared) - len(known)
         names = [f"slave {each}" for each in known] + ([f"{more} more of its slaves"] if more > 0 else [])
@@ -75,7 +79,7 @@ class CopyBack:
 
     @property
     def objection(self) -> str:
-        """Why no records are taken."""
+        """The reason why it takes no records."""
         log, doubt = self.log, self.log.doubt
         assert doubt is not None, "asked while in doubt"
         if self.source is not None:

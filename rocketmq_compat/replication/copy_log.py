@@ -1,4 +1,4 @@
-"""What a replica knows of its commit log: ends, epochs, confirm offset. The bytes are the shell's."""
+"""A replica's knowledge of its commit log: ends, epochs, confirm offset. The shell has the bytes."""
 
 import attrs
 
@@ -22,7 +22,10 @@ class CopyLog:
 
     @classmethod
     def of(cls, recovered: RecoveredCopy, sync_flush: bool) -> "CopyLog":
-        """The log as a restart found it; nothing of it is confirmed yet. Raises `ValueError` if its ends are not in order."""
+        """Returns the log that a restart found, with nothing confirmed yet.
+
+        Raises `ValueError` if its ends are not in order.
+        """
         start, end = recovered.log_start, recovered.log_end
         if not 0 <= start <= end:
             raise ValueError(f"a log from {start} to {end}")
@@ -31,12 +34,12 @@ class CopyLog:
 
     @property
     def reach(self) -> LogReach:
-        """How far this log has come. An epoch that has written nothing yet does not count."""
+        """The reach of this log. An epoch that has written nothing yet does not count."""
         return LogReach(self.epochs.at(self.log_end - 1) if self.log_end > self.log_start else 0, self.log_end)
 
     @property
     def has_floor(self) -> bool:
-        """Whether this copy is in doubt, and yet has come again as far as it ever was."""
+        """True if this copy is in doubt, and yet has come again as far as it ever was."""
         doubt = self.doubt
         return doubt is not None and doubt.floor is not None and self.reach >= doubt.floor
 
@@ -53,7 +56,7 @@ class CopyLog:
         return self.flushed_end if self.sync_flush else self.log_end
 
     def confirm(self, offset: int, out: list[Effect]) -> None:
-        """Everything below `offset`, as far as it is in this log, is confirmed; what was confirmed remains so."""
+        """Confirm the part of this log below `offset`; confirmed parts remain confirmed."""
         offset = min(offset, self.log_end)
         if offset > self.confirm_offset:
             self.confirm_offset = offset

@@ -1,14 +1,16 @@
-"""CommitLogReplica: one copy of a broker's commit log, the master's or a slave's, with RocketMQ's replication of fixed roles.
+"""CommitLogReplica: one copy of a broker's commit log, the master's or a slave's, with RocketMQ's replication of fixed
+roles.
 
-The one decider of this package. `step(now, event)` takes a fact and returns orders (effects), which the shell carries out at once and
-in order; it owns no socket, file or clock. So a broker, the simulator and a test run the same code. The rules of a master are in
-`master`, those of a slave in `slave`, when a client is answered in `acks`.
+The one decider of this package. `step(now, event)` takes a fact and returns orders (effects), which the shell carries
+out at once and in order. It owns no socket, file or clock, so that a broker, the simulator and a test run the same
+code. `master` has the rules of a master, `slave` the rules of a slave, and `acks` the times of answers.
 
-The role is given at the start and never changes: there is no election. An operator promotes a slave by starting it as a master, after
-which the old master may come back as a slave.
+The role is given at the start and never changes: there is no election. An operator promotes a slave by starting it as a
+master, after which the old master may come back as a slave.
 
-How a shell uses it: `begin` once, then `step` at every event; `DeadlineReached` when `deadline` is reached. `incarnation` is a random
-number from 1 to `INCARNATION_MAX`: no two starts begin the same epoch, whatever their disks have lost, and whatever their clocks show.
+The shell calls `begin` once, then `step` at every event, and reports `DeadlineReached` when `deadline` is reached.
+`incarnation` is a random number from 1 to `INCARNATION_MAX`: no two starts begin the same epoch, even if disks have
+lost data or clocks are wrong.
 """
 
 from collections.abc import Sequence
@@ -49,9 +51,10 @@ from rocketmq_compat.replication.slave import Slave
 
 
 class CommitLogReplica:
-    """One copy. `checked` is whether the invariants are checked after every step; a broken one raises `AssertionError`.
+    """One copy. If `checked` is true, every step checks the invariants; a broken one raises `AssertionError`.
 
-    Raises `ValueError` for a role that does not go with the broker id (0 is the master's), and for an incarnation out of range.
+    Raises `ValueError` for a role that contradicts the broker id (0 is the master's), and for an incarnation out of
+    range.
     """
 
     __slots__ = ("_checked", "config", "log", "role")
@@ -83,12 +86,12 @@ class CommitLogReplica:
 
     @property
     def is_master(self) -> bool:
-        """Whether records of clients are taken here."""
+        """True if this copy takes the records of clients."""
         return isinstance(self.role, Master)
 
     @property
     def deadline(self) -> float:
-        """When `DeadlineReached` is due next; infinity if nothing waits for time."""
+        """The time at which `DeadlineReached` is due next; infinity if nothing waits for time."""
         return self.role.deadline
 
     def begin(self, now: float) -> Sequence[Effect]:
@@ -104,18 +107,19 @@ class CommitLogReplica:
         return out
 
     def refusal(self, event: PutMessages) -> RefusePut | None:
-        """Returns how `step` would refuse these records now; None if it would order to append them.
+        """Returns the refusal with which `step` would answer these records now, or None if it would order to append
+        them.
 
-        For a shell that must know that they are written, since a disk can be full, before the replica counts on them.
+        A shell uses it to write the records, since a disk can be full, before the replica counts on them.
         """
         if isinstance(self.role, Master):
             return self.role.refusal(event)
         return RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, "this broker is a slave")
 
     def step(self, now: float, event: Event) -> Sequence[Effect]:
-        """Take a fact; returns what to do, in order. `now` never falls.
+        """Take a fact and return the orders for the shell, in order. `now` never falls.
 
-        Raises `ReplicationError` for an event that cannot follow what the shell was told to do.
+        Raises `ReplicationError` for an event that cannot follow the orders given so far.
         """
         out: list[Effect] = []
         before = invariants.ReplicaFacts.of(self) if self._checked else None

@@ -1,7 +1,7 @@
-"""What to do: the orders that come out of `CommitLogReplica.step`, to be carried out at once and in the order given.
+"""The orders that `CommitLogReplica.step` returns. The shell carries them out at once and in the order given.
 
-What the replica knows of its log includes every order of the step already: appending, truncating and resetting succeed, or the shell ends
-the broker.
+The replica already counts every order of the step as done: appending, truncating and resetting succeed, or the shell
+ends the broker.
 """
 
 from log.values import frozen
@@ -12,7 +12,10 @@ from rocketmq_compat.replication.model import LogReach
 
 @frozen
 class AppendMessages:
-    """A master appends a client's records at `offset`, in `epoch`. With SYNC_FLUSH they are flushed soon, which `CommitLogFlushed` reports."""
+    """A master appends a client's records at `offset`, in `epoch`.
+
+    With SYNC_FLUSH the shell flushes them soon and reports `CommitLogFlushed`.
+    """
 
     offset: int
     epoch: int
@@ -22,7 +25,10 @@ class AppendMessages:
 
 @frozen
 class AppendPushed:
-    """A slave, or a master that copies back, appends the bytes of a push as they came. With SYNC_FLUSH they are flushed soon, which `CommitLogFlushed` reports."""
+    """A slave, or a master that copies back, appends the bytes of a push as they came.
+
+    With SYNC_FLUSH the shell flushes them soon and reports `CommitLogFlushed`.
+    """
 
     offset: int
     epoch: int
@@ -78,11 +84,12 @@ class SendMessage:
 
 @frozen
 class PushLog:
-    """Read the log from `offset` and send it as one `Push` of `epoch`, then report `Pushed`. One is under way on a connection.
+    """Read the log from `offset` and send it as one `Push` of `epoch`, then report `Pushed`.
 
-    The push ends at `end_max` at the latest; with more than `push_bytes_max` to send, it takes as many whole appends as fit, one at
-    least. Where nothing is compared (`haDivergence=rocketmq`) it may begin within an append. If `offset` has left the log meanwhile, the
-    shell closes the connection and reports `HaConnectionClosed`.
+    A connection has one under way. The push ends at `end_max` at the latest. With more than `push_bytes_max` to send,
+    it takes as many whole appends as fit, at least one. Without comparison (`haDivergence=rocketmq`) it may begin
+    within an append. If `offset` has left the log meanwhile, the shell closes the connection and reports
+    `HaConnectionClosed`.
     """
 
     connection: int
@@ -115,7 +122,7 @@ class AdoptTables:
 
 @frozen
 class DoubtBegan:
-    """This copy lacks what another one has, up to `floor`: remember that durably until `DoubtEnded`."""
+    """This copy lacks records that another one has, up to `floor`: remember that durably until `DoubtEnded`."""
 
     floor: LogReach
 
@@ -131,7 +138,7 @@ class CopyBackBegan:
 
 @frozen
 class DoubtEnded:
-    """This copy has what it ever had, as far as any copy still has it: make that durable, then remember that nothing is lacking.
+    """This copy again has every record that any copy still has: make them durable, then remember the end of the doubt.
 
     `missing_bytes` were here once, and no copy has them any more.
     """
@@ -142,7 +149,10 @@ class DoubtEnded:
 
 @frozen
 class CloseHaConnection:
-    """Send what is on its way if possible, then close; no `HaConnectionClosed` is expected. `reason` is for operators."""
+    """Send the bytes on their way if possible, then close; no `HaConnectionClosed` is expected.
+
+    `reason` is for operators.
+    """
 
     connection: int
     reason: str
@@ -162,7 +172,7 @@ class DivergenceFound:
 
     @property
     def lost_bytes(self) -> int:
-        """How far the slave's log goes on where the master's is another one, or has ended."""
+        """The length of the slave's log behind the divergence, or behind the master's end."""
         return self.slave_end - self.agreed_end
 
 
@@ -175,7 +185,9 @@ class DivergenceEnded:
 
 @frozen
 class ConfirmOffsetMoved:
-    """Everything below `confirm_offset` is as safe as the broker's settings promise; a slave knows it from its master."""
+    """Everything below `confirm_offset` is as safe as the broker's settings promise; a slave learns it from
+    its master.
+    """
 
     confirm_offset: int
 

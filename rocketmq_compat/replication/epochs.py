@@ -1,8 +1,8 @@
-"""The epoch table: which start of a master wrote which part of the commit log.
+"""The epoch table: maps each part of the commit log to the start of a master that wrote it.
 
-Every start of a master begins an epoch at the end of its log: the last one that this log knows, and a random number on top, so that an epoch is
-begun once, even if two copies of a log both become masters, or a disk is lost. So (epoch, offset) names a byte: what two
-logs hold at one offset in the same epoch is the same, and where their epochs differ, so do their bytes.
+Every start of a master begins an epoch at the end of its log: the last one that this log knows, and a random number on
+top. So an epoch begins once, even if two copies of a log both become masters, or a disk is lost. (epoch, offset) names
+a byte: two logs hold the same byte at one offset in the same epoch. Where their epochs differ, so do their bytes.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from rocketmq_compat.replication.model import NO_EPOCH, MasterEpoch
 
 
 class EpochTable:
-    """The epochs of one log, in order; epochs and starts both grow. `last` is the newest epoch, NO_EPOCH if there is none."""
+    """The epochs of one log, in order; epochs and starts both grow. `last` is the newest epoch, or NO_EPOCH."""
 
     __slots__ = ("_epochs", "_starts", "last")
 
@@ -61,7 +61,7 @@ class EpochTable:
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
     def first_after(self, epoch: int) -> int | None:
-        """Returns where the first epoch above `epoch` begins; None if there is none."""
+        """Returns the start of the first epoch above `epoch`, or None."""
         index = bisect_right(self._epochs, epoch)
         return self._starts[index] if index < len(self._starts) else None
 
@@ -81,15 +81,15 @@ class History:
 
     @classmethod
     def of(cls, log_start: int, log_end: int, entries: Sequence[MasterEpoch]) -> "History":
-        """A history as a message tells it: what lies before its first epoch was left out."""
+        """Returns the history in a message, which omits the part before its first epoch."""
         return cls(entries[0].start if entries else log_start, log_end, EpochTable(entries))
 
 
 def agreed_end(one: History, other: History) -> int:
-    """Returns the end of what two logs have in common: the first offset at which both hold bytes of different epochs, or the lesser end.
+    """Returns the end of the common part of two logs: the first offset at which their epochs differ, or the lesser end.
 
-    What lies below the later of both starts cannot be compared byte by byte. But epochs grow along a log: what an epoch wrote there that
-    is later than the first epoch of the other log is not a part of that log's history.
+    Below the later of both starts, bytes cannot be compared. But epochs grow along a log: an epoch there that is later
+    than the first epoch of the other log does not belong to the other log's history.
     """
     early, late = (one, other) if one.start <= other.start else (other, one)
     first_epoch = late.epochs.at(late.start)

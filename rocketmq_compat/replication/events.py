@@ -1,4 +1,4 @@
-"""Facts: what a shell tells a replica, the only input of `CommitLogReplica.step`."""
+"""Facts: a shell's reports to a replica, the only input of `CommitLogReplica.step`."""
 
 from log.values import frozen
 from rocketmq_compat.replication.messages import HaMessage
@@ -6,10 +6,11 @@ from rocketmq_compat.replication.messages import HaMessage
 
 @frozen
 class PutMessages:
-    """A client sent records, `size` bytes as they are stored at the log's end. Answered by one `AnswerPut` or `RefusePut` with `token`.
+    """A client sent records, `size` bytes as they are stored at the log's end.
 
-    `wait` is RocketMQ's message property WAIT (isWaitStoreMsgOK): without it neither flush nor slaves are waited for. `payload` is
-    handed back in `AppendMessages`.
+    Answered by one `AnswerPut` or `RefusePut` with `token`. `wait` is RocketMQ's message property WAIT
+    (isWaitStoreMsgOK): without it the answer waits neither for the flush nor for slaves. `payload` is handed back in
+    `AppendMessages`.
     """
 
     token: int
@@ -45,14 +46,17 @@ class Received:
 
 @frozen
 class HaConnectionClosed:
-    """A connection ended, could not be made, or brought bytes that are no message. An unknown or closed one is ignored."""
+    """A connection ended, could not be made, or brought malformed bytes. An unknown or closed one is ignored."""
 
     connection: int
 
 
 @frozen
 class Pushed:
-    """A `PushLog` was carried out: the push ended at `end`, and is on its way. To be told before anything that arrives later."""
+    """A `PushLog` was carried out: the push ended at `end`, and is on its way.
+
+    Report it before anything that arrives later.
+    """
 
     connection: int
     end: int
@@ -67,7 +71,10 @@ class LogStartMoved:
 
 @frozen
 class LossAccepted:
-    """An operator decides that this master's log counts, as it is, and waits for no slave. Ignored while it copies back what a slave has."""
+    """An operator decides that this master's log counts, as it is, without waiting for slaves.
+
+    Ignored while it copies back.
+    """
 
 
 @frozen
@@ -77,7 +84,10 @@ class TablesCopied:
 
 @frozen
 class DivergenceDiscarded:
-    """An operator decides that this slave gives up what its master does not have. Without a known divergence nothing happens."""
+    """An operator decides that this slave gives up records that its master lacks.
+
+    Ignored without a known divergence.
+    """
 
 
 @frozen

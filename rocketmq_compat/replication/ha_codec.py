@@ -1,8 +1,10 @@
-"""The HA stream as bytes: frames of `raft.net.framing` (length, type, and a CRC-32C of everything) around fixed layouts, big endian.
+"""The HA stream as bytes: frames of `raft.net.framing` (length, type, and a CRC-32C of everything) around fixed
+layouts, big endian.
 
-A connection is bounded by `FRAME_BYTES_MAX`. Decoding is total: any bytes give a message, or a `WireError`, after which the connection
-is of no use any more. Integers lie in range, epoch tables are in order and lie within the log; whether a message is *true* is for the decider.
-A push carries the checksum of its payload in addition, which may come from the disk: the slave compares it (`slave`).
+`FRAME_BYTES_MAX` bounds a connection. Decoding is total: any bytes give a message, or a `WireError`, after which the
+connection is useless. Integers lie in range, epoch tables are in order and lie within the log; the decider judges if a
+message is *true*. A push also carries the checksum of its payload, which may come from the disk: the slave compares it
+(`slave`).
 """
 
 import itertools

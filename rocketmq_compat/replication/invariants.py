@@ -1,7 +1,7 @@
-"""What must hold after every step of one replica, whatever happened.
+"""The invariants of one replica, checked after every step.
 
-A broken rule becomes a crash instead of a wrong answer. These are the rules that one replica can see; those that need all copies
-(what a status promises is on their disks, no slave differs from its master) are the simulator's.
+A broken rule becomes a crash instead of a wrong answer. These are the rules that one replica can check. The simulator
+checks the rules that need all copies: the promise of a status is on their disks, and no slave differs from its master.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,17 +1,21 @@
-"""A replica that is the master: it appends what clients send, pushes its log to slaves, and answers when a promise holds.
+"""A replica that is the master: it appends the records of clients, pushes its log to slaves, and answers when a promise
+holds.
 
 Rules, with their sources:
 
-- Every start begins a new epoch at the log's end, which is recorded at once; in doubt about its log, a master first copies back what slaves
-  have (`copy_back`).
-- A slave whose log is a beginning of this one is pushed what follows its end. One whose log goes on where this one ends is copied back from, as
-  long as nothing was appended here since the start. One that holds anything else is refused, and as long as it is, this master takes no
-  records: two masters have each written what the other one lacks. Taking the slave back, or `LossAccepted`, ends that. With `haDivergence=rocketmq` nothing is compared (DefaultHAConnection): pushes wait until
-  the log has passed the slave's end, and go on there, behind other bytes.
+- Every start begins a new epoch at the log's end, which is recorded at once. In doubt about its log, a master first
+  copies back the records of slaves (`copy_back`).
+- A slave whose log is a beginning of this one is pushed the rest. If a slave's log goes on where this one ends, the
+  master copies the rest back, as long as it has appended nothing since the start.
+- A slave with any other log is refused. While it is refused, this master takes no records: two masters have each
+  written records that the other one lacks. Taking the slave back, or `LossAccepted`, ends that.
+- With `haDivergence=rocketmq` the logs are not compared (DefaultHAConnection): pushes wait until the log has passed the
+  slave's end, and go on there, behind other bytes.
 - An empty log, or one that ends before this one begins, is reset to this log's start.
 - A report counts on the connection on which everything below it was pushed; a larger one closes it (#3015, #3016).
-- Each slave counts once, by its newest connection: a handshake that comes late on an older one changes nothing. A broker that never shook hands is no slave.
-- Slaves are pushed what is not flushed yet, as in RocketMQ: flush and copies are waited for at the same time.
+- Each slave counts once, by its newest connection: a handshake that comes late on an older one changes nothing. Only a
+  broker that shook hands is a slave.
+- Slaves are pushed unflushed records, too, as in RocketMQ: the master waits for flush and copies at the same time.
 """
 
 import math
@@ -94,7 +98,7 @@ class Master:
         self._log = log
         self._incarnation = incarnation
         self.epoch = NO_EPOCH
-        """None is begun while this copy is in doubt."""
+        """The master's epoch; NO_EPOCH while this copy is in doubt."""
         if config.divergence == "rocketmq":
             log.doubt = None
         self.copy_back = CopyBack(log, config.slaves_expected, set(slaves), config.silence_s_max)
@@ -124,17 +128,17 @@ class Master:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether no records are taken: an operator has to decide which log counts, or this one may be short."""
+        """True if it takes no records: an operator has to decide which log counts, or this log may be short."""
         return self.is_in_doubt or (bool(self.divergences) and not self.accepts_loss)
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether this copy may lack what it once had."""
+        """True if this copy may lack records that it had."""
         return self._log.doubt is not None
 
     @property
     def deadline(self) -> float:
-        """When `time_passed` is due."""
+        """The time at which `time_passed` is due."""
         due = math.inf
         for each in self.connections.values():
             due = min(due, each.heard_at + self._config.silence_s_max)
@@ -218,7 +222,7 @@ class Master:
         self._confirm(out)
 
     def _confirm(self, out: list[Effect]) -> None:
-        """What is on as many copies as records need now, and flushed here if it must be."""
+        """Confirm the records that are on as many copies as they need now, and flushed here if they must be."""
         log = self._log
         reports = [each.reported_end for each in self.slaves]
         copies = acks.copies_needed(self._config, acks.in_sync_copies(self._config, log.log_end, reports))
@@ -334,7 +338,7 @@ class Master:
         self.copy_back.closed(connection)
 
     def loss_accepted(self, out: list[Effect]) -> None:
-        """Take records from now on, whatever slaves hold; those that diverge stay refused."""
+        """Take records from now on, in spite of diverging slaves, which stay refused."""
         if self.copy_back.source is not None:
             return
         self.accepts_loss = True
@@ -345,7 +349,7 @@ class Master:
 
     @property
     def _has_appended(self) -> bool:
-        """Whether there are records of this start."""
+        """Returns True if the log has records of this start."""
         return self.epoch != NO_EPOCH and self._log.reach.epoch == self.epoch
 
     def _fetch_from(self, slave: SlaveProgress, shake: Handshake, out: list[Effect]) -> None:

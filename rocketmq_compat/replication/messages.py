@@ -1,8 +1,9 @@
-"""What a master and its slaves send each other: the HA stream.
+"""The messages between a master and its slaves: the HA stream.
 
-A slave dials, and sends a `Handshake`; the master answers with `Welcome` or `HandshakeRefused`. Then the master sends `Push` and `Heartbeat`, the
-slave `Report`. A master that has lost the end of its log asks for it with `FetchBack`, before it welcomes; the slave answers each with a `Push`. One
-that has lost its tables asks with `TablesWanted`. RocketMQ's stream (DefaultHAConnection) has neither handshake, epochs nor checksums.
+A slave dials, and sends a `Handshake`; the master answers with `Welcome` or `HandshakeRefused`. Then the master sends
+`Push` and `Heartbeat`, the slave `Report`. A master that has lost the end of its log asks for it with `FetchBack`,
+before it welcomes; the slave answers each with a `Push`. One that has lost its tables asks with `TablesWanted`.
+RocketMQ's stream (DefaultHAConnection) has neither handshake, epochs nor checksums.
 """
 
 from log.values import frozen
@@ -13,10 +14,10 @@ Payload = bytes | memoryview
 
 @frozen
 class Handshake:
-    """A slave's first message: who it is, and which history it holds.
+    """A slave's first message: its identity and the history of its log.
 
-    `checks_divergence` is whether it runs with `haDivergence=refuse`. `epochs` are those of [`log_start`, `log_end`), the newest if there
-    are too many for one message.
+    `checks_divergence` is true if it runs with `haDivergence=refuse`. `epochs` cover [`log_start`, `log_end`), or its
+    newest part if there are too many for one message.
     """
 
     broker_name: str
@@ -31,7 +32,7 @@ class Handshake:
 class Welcome:
     """The slave is taken; pushes begin at `push_from`. If its log does not end there, it is reset to begin there.
 
-    `is_sure` is whether the master has all that it ever had.
+    `is_sure` is true if the master has all records that it ever had.
     """
 
     push_from: int
@@ -49,7 +50,10 @@ class HandshakeRefused:
 
 @frozen
 class Push:
-    """Bytes of the commit log from `offset`, all of one epoch. `crc` is the CRC-32C of the payload, which stays opaque."""
+    """Bytes of the commit log from `offset`, all of one epoch.
+
+    `crc` is the CRC-32C of the payload, which stays opaque.
+    """
 
     offset: int
     epoch: int
@@ -60,7 +64,10 @@ class Push:
 
 @frozen
 class Report:
-    """The slave holds everything below `end`: on its disk with SYNC_FLUSH, else in its page cache. Repeated as a heartbeat."""
+    """The slave holds everything below `end`: on its disk with SYNC_FLUSH, else in its page cache.
+
+    Repeated as a heartbeat.
+    """
 
     end: int
 

@@ -1,6 +1,7 @@
-"""The nouns of replication: settings, and what a restart found on the disk.
+"""The nouns of replication: settings, and the state of a disk at a restart.
 
-Offsets are physical offsets, bytes of the commit log from 0. An `end` is exclusive. Sizes are bytes, times seconds of a monotonic clock.
+Offsets are physical offsets, bytes of the commit log from 0. An `end` is exclusive. Sizes are bytes, times seconds of a
+monotonic clock.
 """
 
 from typing import Literal
@@ -13,21 +14,22 @@ NO_EPOCH = 0
 MASTER_ID = 0
 INCARNATION_MAX = 2**32 - 1
 EPOCHS_MAX = 4096
-"""The newest epochs that a slave tells its master; older ones are not compared."""
+"""The number of newest epochs that a slave sends to its master; older ones are not compared."""
 
 Flavor = Literal["4.x", "5.x"]
-"""Whose rule decides how many copies an answer of a SYNC_MASTER waits for."""
+"""The RocketMQ version whose rule decides how many copies an answer of a SYNC_MASTER waits for."""
 
 DivergenceRule = Literal["refuse", "rocketmq"]
-"""What happens when a slave holds bytes that its master does not: see `master`."""
+"""The reaction to a slave with bytes that its master lacks: see `master`."""
 
 RoleName = Literal["master", "slave"]
 
 
 class ReplicationError(Exception):
-    """The shell gave an event that cannot follow what it was told to do, such as `Pushed` of a push that was not ordered.
+    """The shell gave an event that contradicts its orders, such as `Pushed` of a push that was not ordered.
 
-    A mistake in the shell: the replica's state is not changed, but what the shell believes of it cannot be trusted.
+    This is a mistake in the shell. The replica's state is unchanged, but the shell's view of it can no longer be
+    trusted.
     """
 
 
@@ -41,7 +43,7 @@ class MasterEpoch:
 
 @attrs.frozen(order=True)
 class LogReach:
-    """How far a log has come, ordered as it compares: the epoch of its last byte first, then its end."""
+    """The reach of a log, ordered as it compares: the epoch of its last byte first, then its end."""
 
     epoch: int
     end: int
@@ -49,10 +51,11 @@ class LogReach:
 
 @attrs.frozen
 class CopyDoubt:
-    """This copy may lack what it once had: its disk was damaged, replaced, or without power.
+    """This copy may lack records that it had: its disk was damaged, replaced, or without power.
 
-    `floor` is how far it had come at most, None if that is not known. `lacks_tables` is whether topics, groups or offsets are among what is lost.
-    With `is_flushed` all that was acknowledged is here, because it had been flushed: others may only have more, and are not waited for too long.
+    `floor` is its greatest known reach, None if unknown. `lacks_tables` is true if topics, groups or offsets are lost.
+    With `is_flushed` all acknowledged records are here, because they had been flushed. Other copies may only have more,
+    and the wait for them is short.
     """
 
     floor: LogReach | None = None
@@ -62,10 +65,10 @@ class CopyDoubt:
 
 @attrs.frozen
 class RecoveredCopy:
-    """What a restart found on the disk; the defaults are an empty log.
+    """The state of a disk at a restart; the defaults are an empty log.
 
-    `durable_end` is the end of what survives a loss of power; `epochs` are those of the whole log. `slaves` are those that this broker
-    has ever taken as a master.
+    `durable_end` is the end of the part that survives a loss of power; `epochs` cover the whole log. `slaves` are all
+    that this broker has ever taken as a master.
     """
 
     log_start: int = 0
@@ -100,7 +103,9 @@ class ReplicationConfig:
     sync_master: bool = False
     """[brokerRole] SYNC_MASTER; else ASYNC_MASTER. Of no meaning to a slave."""
     sync_flush: bool = False
-    """[flushDiskType] SYNC_FLUSH: this broker's copy counts once it is flushed; else ASYNC_FLUSH, when it is in the page cache."""
+    """[flushDiskType] SYNC_FLUSH: this broker's copy counts once it is flushed; else ASYNC_FLUSH, when it is in the
+    page cache.
+    """
     flavor: Flavor = attrs.field(default="4.x", validator=attrs.validators.in_(("4.x", "5.x")))
     divergence: DivergenceRule = attrs.field(default="refuse", validator=attrs.validators.in_(("refuse", "rocketmq")))
     """[haDivergence] Both ends of a connection must agree."""
@@ -109,7 +114,10 @@ class ReplicationConfig:
     slave_timeout_s: float = _positive(3.0)
     """[slaveTimeout]"""
     total_replicas: int = _at_least_one(1)
-    """[totalReplicas] How many brokers have this name. A master whose disk is another one knows by this that there are slaves."""
+    """[totalReplicas] The number of brokers with this name.
+
+    A master with a replaced disk learns from it that it has slaves.
+    """
     in_sync_replicas: int = _at_least_one(1)
     """[inSyncReplicas] 5.x: the copies that an answer waits for, the master's own included."""
     min_in_sync_replicas: int = _at_least_one(1)
@@ -125,15 +133,15 @@ class ReplicationConfig:
     silence_s_max: float = _positive(20.0)
     """[haHousekeepingInterval] After so long without a message, a connection is closed."""
     reconnect_s: float = _positive(5.0)
-    """How long a slave waits before it dials again."""
+    """The pause before a slave dials again."""
     push_bytes_max: int = _at_least_one(32 << 10)
     """[haTransferBatchSize] The size of a push, unless a single append was larger."""
     push_window_bytes: int = _at_least_one(4 << 20)
-    """How much may be on its way to one slave without a report. RocketMQ leaves that to TCP."""
+    """The limit of unreported bytes on their way to one slave. RocketMQ leaves that to TCP."""
 
     @property
     def slaves_expected(self) -> int:
-        """How many slaves there are at least, as far as the settings tell."""
+        """The least number of slaves, according to the settings."""
         copies = 1
         if self.sync_master:
             copies = 2 if self.flavor == "4.x" else self.in_sync_replicas

@@ -1,4 +1,4 @@
-"""What a master knows of one connection of a slave, learned on this connection alone."""
+"""A master's knowledge of one connection of a slave, learned on this connection alone."""
 
 import attrs
 
@@ -9,7 +9,8 @@ NO_SLAVE = -1
 class SlaveProgress:
     """A connection. `slave_id` is NO_SLAVE until its handshake; then pushes begin at `push_from`.
 
-    `pushed_end` is the end of what was sent on this connection, `reported_end` what the slave reports to hold: never more.
+    `pushed_end` is the end of the bytes sent on this connection. `reported_end` is the end that the slave reports to
+    hold: never more.
     """
 
     connection: int
@@ -20,14 +21,14 @@ class SlaveProgress:
     pushed_end: int = 0
     reported_end: int = 0
     is_pushing: bool = False
-    """A `PushLog` is ordered, and `Pushed` not told yet."""
+    """True while a `PushLog` is ordered, and `Pushed` has not been reported."""
 
     @property
     def is_taken(self) -> bool:
-        """Whether the slave was welcomed."""
+        """True once the slave is welcomed."""
         return self.slave_id != NO_SLAVE
 
     @property
     def unreported_bytes(self) -> int:
-        """What is on its way, or arrived and not reported yet."""
+        """The bytes on their way, or arrived and not reported yet."""
         return self.pushed_end - max(self.reported_end, self.push_from)

@@ -1,4 +1,4 @@
-"""Which broker serves a consumer that pulls (PullMessageProcessor, DefaultMessageStore.getMessage)."""
+"""Decides which broker serves a consumer that pulls (PullMessageProcessor, DefaultMessageStore.getMessage)."""
 
 import attrs
 
@@ -29,17 +29,19 @@ class ReadSettings:
 
 @frozen
 class PullAdvice:
-    """`serves` is whether this broker answers with records, else PULL_RETRY_IMMEDIATELY; `broker_id` is suggestWhichBrokerId."""
+    """`serves` is true if this broker answers with records, else PULL_RETRY_IMMEDIATELY. `broker_id` is
+    suggestWhichBrokerId.
+    """
 
     serves: bool
     broker_id: int
 
 
 def pull_advice(settings: ReadSettings, *, is_slave: bool, log_end: int, pulled_end: int) -> PullAdvice:
-    """Returns who serves this pull, and whom the client shall ask next.
+    """Returns the broker that serves this pull, and the one that the client shall ask next.
 
-    `log_end` is this broker's end of the commit log, `pulled_end` the end of what the pull reads there. A consumer that is further
-    behind than what memory holds is sent to the slave; from a slave that is near its end, back to the group's broker.
+    `log_end` is this broker's end of the commit log, `pulled_end` the end of the pulled records. A consumer that lags
+    more than memory holds is sent to the slave; from a slave that is near its end, back to the group's broker.
     """
     if not settings.slave_read_enable:
         return PullAdvice(not is_slave, MASTER_ID)

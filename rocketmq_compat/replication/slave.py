@@ -1,14 +1,16 @@
-"""A replica that is a slave: it dials its master, appends what it is pushed, and reports what it holds.
+"""A replica that is a slave: it dials its master, appends the pushed records, and reports the end of its log.
 
 Rules, with their sources:
 
-- A push continues this log exactly, of no older epoch (unless nothing is compared, `haDivergence=rocketmq`), and its checksum is that of its bytes; else the connection is closed, and dialed
-  again after a while (DefaultHAClient.dispatchReadRequest, without epoch and checksum).
-- With SYNC_FLUSH only what is flushed is reported, else what is in the page cache.
+- A push continues this log exactly, of no older epoch (unless nothing is compared, `haDivergence=rocketmq`), with the
+  checksum of its bytes. Otherwise the connection is closed, and dialed again after a while
+  (DefaultHAClient.dispatchReadRequest, without epoch and checksum).
+- With SYNC_FLUSH only flushed records are reported, else all records in the page cache.
 - A log with bytes is never dropped because of a master, unless the master's log begins behind its end.
-- Bytes that the master does not have are given up when an operator decides so, never otherwise. A master that has lost them may fetch them.
-- A slave in doubt about its log (`CopyDoubt`) follows as any other. It is sure again when it has come as far as it ever was, or has all that a
-  master held that was sure of its own; an operator may have started it as a master before.
+- Only an operator's decision gives up bytes that the master lacks. A master that has lost them may fetch them.
+- A slave in doubt about its log (`CopyDoubt`) follows as any other. It is sure again when it has come as far as it ever
+  was, or has all records of a master that was sure of its own log. An operator may have started the slave as a master
+  before.
 - It is never promoted by itself: an operator starts it as a master.
 """
 
@@ -49,8 +51,9 @@ from rocketmq_compat.replication.model import EPOCHS_MAX, ReplicationConfig
 class Slave:
     """One start of a slave. Every method adds its orders to `out`.
 
-    At most one of two is set: `connection` is being made or used, or the next is due at `retry_at`. `is_welcome` after the master's
-    answer; `diverges_at` is where the master has said that this log leaves its own, until an operator decides.
+    At most one of two is set: `connection` is being made or used, or the next is due at `retry_at`. `is_welcome` is
+    true after the master's answer. `diverges_at` is the master's report of the divergence of this log, until an
+    operator decides.
     """
 
     config: ReplicationConfig
@@ -65,20 +68,20 @@ class Slave:
     reported_end: int = 0
     diverges_at: int | None = None
     sure_end: int | None = None
-    """What a master that is sure of its log had, on this connection."""
+    """The end of the log of a master that was sure of it, on this connection."""
     has_tables: bool = True
     is_lending: bool = False
-    """A `PushLog` for the master is ordered, and `Pushed` not told yet."""
+    """True while a `PushLog` for the master is ordered, and `Pushed` has not been reported."""
 
     def __attrs_post_init__(self) -> None:
-        """What a restart found."""
+        """Take the state of the disk at the restart."""
         if self.config.divergence == "rocketmq":
             self.log.doubt = None
         self.has_tables = self.log.doubt is None or not self.log.doubt.lacks_tables
 
     @property
     def deadline(self) -> float:
-        """When `time_passed` is due."""
+        """The time at which `time_passed` is due."""
         if self.connection is None:
             return self.retry_at
         silence = self.heard_at + self.config.silence_s_max
@@ -173,7 +176,7 @@ class Slave:
         self._settle(out)
 
     def tables_copied(self, out: list[Effect]) -> None:
-        """Topics, groups and offsets are those of the master."""
+        """Note that topics, groups and offsets were copied from the master."""
         self.has_tables = True
         self._settle(out)
 

@@ -1,1 +1,4 @@
-"""What a RocketMQ-compatible broker keeps on its disk: the commit log and all that is derived from it. No network, no tasks."""
+"""The disk of a RocketMQ-compatible broker: the commit log and all data derived from it.
+
+It uses neither network nor tasks.
+"""

@@ -1,16 +1,16 @@
-"""All that a broker keeps on its disk (RocketMQ's `DefaultMessageStore`).
+"""All data of a broker on its disk (RocketMQ's `DefaultMessageStore`).
 
     <directory>/commitlog/…                          the `LogStore` of the commit log, with the lock of the directory
     <directory>/consumequeue, index, dispatched      derived from it, see `derived.py`
     <directory>/config/*.json                        see `checkpoints.py`
     <directory>/discarded/<start>-<end>.log          records that an operator has given up
-    <directory>/copy                                 what it has been, see `copy_notes.py`
+    <directory>/copy                                 the copy's past, see `copy_notes.py`
 
-A message is *appended* first, which makes it survive a kill; *flushed* by a round, which makes it survive a power cut; and *dispatched*,
-which makes consumers see it. The caller decides how long it waits to acknowledge (`flushDiskType`) and up to where it dispatches.
+A message is *appended* first, which makes it survive a kill. A round *flushes* it, which makes it survive a power cut.
+*Dispatching* makes consumers see it. The caller decides when to acknowledge (`flushDiskType`) and how far to dispatch.
 
-One thread owns the store. Only `FlushRound.run`, `DerivedSave.run` and `BrokerCheckpoints.write` may be called in another one. Every
-call raises `StorageFailed` after the disk has failed, and `CorruptLog` where it meets damage.
+One thread owns the store. Only `FlushRound.run`, `DerivedSave.run` and `BrokerCheckpoints.write` may be called in
+another one. Every call raises `StorageFailed` after the disk has failed, and `CorruptLog` where it meets damage.
 """
 
 import contextlib
@@ -62,16 +62,16 @@ _UNITS_LOOKED_AT_MAX: Final = 800
 
 
 class GetMessageStatus(enum.Enum):
-    """What a read found, as RocketMQ names it."""
+    """The result of a read, under RocketMQ's names."""
 
     FOUND = enum.auto()
     NO_MATCHED_MESSAGE = enum.auto()
-    """There are messages, but none of those looked at has a tag that was asked for."""
+    """There are messages, but the ones that were read have none of the requested tags."""
     NO_MATCHED_LOGIC_QUEUE = enum.auto()
     NO_MESSAGE_IN_QUEUE = enum.auto()
     OFFSET_TOO_SMALL = enum.auto()
     OFFSET_OVERFLOW_ONE = enum.auto()
-    """The offset is that of the next message."""
+    """The offset belongs to the next message."""
     OFFSET_OVERFLOW_BADLY = enum.auto()
 
 
@@ -83,27 +83,32 @@ class MessageStoreConfig:
     """`mappedFileSizeCommitLog` is its `segment_bytes_max`, which counts up to `SEGMENT_BYTES_MAX`."""
     derived: DerivedConfig = attrs.field(factory=DerivedConfig)
     undispatched_bytes_max: int = attrs.field(default=64 << 20, validator=gt(0))
-    """How far the end may be ahead of what is dispatched before that is read from the disk again."""
+    """The greatest distance between the end and the dispatched part that is kept in memory; above, dispatching reads
+    the disk.
+    """
 
 
 @attrs.frozen
 class FoundMessages:
-    """What a read found. `records` are views of whole records, as clients get them; offsets are queue offsets."""
+    """The result of a read. `records` are views of whole records, as clients get them; offsets are queue offsets."""
 
     status: GetMessageStatus
     next_offset: int
-    """Where the consumer should go on: behind what was looked at, or at an offset that the queue holds."""
+    """The offset at which the consumer should go on: behind the messages read, or at an offset that the queue holds."""
     min_offset: int = 0
     max_offset: int = 0
     """The offset of the next message."""
     records: Sequence[memoryview] = ()
     physical_end: int = 0
-    """The physical offset behind the last of the records; the gap to the end of the log tells how far the consumer lags."""
+    """The physical offset behind the last of the records; the gap to the end of the log is the consumer's lag."""
 
 
 @attrs.frozen
 class AppendedMessages:
-    """Where records went: the physical offset of each, and its queue offset; `end` is that of the log behind them."""
+    """The places of appended records: the physical and the queue offset of each.
+
+    `end` is the end of the log behind them.
+    """
 
     end: int
     physical_offsets: Sequence[int]
@@ -129,9 +134,9 @@ class MessageStore:
         self._disk = disk
         self._directory = directory
         self.copy = copy
-        """What the disk tells of the past of this copy."""
+        """The notes on disk about the past of this copy."""
         self.cut = cut
-        """The damage for which opening has cut the commit log; None if it was whole, as far as it was read."""
+        """The damage for which opening has cut the commit log, or None if it found none."""
         if COMMIT_LOG_NAME not in store.names():
             store.create(COMMIT_LOG_NAME)
         self.log = CommitLog(store.log(COMMIT_LOG_NAME))
@@ -141,11 +146,13 @@ class MessageStore:
         """Consume queues and key index, for reading; `derived.report` is what opening found."""
         self._closed = False
         self._waiting: deque[Walk] = deque()
-        """What is appended and not dispatched yet; of the oldest only so much as `undispatched_bytes_max` allows."""
+        """The appended walks that are not dispatched yet; of the oldest only as many as `undispatched_bytes_max`
+        allows.
+        """
         self._assigned: dict[QueueKey, int] = {}
         """The next offset of the queues to which something was appended that is not dispatched yet."""
         self._untold: list[QueueRun] = []
-        """What a deletion made visible, and no call of `dispatch` has returned."""
+        """The runs that a deletion made visible, and that `dispatch` has not returned yet."""
 
     @classmethod
     def open(
@@ -156,13 +163,13 @@ class MessageStore:
         *,
         repairs: Callable[[CopyNotes | None], bool] = lambda notes: False,
     ) -> Self:
-        """Returns the store in `directory`, opened or made, with all that is derived up to date and dispatched.
+        """Returns the store in `directory`, opened or created, with all derived data up to date and dispatched.
 
-        `repairs` states, by what the disk has noted, whether there are other copies of the commit log: then a damaged one is cut before the
-        damage (`LogStore.repair`) and `cut` is set, and the owner must not take it for a whole one.
+        `repairs` decides, by the notes on disk, if there are other copies of the commit log. Then a damaged one is cut
+        before the damage (`LogStore.repair`) and `cut` is set; the owner must not take it for a whole one.
 
-        Raises `DirectoryLocked` if it is open elsewhere, `CorruptLog` if the commit log is damaged below its durable end and not repaired,
-        `NoSpace` or `StorageFailed` if the disk refuses.
+        Raises `DirectoryLocked` if it is open elsewhere, `CorruptLog` if the commit log is damaged below its durable
+        end and not repaired, `NoSpace` or `StorageFailed` if the disk refuses.
         """
         config = config or MessageStoreConfig()
         cut: CorruptLog | None = None
@@ -211,9 +218,10 @@ class MessageStore:
             return True
 
     def keep_aside(self, start: int) -> str:
-        """Copy what the commit log holds from this physical offset on to a file next to it, durably, before an operator gives it up.
+        """Copy the commit log from this physical offset on to a file next to it, durably, before an operator gives it
+        up.
 
-        Returns the file's path. Raises `NoSpace` if there is no room: nothing is kept then.
+        Returns the file's path. Raises `NoSpace` on a full disk, and keeps no file then.
         """
         log = self.log
         start = max(start, log.start_offset)
@@ -248,10 +256,11 @@ class MessageStore:
         return self.derived.queues.next_of(key) if found is None else found
 
     def append(self, records: Sequence[Buffer], *, epoch: int) -> AppendedMessages:
-        """Append records, each whole, as the master. They get their offsets here; everything else in them stays.
+        """Append records, each whole, as the master. They get their offsets here; all other bytes stay.
 
-        All are appended by one write, in batches of up to 64 KiB or of one record. Raises `BadRecord` (a `ValueError`) if one is no
-        record, `ValueError` for an epoch below the log's, and `NoSpace` on a full disk: nothing is appended then.
+        One write appends them all, in batches of up to 64 KiB or of one record. Raises `BadRecord` (a `ValueError`) for
+        a malformed record, `ValueError` for an epoch below the log's, and `NoSpace` on a full disk; the log is
+        unchanged then.
         """
         nexts: dict[QueueKey, int] = {}
 
@@ -276,10 +285,10 @@ class MessageStore:
     def append_copy(self, payload: Buffer, *, offset: int, epoch: int) -> int:
         """Append bytes of another copy of the log where this one ends, as a slave. Returns the new end.
 
-        They are appended as `append` does, in parts. A part that is not made of whole records that belong there is kept as it is, but
-        consumers never see it: only a slave that goes on behind other bytes than its master's comes by one (`haDivergence=rocketmq`). The
-        buffer must not change any more. Raises `ValueError` unless `offset` is the end of the log, and `NoSpace` on a full disk: nothing
-        is appended then.
+        They are appended as `append` does, in parts. A part that does not consist of whole records of that place is
+        kept as it is, but consumers never see it. Only a slave that goes on behind other bytes than its master's gets
+        one (`haDivergence=rocketmq`). The buffer must not change any more. Raises `ValueError` unless `offset` is the
+        end of the log, and `NoSpace` on a full disk; the log is unchanged then.
         """
         self._require_end(offset)
         parts: list[tuple[Buffer, Walk]] = []
@@ -293,18 +302,20 @@ class MessageStore:
         return self._write(parts, epoch)
 
     def append_assigned(self, payload: Buffer, *, offset: int, epoch: int) -> int:
-        """Append records that have their offsets where the log ends, as one batch: a crash leaves all of them or none. Returns the new end.
+        """Append records that have their offsets, at the end of the log. Returns the new end.
 
-        The buffer must not change any more. Raises `ValueError` unless `offset` is the end of the log, `BadRecord`, one of these, unless
-        there are whole records that belong there, and `NoSpace` on a full disk: nothing is appended then.
+        They form one batch: a crash leaves all of them or none. The buffer must not change any more. Raises
+        `ValueError` unless `offset` is the end of the log, its subclass `BadRecord` unless there are whole records that
+        belong there, and `NoSpace` on a full disk; the log is unchanged then.
         """
         self._require_end(offset)
         return self._write([(payload, walk(bytes(payload), offset))], epoch)
 
     def dispatch(self, up_to: int | None = None) -> list[QueueRun]:
-        """Make messages visible to consumers: all, or those before the physical offset `up_to` (the confirm offset), in whole batches.
+        """Make messages visible to consumers, in whole batches: all, or the ones before the physical offset `up_to`
+        (the confirm offset).
 
-        Returns what became visible, so that waiting pulls can be answered.
+        Returns the visible runs, so that waiting pulls can be answered.
         """
         end = self.log.end_offset if up_to is None else min(up_to, self.log.end_offset)
         runs, self._untold = self._untold, []
@@ -330,7 +341,7 @@ class MessageStore:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a round would have anything to flush."""
+        """True if a round would have anything to flush."""
         return self._store.is_dirty
 
     def begin_flush(self) -> FlushRound:
@@ -338,7 +349,10 @@ class MessageStore:
         return self._store.begin_round()
 
     def end_flush(self, done: FlushRound) -> int:
-        """Complete a round that has run. Returns the durable offset: messages before it may be acknowledged with `SYNC_FLUSH`."""
+        """Complete a round that has run.
+
+        Returns the durable offset: messages before it may be acknowledged with `SYNC_FLUSH`.
+        """
         self._store.end_round(done)
         return self.log.durable_offset
 
@@ -347,7 +361,10 @@ class MessageStore:
         return self.log.flush()
 
     def begin_save(self) -> DerivedSave:
-        """Returns a checkpoint of what is derived; see `DerivedData.begin_save`. To be called when `derived.save_due`, and now and then."""
+        """Returns a checkpoint of the derived data (see `DerivedData.begin_save`).
+
+        Call it when `derived.save_due`, and at intervals.
+        """
         return self.derived.begin_save()
 
     def end_save(self, save: DerivedSave) -> None:
@@ -355,7 +372,10 @@ class MessageStore:
         self.derived.end_save(save)
 
     def close(self) -> None:
-        """Flush, write a checkpoint, so that a restart reads nothing again, and release the directory. Closing twice is harmless."""
+        """Flush, write a checkpoint, so that a restart reads nothing again, and release the directory.
+
+        Closing twice is harmless.
+        """
         if self._closed:
             return
         try:
@@ -369,7 +389,9 @@ class MessageStore:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release the directory without a checkpoint, for instance after a failure; a restart reads what is missing again."""
+        """Release the directory without a checkpoint, for instance after a failure; a restart reads the missing part
+        again.
+        """
         if not self._closed:
             self.copy.close()
         self._closed = True
@@ -386,10 +408,11 @@ class MessageStore:
     # What leaves
 
     def truncate(self, offset: int) -> int:
-        """Cut every record from this physical offset on, and all that is derived from them. Returns the new end. Durable when it returns.
+        """Cut every record from this physical offset on, and all data derived from them.
 
-        A crash meanwhile may leave less of the batch that holds `offset`. Raises `BadRecord` unless a record begins there,
-        `OffsetOutOfRange` before the start, and `NoSpace`: then more of that batch may be gone, and `dispatch` has to be called again.
+        Returns the new end. Durable when it returns. A crash meanwhile may leave less of the batch that holds `offset`.
+        Raises `BadRecord` unless a record begins there, `OffsetOutOfRange` before the start, and `NoSpace`: then more
+        of that batch may be gone, and `dispatch` has to be called again.
         """
         if offset >= self.log.end_offset:
             return self.log.end_offset
@@ -409,9 +432,10 @@ class MessageStore:
         return self.log.end_offset
 
     def reset(self, offset: int) -> None:
-        """Remove everything; the log goes on at this physical offset, with any epoch, and its queues as the records there say. Durable.
+        """Remove everything.
 
-        Raises `NoSpace`, as `truncate` does.
+        The log goes on at this physical offset, with any epoch; its next records set the offsets of its queues.
+        Durable. Raises `NoSpace`, as `truncate` does.
         """
         with self._changing():
             self.derived.begin_reset(offset)
@@ -419,9 +443,10 @@ class MessageStore:
             self.derived.end_reset()
 
     def trim(self, offset: int) -> int:
-        """Let go of what lies before the batch at this physical offset, but of nothing that is in no checkpoint yet. Returns the start.
+        """Trim the log before the batch at this physical offset, but only within the last checkpoint.
 
-        Consumers do not see it any more; the files go with the next flush and the next checkpoint.
+        Returns the start. Consumers no longer see the trimmed messages; the files go with the next flush and the next
+        checkpoint.
         """
         before = self.log.start_offset
         start = self.log.trim(min(offset, self.derived.saved))
@@ -430,14 +455,15 @@ class MessageStore:
         return start
 
     def retain(self, rule: CommitLogRetention, now_ms: int, keep_from: int | None = None) -> int:
-        """Trim by the retention rule, but nothing from the physical offset `keep_from` on. Returns the start; see `trim`."""
+        """Trim by the retention rule, at most to the physical offset `keep_from`. Returns the start; see `trim`."""
         start = start_to_keep(self.log, rule, now_ms)
         return self.trim(start if keep_from is None else max(self.log.start_offset, min(start, keep_from)))
 
     def delete_topic(self, topic: str) -> None:
         """Forget the queues of a topic, durably. Its messages stay in the commit log until they are trimmed.
 
-        If the checkpoint of the queues is lost later on, they are found again. Raises `NoSpace`; the call may be repeated.
+        If the checkpoint of the queues is lost later on, they are found again. Raises `NoSpace`; the call may be
+        repeated.
         """
         self.flush()
         self._untold = [run for run in self.dispatch() if run.key[0] != topic]
@@ -446,7 +472,9 @@ class MessageStore:
     # Reading
 
     def queue(self, key: QueueKey) -> tuple[int, int] | None:
-        """Returns the offset of the first message of a queue and that of the next one; None if it never had a message."""
+        """Returns the offset of a queue's first message and the offset of its next one, or None if it never had a
+        message.
+        """
         queue = self.derived.queues.get(key)
         return None if queue is None else (queue.min_offset(self.log.start_offset), queue.next)
 
@@ -459,9 +487,11 @@ class MessageStore:
         count_max: int = 32,
         tags: Container[int] | None = None,
     ) -> FoundMessages:
-        """Returns messages of a queue from `offset` on: at most `count_max` and `bytes_max`, but at least one if there is one.
+        """Returns messages of a queue from `offset` on: at most `count_max` and `bytes_max`, but at least one if there
+        is one.
 
-        With `tags` only those whose tag has one of these hashes; the consumer looks at the tags themselves, since two may have one hash.
+        With `tags` only messages whose tag has one of these hashes; the consumer compares the tags themselves, since
+        two may have one hash.
         """
         queue = self.derived.queues.get(key)
         if queue is None:
@@ -485,7 +515,9 @@ class MessageStore:
     def lookup(
         self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = 1 << 63, count_max: int = 32
     ) -> list[memoryview]:
-        """Returns the messages of a topic with this key, or unique key, stored from `begin_ms` to `end_ms`, newest first."""
+        """Returns the messages of a topic with this key, or unique key, stored from `begin_ms` to `end_ms`, newest
+        first.
+        """
         name, found, last = key.encode(), list[memoryview](), -1
         for physical in self.derived.index.find(key_hash(topic, name), begin_ms, end_ms):
             if len(found) >= count_max or physical < self.log.start_offset:
@@ -498,9 +530,11 @@ class MessageStore:
         return found
 
     def offset_at_time(self, key: QueueKey, timestamp_ms: int, *, is_upper: bool = False) -> int:
-        """Returns the queue offset of the first message stored at this time or later, or of the next one; 0 without such a queue.
+        """Returns the queue offset of the first message stored at this time or later, or else the next offset; 0
+        without such a queue.
 
-        With `is_upper`, that of the last message stored at this time or earlier, and 0 if there is none (`BoundaryType`). If the clocks of masters went back, it is that of some message with an older one before it.
+        With `is_upper`, returns the offset of the last message stored at this time or earlier, or 0 (`BoundaryType`).
+        If the clocks of masters went back, it returns some message with an older one before it.
         """
         queue = self.derived.queues.get(key)
         if queue is None:
@@ -513,14 +547,14 @@ class MessageStore:
         return first + bisect_left(offsets, timestamp_ms, key=lambda offset: self._stored_at(queue, offset))
 
     def place(self, key: QueueKey, offset: int) -> int | None:
-        """Returns the physical offset of the message at this queue offset; None if there is none."""
+        """Returns the physical offset of the message at this queue offset, or None."""
         queue = self.derived.queues.get(key)
         if queue is None or not queue.min_offset(self.log.start_offset) <= offset < queue.next:
             return None
         return queue.place(offset)
 
     def store_time(self, key: QueueKey, offset: int) -> int | None:
-        """Returns when the message at this queue offset was stored; None if there is none."""
+        """Returns the store time of the message at this queue offset, or None."""
         queue = self.derived.queues.get(key)
         if queue is None or not queue.min_offset(self.log.start_offset) <= offset < queue.next:
             return None
@@ -563,7 +597,9 @@ class MessageStore:
     def _collect(
         self, queue: ConsumeQueue, offset: int, bytes_max: int, count_max: int, tags: Container[int] | None
     ) -> tuple[list[memoryview], int, int]:
-        """The records from `offset` on that may be returned, the offset behind those looked at, and the physical end of the last record."""
+        """Returns the matching records from `offset` on, the offset behind the last one read, and the physical end of
+        the last record.
+        """
         reader = self.log.byte_reader()
         records: list[memoryview] = []
         left, physical_end = bytes_max, 0

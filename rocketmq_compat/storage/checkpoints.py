@@ -1,11 +1,11 @@
-"""What a broker keeps besides its messages: topics, groups, consumer offsets and delay offsets, each a file of JSON.
+"""The tables of a broker on disk: topics, groups, consumer offsets and delay offsets, each a file of JSON.
 
     {"version": 1, "crc32c": …, "content": {…}}
 
-A file is replaced as a whole, so a crash leaves the old or the new one. A table of which single entries change has a journal besides
-(`change_journal.py`), and its file is replaced when that has become as long as it is. One that is missing or damaged is named by `read`, so that the
-broker can tell its operator what it has to do without; `derived_topics` is what is still known of topics then. What the contents are is
-for their owners: this module only demands an object.
+A file is replaced as a whole, so a crash leaves the old or the new one. A table whose entries change singly also has a
+journal (`change_journal.py`); its file is replaced when the journal has become as long as the file. `read` names a
+missing or damaged file, so that the broker can report the loss to its operator. `derived_topics` returns the topics
+that are still known then. The contents belong to their owners: this module only demands an object.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class CheckpointName(enum.StrEnum):
 
     @property
     def member(self) -> str:
-        """What the entries of the table are called in the file. Raises `KeyError` for one without a journal."""
+        """The name of the table's entries in the file. Raises `KeyError` for a table without a journal."""
         return {
             CheckpointName.TOPICS: "topicConfigTable",
             CheckpointName.GROUPS: "subscriptionGroupTable",
@@ -54,13 +54,16 @@ class CheckpointName(enum.StrEnum):
 
     @property
     def has_journal(self) -> bool:
-        """Whether single entries of the table are written."""
+        """True if single entries of the table are written."""
         return self in (CheckpointName.TOPICS, CheckpointName.GROUPS)
 
 
 @attrs.frozen
 class ReadCheckpoint:
-    """What a file and its journal hold. If `trouble`, a sentence that names the file, is not None, `content` is what is known without it."""
+    """The content of a file and its journal.
+
+    If `trouble` is a sentence that names the file, `content` is the part known without it.
+    """
 
     content: Mapping[str, Any]
     trouble: str | None = None
@@ -115,7 +118,10 @@ class BrokerCheckpoints:
         ]
 
     def write(self, name: CheckpointName, content: Mapping[str, Any]) -> None:
-        """Replace the file, durably. Raises `NoSpace` (the old one stays) or `StorageFailed`, and `ValueError` for what JSON cannot hold."""
+        """Replace the file, durably.
+
+        Raises `NoSpace` (the old one stays), `StorageFailed`, or `ValueError` for values outside of JSON.
+        """
         if not name.has_journal:
             replace_file(self._disk, self._directory, name.file, encode_checkpoint(content))
             return
@@ -126,12 +132,15 @@ class BrokerCheckpoints:
         table.journal.clear()
 
     def wants_file(self, name: CheckpointName) -> bool:
-        """Whether the table should be written as a whole, because its journal has become long, or there is no file."""
+        """Returns True if the table should be written as a whole, because its journal has become long, or the file is
+        missing.
+        """
         table = self._table(name)
         return not table.file_bytes or table.journal.end > max(JOURNAL_BYTES_MIN, table.file_bytes)
 
     def append(self, name: CheckpointName, changes: Mapping[str, Any], version: Mapping[str, Any]) -> None:
-        """Add changed entries to the journal, None for one that is gone, with the version of the table; durable when it returns.
+        """Add changed entries to the journal, None for a removed one, with the version of the table; durable when it
+        returns.
 
         Raises `NoSpace`, `StorageFailed` and `ValueError` as `write` does.
         """
@@ -158,7 +167,9 @@ encode_checkpoint, decode_checkpoint = encode_line, decode_line
 
 
 def derived_topics(queues: Iterable[QueueKey]) -> dict[str, int]:
-    """Returns the topics of these queues, and how many queues each had at least: what is known without the file of topics."""
+    """Returns the topics of these queues, and the least number of queues of each: the knowledge without the file of
+    topics.
+    """
     counts: dict[str, int] = {}
     for topic, queue_id in queues:
         counts[topic] = max(counts.get(topic, 0), queue_id + 1)

@@ -1,12 +1,13 @@
-"""The commit log of a broker: the records of all its topics, one after the other. Offsets are *physical*: they count bytes.
+"""The commit log of a broker: the records of all its topics, one after the other.
 
-It is one log of a `LogStore`, whose batches take an offset for each of their bytes; the epoch of a batch is that of the master that
-appended it first. So truncation, trims, epochs, flush rounds and recovery are those of `log`. Copies have the same bytes and epochs,
-but not the same batches: a slave appends what several appends of its master were.
+Offsets are *physical*: they count bytes. It is one log of a `LogStore`, whose batches take an offset for each of their
+bytes. A batch has the epoch of the master that appended it first. So truncation, trims, epochs, flush rounds and
+recovery come from `log`. Copies have the same bytes and epochs, but other batches: a slave joins several appends of its
+master.
 
-What is appended survives a kill at once (`ASYNC_FLUSH` may acknowledge then), and a power cut once it is below `durable_offset`
-(`SYNC_FLUSH`). `truncate` and `reset` are durable when they return, `trim` with the next flush. One thread owns the object. Every call
-raises `StorageFailed` after the disk has failed.
+Appended records survive a kill at once (`ASYNC_FLUSH` may acknowledge then), and a power cut once they are below
+`durable_offset` (`SYNC_FLUSH`). `truncate` and `reset` are durable when they return, `trim` with the next flush. One
+thread owns the object. Every call raises `StorageFailed` after the disk has failed.
 """
 
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ class CommitLog:
 
     @property
     def directory(self) -> str:
-        """Where its files are."""
+        """The directory of its files."""
         return self._log.directory
 
     @property
@@ -80,7 +81,7 @@ class CommitLog:
 
     @property
     def failed(self) -> StorageFailed | None:
-        """The failure that ended this log; None if there was none."""
+        """The failure that ended this log, or None."""
         return self._log.failed
 
     @property
@@ -90,11 +91,14 @@ class CommitLog:
 
     @property
     def epochs(self) -> list[tuple[int, int]]:
-        """Which master epoch begins where: (epoch, physical offset) in order. An epoch that appended nothing is not among them."""
+        """The begins of the masters' epochs: (epoch, physical offset) in order.
+
+        An epoch that appended nothing is missing.
+        """
         return [(each.epoch, each.first_index) for each in self._log.epochs]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Returns the newest epoch not above `epoch`, and the physical offset after its last; None if there is no such epoch."""
+        """Returns the newest epoch not above `epoch`, and its end, or None without such an epoch."""
         return self._log.end_of_epoch(epoch)
 
     def segment_facts(self) -> list[SegmentFacts]:
@@ -109,11 +113,11 @@ class CommitLog:
     def append(
         self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int, are_records: Sequence[bool] | None = None
     ) -> int:
-        """Append batches that begin where the one before ends, in one write. Returns the new end. The buffers must not change any more.
+        """Append batches one behind the other, in one write. Returns the new end. The buffers must not change any more.
 
-        `timestamp_ms` is the newest store time in them; `are_records` states which of them are whole records (default: all), and is kept
-        with each. Raises `ValueError` for an empty batch and for an epoch below the log's, and `NoSpace` on a full disk; the log is
-        unchanged then.
+        `timestamp_ms` is the newest store time in them. `are_records` states which of them are whole records (default:
+        all), and is kept with each. Raises `ValueError` for an empty batch and for an epoch below the log's, and
+        `NoSpace` on a full disk; the log is unchanged then.
         """
         end_offset = self._log.end_offset
         batches: list[StoredBatch] = []
@@ -128,9 +132,10 @@ class CommitLog:
         return end_offset
 
     def truncate(self, offset: int) -> int:
-        """Cut every batch that ends after the physical offset. Returns the new end, which may be lower. Durable when it returns.
+        """Cut every batch that ends after the physical offset.
 
-        Raises `OffsetOutOfRange` for an offset before the start; one after the end changes nothing.
+        Returns the new end, which may be lower. Durable when it returns. Raises `OffsetOutOfRange` for an offset before
+        the start; one after the end changes nothing.
         """
         self._recent.clear()
         return self._log.truncate(offset)
@@ -141,9 +146,10 @@ class CommitLog:
         self._log.reset(offset)
 
     def trim(self, offset: int) -> int:
-        """Trim what lies before the batch that holds this physical offset. Returns the new start. Durable with the next flush.
+        """Trim the log before the batch that holds this physical offset.
 
-        Raises `OffsetOutOfRange` for an offset after the end; one before the start changes nothing.
+        Returns the new start. Durable with the next flush. Raises `OffsetOutOfRange` for an offset after the end; one
+        before the start changes nothing.
         """
         if offset >= self.end_offset:
             return self._log.trim(offset)
@@ -160,18 +166,19 @@ class CommitLog:
     # Reading
 
     def start_of_batch(self, offset: int) -> int:
-        """Returns where the batch that holds this physical offset begins. Raises `OffsetOutOfRange` if there is none."""
+        """Returns the start of the batch that holds this physical offset. Raises `OffsetOutOfRange` without one."""
         batches = self._log.read(offset, 1)
         if not batches:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         return max(self.start_offset, batches[0].base_offset)
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[StoredBatch]:
-        """Returns batches from this physical offset on, for another copy: at most `bytes_max` bytes, but at least one batch.
+        """Returns batches from this physical offset on, for another copy: at most `bytes_max` bytes, but at least one
+        batch.
 
-        Those that reach beyond `end_offset` are left out. If `offset` lies inside of a batch, only the rest of that is returned. Payloads
-        are views of what was read, checked against their CRC. Raises `OffsetOutOfRange` before the start or after the end, and
-        `CorruptLog` for damage.
+        All of them end at or below `end_offset`. If `offset` lies inside of a batch, only the rest of that is returned.
+        Payloads are views of the bytes read, checked against their CRC. Raises `OffsetOutOfRange` before the start or
+        after the end, and `CorruptLog` for damage.
         """
         batches = self._log.read(offset, bytes_max, end_offset)
         if batches and end_offset is not None and batches[-1].end_offset > end_offset:
@@ -186,7 +193,7 @@ class CommitLog:
 
     @staticmethod
     def holds_records(batch: StoredBatch) -> bool:
-        """Whether a batch of the log was appended as whole records."""
+        """Returns True if a batch of the log was appended as whole records."""
         return batch.tag == _RECORDS
 
     def byte_reader(self) -> "CommitLogReader":
@@ -194,9 +201,9 @@ class CommitLog:
         return CommitLogReader(self._recent, self._log.byte_reader())
 
     def record_at(self, offset: int) -> memoryview | None:
-        """Returns the record at this physical offset; None if none begins there (`CommitLog.lookMessageByOffset`).
+        """Returns the record at this physical offset, or None if none begins there (`CommitLog.lookMessageByOffset`).
 
-        Any offset may be asked for. Raises `CorruptLog` for damage.
+        Accepts any offset. Raises `CorruptLog` for damage.
         """
         if not self.start_offset <= offset < self.end_offset:
             return None
@@ -206,9 +213,10 @@ class CommitLog:
         return reader.read(offset, size) if size is not None else None
 
     def message_at(self, offset: int) -> memoryview | None:
-        """Like `record_at`, for an offset that a client has named.
+        """Returns the record like `record_at`, for an offset that a client has named.
 
-        A body may contain what looks like a record of that very place, so the sizes of the records before it tell whether one begins there.
+        A body may contain a copy of a record for that very place, so the sizes of the records before it decide if a
+        record begins there.
         """
         if not self.start_offset <= offset < self.end_offset:
             return None

@@ -1,10 +1,11 @@
-"""Consume queues: where the messages of each queue lie in the commit log, one unit for each, found by queue offset.
+"""Consume queues: map each message of a queue to its place in the commit log, one unit for each, found by queue offset.
 
     <directory>/<topic>/<queue id>-<queue offset of its first unit>      units, `units_per_file` of them
 
-All of it is derived from the commit log. What came since the last checkpoint is in memory only, so an append costs no call to the disk,
-and a consumer that keeps up reads none. A checkpoint (`derived.py`) writes it to the files and records how many units of each queue
-they hold; what else is in a file means nothing, and is written again. So a queue needs no call when it is opened, and no open file.
+All of it is derived from the commit log. Units since the last checkpoint are only in memory, so an append costs no call
+to the disk, and a consumer that keeps up reads none. A checkpoint (`derived.py`) writes them to the files and records
+how many units of each queue they hold; later bytes of a file mean nothing, and are written again. So a queue needs no
+call when it is opened, and no open file.
 """
 
 import contextlib
@@ -68,7 +69,7 @@ class ConsumeQueue:
         """The files hold the units from this one up to `saved`, and there are no others."""
         self._first_place = _UNKNOWN
         self._began_again = False
-        """Whether the queue began again since `to_write` was called."""
+        """True if the queue began again since `to_write` was called."""
         self._files: dict[int, PooledFile] = {}
 
     @property
@@ -77,9 +78,9 @@ class ConsumeQueue:
         return self._saved
 
     def min_offset(self, start: int) -> int:
-        """Returns the offset of the first message that the commit log still holds, where that begins at the physical offset `start`.
+        """Returns the offset of the first message in a commit log that begins at the physical offset `start`.
 
-        It is `next` if there is none.
+        Returns `next` if there is none.
         """
         if self.first < self.next:
             if self._first_place == _UNKNOWN:
@@ -119,11 +120,12 @@ class ConsumeQueue:
     # Changing
 
     def extend(self, run: QueueRun) -> bool:
-        """Add units. Returns False if they do not follow what the queue holds, which no log does that one master after the other wrote.
+        """Add units.
 
-        Units that are there already are left out then; a gap is filled with blank units, of size 0, which lead to no message. Behind a gap
-        that is longer than a file, and where it holds none, the queue begins again with the first one; and so it does with offset 0 behind
-        others: the topic was deleted in between.
+        Returns False if they do not follow the queue's end, which never happens in a log that one master after the
+        other wrote. Units that are already present are skipped, and a gap is filled with blank units of size 0, which
+        lead to no message. Behind a gap that is longer than a file, and if it is empty, the queue begins again with the
+        first unit. It does so, too, with offset 0 behind others: the topic was deleted in between.
         """
         if run.first == self.next:
             self._tail += run.units
@@ -164,11 +166,11 @@ class ConsumeQueue:
 
     @property
     def spans_files(self) -> bool:
-        """Whether some of its files may hold no message of the commit log any more."""
+        """True if some of its files may hold no message of the commit log any more."""
         return self._base(self._first_saved) < self._base(self._saved)
 
     def save_end(self, physical: int) -> int:
-        """Returns the offset up to which units may be saved: that of the first message at this physical offset or behind it."""
+        """Returns the offset up to which units may be saved: the first message at this physical offset or behind it."""
         units = memoryview(self._tail)
         count = len(units) // _UNIT_BYTES
         if not count or UNIT.unpack_from(units, (count - 1) * _UNIT_BYTES)[0] < physical:
@@ -194,7 +196,7 @@ class ConsumeQueue:
         return parts
 
     def note_saved(self, end: int) -> None:
-        """What `to_write` returned is in the files. Nothing to note if the queue has begun again since."""
+        """Note that the result of `to_write` is in the files, unless the queue has begun again since."""
         if not self._began_again:
             del self._tail[: (end - self._saved) * _UNIT_BYTES]
             self._saved = end
@@ -225,7 +227,7 @@ class ConsumeQueue:
         return range(self._base(self._first_saved), self._saved, self._owner.units_per_file)
 
     def _bases_before(self, offset: int) -> list[int]:
-        """Those of files of which all units lie before `offset`."""
+        """Returns the bases of files whose units all lie before `offset`."""
         return [each for each in self._bases() if each + self._owner.units_per_file <= offset]
 
     def _paths(self, bases: Iterable[int]) -> list[str]:
@@ -257,7 +259,9 @@ class ConsumeQueues:
         disk.make_directory(directory)
 
     def load(self, rows: Iterable[tuple[str, int, int, int]]) -> None:
-        """Take over what a checkpoint states of each queue: topic, queue id, first offset, and where the units in its files end."""
+        """Load the rows of a checkpoint, one for each queue: topic, queue id, first offset, and the end of the units in
+        its files.
+        """
         for topic, queue_id, first, following in rows:
             key = (topic, queue_id)
             self._queues[key] = ConsumeQueue(self, key, first, following)
@@ -269,7 +273,7 @@ class ConsumeQueues:
     # What there is
 
     def get(self, key: QueueKey) -> ConsumeQueue | None:
-        """Returns the queue; None if no message was ever dispatched to it."""
+        """Returns the queue, or None if it never received a message."""
         return self._queues.get(key)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -303,7 +307,9 @@ class ConsumeQueues:
             self._changed[each] = None
 
     def trim(self, start: int) -> None:
-        """The commit log begins at this physical offset now: the next checkpoint removes the files that nothing is left of."""
+        """Trim the queues to this start of the commit log: the next checkpoint removes files without a remaining
+        message.
+        """
         for each in self._queues.values():
             if each.spans_files:
                 each.min_offset(start)
@@ -350,7 +356,9 @@ class ConsumeQueues:
     # Writing to files
 
     def take_changed(self) -> tuple[list[ConsumeQueue], list[str]]:
-        """Returns the queues that changed since the last call, and the files that are not needed once their state is in a checkpoint."""
+        """Returns the queues that changed since the last call, and the files that are useless once their state is in a
+        checkpoint.
+        """
         changed, gone = list(self._changed), self._gone
         self._changed, self._gone = {}, []
         for each in changed:
@@ -358,13 +366,14 @@ class ConsumeQueues:
         return changed, gone
 
     def note_changed(self, queues: Iterable[ConsumeQueue], gone: Iterable[str]) -> None:
-        """What `take_changed` returned was not saved."""
+        """Take back a result of `take_changed` that was not saved."""
         self._changed.update(dict.fromkeys(queues))
         self._gone += gone
 
 
 def write_units(disk: Disk, parts: Sequence[UnitsToWrite], threads: int) -> None:
-    """Write these parts of files, durably, with their names, in so many threads: the file system then commits several files together.
+    """Write these parts of files, durably, with their names, in so many threads: the file system then commits several
+    files together.
 
     Raises `NoSpace` or `StorageFailed`, after all are done; the call may be repeated.
     """

@@ -1,19 +1,21 @@
-"""What a broker's disk tells of its copy's past (the file `copy`): a start finds by it what has been lost meanwhile.
+"""The notes of a broker about the past of its copy (the file `copy`): a start finds by them what it has lost meanwhile.
 
-A commit log that is gone looks like one that was never there, and a log that has lost its last file like one that ends before. So the broker
-notes, outside of the log, how far it has come (after every round, without a sync: exact after a kill), and, durably,
+A missing commit log looks like one that never existed, and a log that has lost its last file like one that ends before.
+So the broker notes, outside of the log, the reach of its log (after every round, without a sync: exact after a kill),
+and, durably,
 
 - which slaves it has taken as a master, and which raft group it belongs to;
-- whether it is running, and on which boot of the machine: a process that ended otherwise than by a stop has lost nothing while the machine runs;
-- whether it lacks something already, and up to where it has to come before it does not (`CopyDoubt`).
+- that it is running, and on which boot of the machine: a process that ended without a stop has lost nothing while the
+  machine runs;
+- a doubt about its copy, with the end that it has to reach to be sure again (`CopyDoubt`).
 
     offset  bytes
          0   4096  notes: sequence, size, CRC-32C, JSON; the slot with the greater sequence counts
       4096   4096  the other slot
-      8192    512  how far the log is: sequence, epoch, end, CRC-32C
+      8192    512  reach of the log: sequence, epoch, end, CRC-32C
       8704    512  the other slot
 
-All the room is taken when the file is made, so a full disk keeps nothing from being noted.
+The file gets its full size when it is created, so that a full disk cannot prevent a note.
 """
 
 import json
@@ -42,20 +44,20 @@ _CRC_BYTES: Final = 4
 
 @attrs.frozen(kw_only=True)
 class CopyNotes:
-    """What is noted durably; the defaults are those of a broker that has noted nothing."""
+    """The durable notes; the defaults belong to a broker that has noted nothing."""
 
     boot: str = ""
     """On which boot of the machine the broker last ran."""
     is_running: bool = False
-    """Whether it did not stop in order since."""
+    """True if it has not stopped in order since."""
     flushes: bool = False
-    """Whether what it acknowledged had been flushed (`flushDiskType`)."""
+    """True if acknowledged records had been flushed (`flushDiskType`)."""
     doubt: CopyDoubt | None = None
     slaves: frozenset[int] = frozenset()
     group: str | None = None
     """The raft group whose records the commit log holds."""
     tables: frozenset[str] = frozenset()
-    """Which files of topics, groups and offsets have been written."""
+    """The files of topics, groups and offsets that have been written."""
 
     def encode(self) -> bytes:
         """Returns JSON."""
@@ -71,7 +73,7 @@ class CopyNotes:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Self | None:
-        """Returns notes; None unless they are such."""
+        """Returns the notes, or None if the bytes are not notes."""
         try:
             content = json.loads(encoded)
             doubt = content.pop("doubt")
@@ -87,7 +89,10 @@ class CopyNotes:
 
 
 class CopyFile:
-    """The file of one broker. `found` is what it held when it was opened, None if it was missing or damaged; `found_reach` likewise."""
+    """The file of one broker.
+
+    `found` holds the notes at the time of opening, None if they were missing or damaged; `found_reach` likewise.
+    """
 
     def __init__(self, file: File) -> None:
         """Use `open`."""
@@ -100,7 +105,10 @@ class CopyFile:
 
     @classmethod
     def open(cls, disk: Disk, directory: str) -> Self:
-        """Returns the file of a broker's directory, made if it is missing. Raises `NoSpace` or `StorageFailed` if the disk refuses."""
+        """Returns the file of a broker's directory, created if it is missing.
+
+        Raises `NoSpace` or `StorageFailed` if the disk refuses.
+        """
         file = disk.open(f"{directory}/{COPY_NAME}", create=True)
         try:
             if file.size() < FILE_BYTES:
@@ -147,7 +155,10 @@ class CopyFile:
         self.notes = self.found = notes
 
     def note_reach(self, reach: LogReach) -> None:
-        """The log is so far, in the page cache: before anybody is told. Cheap if that is known. Raises `StorageFailed` if the disk fails."""
+        """Note the reach of the log in the page cache, before it is published.
+
+        Cheap if it is known. Raises `StorageFailed` if the disk fails.
+        """
         if reach == self._reach:
             return
         self._reach_sequence += 1
@@ -164,9 +175,10 @@ class CopyFile:
 def doubt_of(
     file: CopyFile, *, boot: str, reach: LogReach, cut: CorruptLog | None, lacks_tables: bool
 ) -> CopyDoubt | None:
-    """Returns what a start has to suspect of its copy, None if it is what it was.
+    """Returns the doubt about a copy at its start, or None if it has lost nothing.
 
-    `boot` is that of the machine now, `reach` how far the log is, `cut` why it was cut or reset, if it was.
+    `boot` is the machine's present boot, `reach` the reach of the log, and `cut` the damage for which it was cut or
+    reset, if it was.
     """
     lost_power = file.found is not None and file.found.is_running and file.found.boot != boot
     notes, before = file.found, file.found_reach

@@ -1,15 +1,15 @@
-"""All that a broker derives from its commit log, and how far: consume queues, the key index, and the checkpoint of both.
+"""The data that a broker derives from its commit log: consume queues, the key index, and the checkpoint of both.
 
     <directory>/dispatched, consumequeue/…, index/…
 
-*Dispatched* is what queues and index hold, in memory or in files. A checkpoint makes files and the file `dispatched` durable together:
-it states up to which physical offset the files hold everything, and how many units each queue had there. A start takes it over and
-reads the commit log from there on. Without it, all is derived from the whole log.
+*Dispatched* messages are in queues and index, in memory or in files. A checkpoint makes files and the file `dispatched`
+durable together: it states up to which physical offset the files hold everything, and how many units each queue had
+there. A start loads it and reads the commit log from there on. Without it, everything is derived from the whole log.
 
-The checkpoint never goes beyond what is durable of the commit log, a trim of that never beyond the checkpoint, and a truncation is
-preceded by a checkpoint of what is left. So after any crash the bytes that the checkpoint covers are those that are in the log, and
-queue offsets of messages that are gone are never given again. A log that ends before its checkpoint has lost durable bytes: it is
-refused, until its repair has removed the checkpoint (`forget`).
+The checkpoint never goes beyond the durable part of the commit log, and a trim of the log never beyond the checkpoint.
+Before a truncation, a checkpoint of the remaining part is written. So after any crash the log has the bytes that the
+checkpoint covers, and queue offsets of lost messages are never given again. A log that ends before its checkpoint has
+lost durable bytes: it is refused, until its repair has removed the checkpoint (`forget`).
 """
 
 import contextlib
@@ -54,13 +54,15 @@ class DerivedConfig:
     open_files_max: int = attrs.field(default=256, validator=gt(0))
     """Descriptors for reading older units and keys."""
     threads: int = attrs.field(default=16, validator=gt(0))
-    """How many files of queues a checkpoint writes side by side; 1 = one after the other, in the caller's thread."""
+    """The number of queue files that a checkpoint writes in parallel; 1 = one after the other, in the
+    caller's thread.
+    """
     index: KeyIndexConfig = attrs.field(factory=KeyIndexConfig)
 
 
 @attrs.frozen(kw_only=True)
 class DerivedReport:
-    """What opening found. `rebuilt` is why everything was derived from the whole log; None if it was not, or there was nothing."""
+    """The findings of opening. `rebuilt` is the reason why everything was derived from the whole log, or None."""
 
     rebuilt: str | None = None
     bytes_read: int = 0
@@ -69,7 +71,10 @@ class DerivedReport:
 
 @attrs.frozen
 class DispatchCheckpoint:
-    """What the file `dispatched` holds. `start` is where the commit log began, `index_end` up to where the files of the key index go."""
+    """The content of the file `dispatched`.
+
+    `start` is the start of the commit log, `index_end` the end of the files of the key index.
+    """
 
     start: int
     dispatched: int
@@ -78,7 +83,7 @@ class DispatchCheckpoint:
     """Topic, queue id, first offset, offset after the last unit in the files."""
     tables: Sequence[TableFile]
     reset_to: int | None = None
-    """Where the log is about to be reset to; None if it is not. If it was, the rest does not matter."""
+    """The offset to which the log is about to be reset, or None. After a reset the other fields do not matter."""
 
     def encode(self) -> bytes:
         """Returns msgpack, with a version before and a CRC-32C after it."""
@@ -90,7 +95,7 @@ class DispatchCheckpoint:
 
     @classmethod
     def decode(cls, content: bytes) -> "DispatchCheckpoint | None":
-        """Returns what a file holds; None unless it is whole and of this version."""
+        """Returns the content of a file, or None unless it is whole and of this version."""
         if len(content) < 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
             return None
         version, *values = msgpack.unpackb(content[:-4], use_list=False)
@@ -101,7 +106,10 @@ class DispatchCheckpoint:
 
 
 class DerivedSave:
-    """One checkpoint; made by `DerivedData.begin_save`. `run` may be called in any thread, once, while the owner goes on."""
+    """One checkpoint; made by `DerivedData.begin_save`.
+
+    `run` may be called in any thread, once, while the owner goes on.
+    """
 
     def __init__(
         self,
@@ -124,7 +132,7 @@ class DerivedSave:
         self.gone_units, self.gone_tables = gone_units, gone_tables
         """Files that are removed once this is done."""
         self.done = False
-        """Whether everything is durable."""
+        """True once everything is durable."""
         self._disk = disk
         self._directory = directory
         self._units = units
@@ -139,7 +147,10 @@ class DerivedSave:
             self._stopped = True
 
     def run(self) -> None:
-        """Write units, tables, and then the file that states how far they go. Raises `NoSpace`: it may be begun again; or `StorageFailed`."""
+        """Write units, tables, and then the file that states their ends.
+
+        Raises `NoSpace`, after which it may begin again, or `StorageFailed`.
+        """
         with self._lock:
             if self._stopped:
                 return
@@ -157,10 +168,10 @@ class DerivedData:
     """Queues and index of a commit log. One thread owns it, and the log."""
 
     def __init__(self, disk: Disk, directory: str, log: CommitLog, config: DerivedConfig) -> None:
-        """Derive, from the last checkpoint on, all that `log` holds. The caller holds the lock of the directory.
+        """Derive all data of `log`, from the last checkpoint on. The caller holds the lock of the directory.
 
-        Raises `CorruptLog` if the log holds what is no record or ends before what was durable, and `NoSpace` or `StorageFailed` if the
-        disk refuses.
+        Raises `CorruptLog` if the log holds a malformed record or ends before its durable end, and `NoSpace` or
+        `StorageFailed` if the disk refuses.
         """
         self.directory = directory
         self.dispatched = log.start_offset
@@ -168,7 +179,9 @@ class DerivedData:
         self.saved = log.start_offset
         """They are in a checkpoint before this one."""
         self.strange_runs = 0
-        """How often queue offsets did not follow each other since the start; see `ConsumeQueue.extend`."""
+        """The number of times since the start that queue offsets did not follow each other;
+        see `ConsumeQueue.extend`.
+        """
         self._disk = disk
         self._log = log
         self._config = config
@@ -197,9 +210,10 @@ class DerivedData:
         self.dispatched = found.end
 
     def walks(self, start: int, end: int) -> Iterator[Walk]:
-        """Yields what the batches say from the physical offset `start`, where one begins, up to the last that ends at `end` or before.
+        """Yields the walks over the batches from the physical offset `start`, where one begins, up to the last that
+        ends by `end`.
 
-        Raises `CorruptLog` if one holds what is no record. The log must not change meanwhile.
+        Raises `CorruptLog` if one holds a malformed record. The log must not change meanwhile.
         """
         while start < end:
             batches = self._log.read(start, _WALK_BYTES, end)
@@ -221,9 +235,9 @@ class DerivedData:
         self.index.trim(start)
 
     def cut(self, end: int) -> None:
-        """Remove what lies at the physical offset `end` or behind it, before the log is truncated there. Durable when it returns.
+        """Remove the entries at and behind the physical offset `end`, before the log is truncated there.
 
-        Raises `NoSpace` if there is no room for the checkpoint; all is as before then.
+        Durable when it returns. Raises `NoSpace` if there is no room for the checkpoint; everything is as before then.
         """
         self._settle()
         before = self.dispatched
@@ -264,9 +278,10 @@ class DerivedData:
             self.save()
 
     def delete(self, topic: str) -> None:
-        """Forget the queues of a topic, durably. What is not in the checkpoint would come back: the log must be durable and dispatched.
+        """Forget the queues of a topic, durably.
 
-        Raises `NoSpace` if there is no room for the checkpoint: then they may come back with a restart.
+        The log must be durable and dispatched: units outside of the checkpoint would come back. Raises `NoSpace` if
+        there is no room for the checkpoint: then they may come back with a restart.
         """
         self._settle()
         self.queues.delete(topic)
@@ -277,7 +292,7 @@ class DerivedData:
 
     @property
     def save_due(self) -> bool:
-        """Whether there should be a checkpoint, so that a restart has less to read."""
+        """True if a checkpoint is due, so that a restart has less to read."""
         end = min(self.dispatched, self._log.durable_offset)
         return self._saving is None and end - self.saved >= self._config.save_every_bytes
 
@@ -400,7 +415,7 @@ class DerivedData:
         return DerivedReport(rebuilt=None if nothing else why, bytes_read=log.end_offset - start)
 
     def _remove_checkpoint(self) -> None:
-        """Remove the checkpoint of a log that was reset, durably, before it can be taken for one of what is appended next."""
+        """Remove the checkpoint of a log that was reset, durably, before it can stand for later appends."""
         self._disk.remove(f"{self.directory}/{DISPATCHED_NAME}")
         self._disk.sync_directory(self.directory)
 

@@ -1,9 +1,10 @@
-"""From the bytes of records to what is found through them: units of consume queues, and entries of the key index. Pure.
+"""Turns the bytes of records into units of consume queues and entries of the key index. Pure.
 
-A *unit* states where one message of a queue lies (RocketMQ's `ConsumeQueue`): physical offset, size, and the hash of its tag, in
-`UNIT.size` bytes. Prepared and rolled-back messages of transactions take no place in their queue (`CommitLogDispatcherBuildConsumeQueue`).
+A *unit* is the place of one message of a queue (RocketMQ's `ConsumeQueue`): physical offset, size, and the hash of its
+tag, in `UNIT.size` bytes. Prepared and rolled-back messages of transactions take no place in their queue
+(`CommitLogDispatcherBuildConsumeQueue`).
 
-The same walk gives records their offsets where they are appended first, and reads these offsets on every other copy.
+The same walk assigns offsets to records when they are first appended, and reads these offsets on every other copy.
 """
 
 import re
@@ -59,7 +60,7 @@ class BadRecord(ValueError):
 
 
 class QueueRun:
-    """Units of one queue that follow each other: those of the queue offsets from `first` up to `next`, exclusive."""
+    """Consecutive units of one queue, from the queue offset `first` up to `next`, exclusive."""
 
     __slots__ = ("first", "key", "next", "units")
 
@@ -71,7 +72,10 @@ class QueueRun:
 
 @attrs.frozen
 class Walk:
-    """What the records from the physical offset `start` up to `end`, exclusive, say. `newest_ms` is their newest store time."""
+    """The content of the records from the physical offset `start` up to `end`, exclusive.
+
+    `newest_ms` is their newest store time.
+    """
 
     start: int
     end: int
@@ -83,19 +87,19 @@ class Walk:
     physical_offsets: list[int]
     """One for each record."""
     queue_offsets: list[int]
-    """One for each record; 0 for those that take no place in their queue."""
+    """One for each record; 0 for records that take no place in their queue."""
 
 
 def opaque(start: int, end: int) -> Walk:
-    """Returns a walk over bytes of which it is known that they are no records: nothing is found."""
+    """Returns the empty walk over bytes that are known not to be records."""
     return Walk(start, end, 0, [], [], [], [])
 
 
 def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | None = None) -> Walk:
-    """Returns what whole records say that lie at `physical`. Raises `BadRecord` for anything else.
+    """Returns the walk over whole records at `physical`. Raises `BadRecord` for other bytes.
 
-    With `next_of` the records have no offsets yet: queue and physical offset are written into `payload`, a bytearray, where `next_of`
-    is the next offset of each queue.
+    With `next_of` the records have no offsets yet. The walk writes queue and physical offsets into `payload`, a
+    bytearray; `next_of` returns the next offset of each queue.
     """
     runs: list[QueueRun] = []
     latest: dict[QueueKey, QueueRun] = {}
@@ -139,9 +143,9 @@ class AssignedBatch:
 
 
 def assign(records: Sequence[Buffer], physical: int, next_of: Callable[[QueueKey], int]) -> AssignedBatch:
-    """Returns these records, each whole, with the offsets that they get at `physical`; `next_of` is the next offset of each queue.
+    """Returns these whole records with their offsets at `physical`; `next_of` returns the next offset of each queue.
 
-    What they have as offsets does not matter, and they stay as they are. Raises `BadRecord` if one of them is no record.
+    The given records stay unchanged, and their own offsets are ignored. Raises `BadRecord` for a malformed record.
     """
     payload = bytearray().join(records)
     found = walk(payload, physical, next_of)
@@ -151,7 +155,10 @@ def assign(records: Sequence[Buffer], physical: int, next_of: Callable[[QueueKey
 
 
 def split(payload: Buffer, bytes_max: int) -> list[memoryview]:
-    """Returns the records of `payload` in parts of up to so many bytes, or of one longer record. What is no record is in the last part."""
+    """Returns the records of `payload` in parts of up to so many bytes, or of one longer record.
+
+    The last part holds malformed bytes.
+    """
     view = memoryview(payload)
     parts: list[memoryview] = []
     begin = at = 0
@@ -167,7 +174,10 @@ def split(payload: Buffer, bytes_max: int) -> list[memoryview]:
 
 
 def has_key(record: Buffer, topic: str, name: bytes) -> bool:
-    """Whether this record is of the topic and has the key, or the unique key. Raises `BadRecord` if it is no record."""
+    """Returns True if this record belongs to the topic and has the key, or the unique key.
+
+    Raises `BadRecord` if it is malformed.
+    """
     _, (found, _), *_, properties = _read(record, 0, 0)
     return found == topic and name in _names(properties)
 
@@ -179,18 +189,20 @@ def key_hash(topic: str, name: bytes) -> int:
 
 @lru_cache(4096)
 def tag_hash(tag: bytes) -> int:
-    """Returns the hash of a tag as units hold it, that of Java's `String.hashCode`."""
+    """Returns the hash of a tag in units, which is Java's `String.hashCode`."""
     return java_hash(tag.decode(errors="replace"))
 
 
 @lru_cache(65536)
 def topic_of(name: bytes) -> str | None:
-    """Returns the topic of this name; None if no topic may be named so (RocketMQ's `TopicValidator`)."""
+    """Returns the topic of this name, or None for an illegal name (RocketMQ's `TopicValidator`)."""
     return name.decode() if len(name) <= TOPIC_CHARACTERS_MAX and _TOPIC.fullmatch(name) else None
 
 
 def _read(payload: Buffer, start: int, at: int) -> tuple[int, QueueKey, int, int, int, int, bytes]:
-    """The record at `start`: size, queue, queue offset, physical offset, bits about a transaction, store time, properties."""
+    """Returns the record at `start`: size, queue, queue offset, physical offset, transaction bits, store time,
+    properties.
+    """
     try:
         total, magic, queue_id, queue_offset, place, flags, store_ms, body = _HEAD.unpack_from(payload, start)
         topic_at = start + _HEAD.size + body

@@ -1,14 +1,14 @@
-"""The key index: which messages have a key, found newest first (RocketMQ's `IndexService`).
+"""The key index: finds the messages with a key, newest first (RocketMQ's `IndexService`).
 
-An entry is 24 bytes: the hash of topic and key, the one before it with the same slot, physical offset and store time. Entries are
-collected in memory, in a *table*; one that is full becomes a file. There are at most `tables_max` of them: with more, the oldest goes, and
-so does one whose messages left the commit log. When the index is closed the last table becomes a file, too; the next start reads it,
-and goes on with it.
+An entry is 24 bytes: the hash of topic and key, the previous entry of the same slot, physical offset and store time.
+Entries are collected in memory, in a *table*; a full one becomes a file. There are at most `tables_max` of them: with
+more, the oldest goes, and so does a table whose messages left the commit log. When the index is closed the last table
+becomes a file, too; the next start reads it, and goes on with it.
 
     <directory>/<physical offset at which it begins>      slots, then entries, little-endian
 
-All of it is derived from the commit log: entries that were not yet in a file are found again by reading that. Two keys may have one
-hash, and what a file states is not checked, so the caller looks at each message that is found.
+All of it is derived from the commit log: entries outside of files are found again by reading the log. Two keys may have
+one hash, and the content of a file is not checked, so the caller checks each message that is found.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ class KeyIndexConfig:
     span_bytes_max: int = attrs.field(default=256 << 20, validator=gt(0))
     """And so does one that covers so many bytes of the commit log, so that a restart reads no more of them again."""
     tables_max: int = attrs.field(default=300, validator=gt(0))
-    """How many files are kept: with the other defaults one GB at most."""
+    """The number of files that are kept: with the other defaults one GB at most."""
 
 
 @attrs.frozen
 class TableFile:
-    """A table that was written to a file: for the messages from the physical offset `start` up to `end`, exclusive. Times in ms."""
+    """A table in a file, for the messages from the physical offset `start` up to `end`, exclusive. Times in ms."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ class KeyTable:
         self._entries = bytearray()
 
     def add(self, keys: Iterable[tuple[int, int, int]], end: int) -> None:
-        """Add entries (hash, physical offset, store time), those of all messages before the physical offset `end`."""
+        """Add entries (hash, physical offset, store time) up to the physical offset `end`."""
         slots, entries, count = self._slots, self._entries, self.count
         for key, physical, store_ms in keys:
             slot = key % _SLOTS
@@ -100,7 +100,7 @@ class KeyTable:
 
     @classmethod
     def read(cls, file: TableFile, content: bytes) -> "KeyTable | None":
-        """Returns the table that was written to this file; None unless all of it is there."""
+        """Returns the table in this file, or None unless all of it is there."""
         rows = content[_SLOTS * _SLOT.size :]
         if len(rows) < file.count * _ENTRY.size:
             return None
@@ -116,7 +116,7 @@ class KeyTable:
 
 
 def _chain(key: int, at: int, read: Callable[[int], tuple[int, ...]]) -> Iterator[tuple[int, int]]:
-    """Follow the entries of one slot, of which `at` is the newest, counted from 1."""
+    """Yields the entries of one slot with this key, from entry `at`, the newest, counted from 1."""
     while at > 0:
         found, before, physical, store_ms = read(at - 1)
         if found == key:
@@ -143,26 +143,28 @@ class KeyIndex:
         disk.make_directory(directory)
 
     def load(self, files: Iterable[TableFile], end: int) -> None:
-        """Take over what a checkpoint states: the files, oldest first, and up to which physical offset they hold all entries."""
+        """Load a checkpoint: the files, oldest first, and the physical offset up to which they hold all entries."""
         self._close_readers()
         self._files, self._full, self._table, self._gone = list(files), [], KeyTable(end), []
 
     def go_on(self) -> None:
-        """Read the last table if it is not full, to go on with it. To be called after `load`, if all files are there."""
+        """Read the last table if it is not full, to go on with it. Call it after `load`, if all files are there."""
         last, end = self._files[-1] if self._files else None, self._table.end
         if last is not None and last.end == end and last.count < self._config.entries_max:
             with contextlib.closing(self._disk.open(f"{self.directory}/{last.name}", create=False)) as file:
                 self._table = KeyTable.read(last, file.read_at(0, file.size())) or self._table
 
     def end_table(self) -> None:
-        """Let the last table become a file with the next checkpoint, although it is not full, because the index will be closed."""
+        """Let the last table become a file with the next checkpoint, although it is not full, because the index will be
+        closed.
+        """
         if self._table.saved_end < self._table.end and self._table.count:
             self._full.append(self._table)
             self._table = KeyTable(self._table.end)
 
     @property
     def end(self) -> int:
-        """The entries of all messages before this physical offset are in the index, but for those that were let go."""
+        """The physical offset before which the index has the entries of all messages, except dropped ones."""
         return self._table.end
 
     @property
@@ -179,7 +181,8 @@ class KeyIndex:
             self._table = KeyTable(end)
 
     def find(self, key: int, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Yields the physical offsets of messages that may have the key of this hash, stored from `begin_ms` to `end_ms`, newest first.
+        """Yields the physical offsets of messages that may have the key of this hash, stored from `begin_ms` to
+        `end_ms`, newest first.
 
         The index must not change meanwhile. Raises `CorruptLog` if a file is too short.
         """
@@ -193,7 +196,7 @@ class KeyIndex:
                 yield from (place for place, store_ms in found if begin_ms <= store_ms <= end_ms)
 
     def cut(self, physical: int) -> int:
-        """Remove the entries of messages that lie at this physical offset or behind it. Returns the new `end`, which may be lower.
+        """Remove the entries of messages at or behind this physical offset. Returns the new `end`, which may be lower.
 
         Entries from there on must be added again, because files never change.
         """
@@ -219,7 +222,9 @@ class KeyIndex:
         return [each for each in self._full if each.end <= physical]
 
     def saved_end(self, tables: Sequence[KeyTable], physical: int) -> int:
-        """Returns up to which physical offset the files hold all entries, once these tables are in files, but at most `physical`."""
+        """Returns the physical offset up to which the files hold all entries, once these tables are in files; at most
+        `physical`.
+        """
         left = next(each for each in [*self._full, self._table] if each not in tables)
         return physical if left is self._table and not left.count else min(left.saved_end, physical)
 
@@ -235,13 +240,13 @@ class KeyIndex:
         self._full = [each for each in self._full if each not in tables]
 
     def take_gone(self) -> list[str]:
-        """Returns the paths of files that are not needed once a checkpoint names `files_with` alone, and forgets them."""
+        """Returns the paths of files that are useless once a checkpoint names `files_with` alone, and forgets them."""
         again = {f"{self.directory}/{each.start:020}" for each in [*self._full, self._table]}
         gone, self._gone = [each for each in self._gone if each not in again], []
         return gone
 
     def note_gone(self, paths: Iterable[str]) -> None:
-        """What `take_gone` returned was not removed."""
+        """Take back paths from `take_gone` that were not removed."""
         self._gone += paths
 
     def write_table(self, table: KeyTable) -> None:

@@ -1,4 +1,4 @@
-"""The bytes that were appended last, in memory: consumers that keep up are served from the buffers that were written. Pure.
+"""The newest bytes of the log, in memory: consumers that keep up are served from the buffers that were written. Pure.
 
 Batches follow each other without a gap. Once there are more than `bytes_max`, the older half goes.
 """
@@ -22,7 +22,7 @@ class RecentBatches:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes they are together."""
+        """The total size of the batches."""
         return self._bytes
 
     def add(self, offset: int, view: memoryview) -> None:
@@ -38,7 +38,7 @@ class RecentBatches:
             del self._offsets[:gone], self._views[:gone]
 
     def read(self, offset: int, size: int) -> memoryview | None:
-        """Returns `size` bytes at this physical offset; None unless they are here, in one batch."""
+        """Returns `size` bytes at this physical offset, or None unless one batch here holds them."""
         at = bisect_right(self._offsets, offset) - 1
         if at < 0:
             return None

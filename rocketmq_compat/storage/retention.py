@@ -1,7 +1,8 @@
-"""How much of the commit log is kept: `fileReservedTime` in hours, and a bound in bytes. Pure but for what it reads of the log.
+"""Retention of the commit log: `fileReservedTime` in hours, and a bound in bytes. Pure, except for reads of the log.
 
-Whole segments go, oldest first; the one that is written to always stays. A segment goes by age once its newest message is older. RocketMQ
-knows no bound in bytes: it removes files once the disk is fuller than `diskMaxUsedSpaceRatio`.
+Whole segments go, oldest first; the newest one, which is being written, always stays. A segment goes by age once its
+newest message is older. RocketMQ knows no bound in bytes: it removes files once the disk is fuller than
+`diskMaxUsedSpaceRatio`.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ _HOUR_MS: Final = 3_600_000
 
 @attrs.frozen(kw_only=True)
 class CommitLogRetention:
-    """The rule; None = no bound. Raises `ValueError` for a bound that cannot be."""
+    """The retention rule; None stands for no bound. Raises `ValueError` for an impossible bound."""
 
     hours_max: int | None = 72
     """`fileReservedTime`."""

@@ -1,4 +1,4 @@
-"""Settings: every name of the tables, what is refused with which sentence, which value counts, and what DescribeConfigs tells."""
+"""Settings: every name of the tables, refusals and their sentences, precedence, and the answers of DescribeConfigs."""
 
 import pytest
 from hypothesis import given

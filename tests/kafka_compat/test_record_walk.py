@@ -1,4 +1,6 @@
-"""The walk over a client's records: takes what an independent decoder reads in full, refuses all else, and knows the newest time."""
+"""The walk over a client's records: accepts what an independent decoder reads in full, refuses all else, and knows the
+newest time.
+"""
 
 import random
 import struct

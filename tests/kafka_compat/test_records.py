@@ -1,4 +1,4 @@
-"""Records: what is written other implementations read, what they write is read here, and damage is refused within bounds."""
+"""Records: other implementations read ours, we read theirs, and damage is refused within bounds."""
 
 import gzip
 import itertools

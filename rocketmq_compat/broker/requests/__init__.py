@@ -1,1 +1,1 @@
-"""What clients and administrators ask of a broker, one module a theme. Each gives its handlers by request code."""
+"""The requests of clients and administrators, one module a theme. Each gives its handlers by request code."""

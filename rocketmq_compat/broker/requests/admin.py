@@ -1,4 +1,6 @@
-"""Administrators: topics and groups (17, 18, 21, 200, 201, 207, 215, 351, 352), settings (25, 26), and what goes on (28, 202, 208, 305)."""
+"""Administrators: topics and groups (17, 18, 21, 200, 201, 207, 215, 351, 352), settings (25, 26) and state (28, 202,
+208, 305).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -38,7 +40,7 @@ class AdminRequests:
     """Serves administrators. What they change is on the disk before they are answered."""
 
     def __init__(self, context: Context, tables: TablesPort, epoch: Callable[[], int]) -> None:
-        """`epoch` gives the epoch of the master, as far as this broker knows it."""
+        """`epoch` returns the epoch of the master, to this broker's knowledge."""
         self._context = context
         self._tables = tables
         self._epoch = epoch

@@ -1,4 +1,8 @@
-"""Clients: heartbeats (34), leaving (35), what they may subscribe to (46), who is in a group (38, 203, 204, 300), and the notice that this has changed (40, to clients)."""
+"""Clients: heartbeats (34), leaving (35), a check of their subscriptions (46), and the members of a group (38, 203,
+204, 300).
+
+The broker notifies clients of changed members (40).
+"""
 
 from collections.abc import Mapping
 
@@ -60,13 +64,13 @@ class ClientRequests:
         }
 
     def session_of_producer(self, client_id: str) -> RemotingSession | None:
-        """Returns the session by which the producers of a client came; None if there are none."""
+        """Returns the session by which the producers of a client came, or None."""
         channel = self._context.registry.producer_channel(client_id)
         return None if channel is None else self._sessions[channel]
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._context.registry.deadline
 
     def tick(self, now: float) -> None:
@@ -75,7 +79,7 @@ class ClientRequests:
             self._step(RegistryTimePassed())
 
     def connection_closed(self, session: RemotingSession) -> None:
-        """All that was registered on it is gone."""
+        """Remove all registrations of the connection."""
         if self._sessions.pop(id(session), None) is not None:
             del self._facts[id(session)]
             self._step(ChannelLost(id(session)))
@@ -104,7 +108,9 @@ class ClientRequests:
         self._context.when_all_known([retry_topic(each.group) for each in consumers], call.answer)
 
     def _check(self, call: RemotingCall) -> None:
-        """A consumer that starts learns that a filter other than by tags is not served, instead of waiting for messages forever."""
+        """Refuse a filter other than by tags when a consumer starts, instead of letting it wait for
+        messages forever.
+        """
         data = CheckClientRequestBody.decode(call.request.body).subscription_data if len(call.request.body) else None
         if data is not None and data.class_filter_mode:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "filters by class are not served")
@@ -113,7 +119,10 @@ class ClientRequests:
         call.answer()
 
     def _consumer(self, data: ConsumerData) -> ConsumerBeat:
-        """What a heartbeat states of a group, which is created with its retry topic if that is allowed."""
+        """Returns the statement of a heartbeat about a group.
+
+        Creates the group with its retry topic if that is allowed.
+        """
         context = self._context
         notifies = context.properties.flag("notifyConsumerIdsChangedEnable")
         try:

@@ -22,7 +22,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall
 
 
 class OffsetQueries:
-    """Answers all that is asked about offsets."""
+    """Answers all requests about offsets."""
 
     def __init__(self, context: Context, tables: TablesPort, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
         self._context = context
@@ -55,7 +55,9 @@ class OffsetQueries:
         call.answer(header=OffsetResponseHeader(offset=offset))
 
     def _start_is_in_memory(self) -> bool:
-        """Whether all of the commit log is likely to be in memory (`checkInDiskByConsumeOffset`, for offset 0)."""
+        """Returns True if all of the commit log is likely to be in memory (`checkInDiskByConsumeOffset`, for
+        offset 0).
+        """
         context = self._context
         percent = context.properties.number("accessMessageInMemoryMaxRatio")
         log = context.store.log

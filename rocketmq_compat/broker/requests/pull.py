@@ -38,13 +38,13 @@ class _Pull:
 
 
 class PullRequests:
-    """Serves pulls, those that wait among them."""
+    """Serves pulls, also those that wait for messages."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._held = HeldPulls()
         self._pulls: dict[int, _Pull] = {}
-        """Those that are held, by token."""
+        """The waiting pulls, by token."""
         self._of_session: dict[RemotingSession, set[int]] = {}
         self._last_token = 0
 
@@ -57,7 +57,7 @@ class PullRequests:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._held.deadline
 
     # ---------------------------------------------------------------- what wakes pulls
@@ -145,8 +145,9 @@ class PullRequests:
             code, found = ResponseCode.PULL_RETRY_IMMEDIATELY, attrs.evolve(found, records=())
             next_offset = header.queue_offset
         elif self._is_behind(found, code):
-            # The slave lacks what the consumer has seen already. It waits for the slave, or the master, and keeps its offset:
-            # RocketMQ's slave answers that the pull should be repeated at once (alibaba/rocketmq#395).
+            # The slave lacks messages that the consumer has seen already. The consumer waits for the slave, or the
+            # master, and keeps its offset. RocketMQ's slave answers that the pull should be repeated at once
+            # (alibaba/rocketmq#395).
             code, next_offset = ResponseCode.PULL_NOT_FOUND, header.queue_offset
         if code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(pull, key):
             return
@@ -221,7 +222,7 @@ class PullRequests:
 
 
 def _code(found: FoundMessages, offset: int) -> ResponseCode:
-    """How a read is answered (`PullMessageProcessor.processRequest`)."""
+    """Returns the response code of a read (`PullMessageProcessor.processRequest`)."""
     match found.status:
         case GetMessageStatus.FOUND:
             return ResponseCode.SUCCESS

@@ -1,7 +1,7 @@
 """Replies of requests (324, 325): pushed to the client that asked (326), and stored (`ReplyMessageProcessor`).
 
-A reply is taken when it was sent to a client that is there, unless that refuses it or leaves at once. A client that does not answer in time
-does no harm: RocketMQ lets the one that replies wait ten seconds then, and fail.
+A reply is accepted when it was sent to a connected client, unless that client refuses it or leaves at once. A client
+that does not answer in time does no harm. RocketMQ lets the replying client wait ten seconds then, and fail.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSess
 REPLY_TO: Final = "REPLY_TO_CLIENT"
 PUSHED_AT: Final = "PUSH_REPLY_TIME"
 ANSWER_S: Final = 1.0
-"""How long a client has to answer what is pushed to it."""
+"""The time that a client has to answer a push."""
 
 FindClient = Callable[[str], RemotingSession | None]
 
@@ -71,7 +71,7 @@ class ReplyRequests:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return next((push.deadline for push in self._pushes), float("inf"))
 
     def tick(self, now: float) -> None:

@@ -1,6 +1,7 @@
-"""Messages of producers (10, 310, 320), and those that consumers send back (36).
+"""Messages of producers (10, 310, 320), and messages that consumers send back (36).
 
-Who is told that a message is stored finds its topic at the name servers: the answer to the first message of a topic waits for them.
+A client that learns that its message is stored finds the topic at the name servers: the answer to the first message of
+a topic waits for them.
 """
 
 import re
@@ -46,7 +47,7 @@ _WAITS: Final = f"{WAIT_STORED}\1"
 _WAITS_INDEED: Final = f"{WAIT_STORED}\1true"
 _REGION_STAMP, _TRACE_STAMP, _CLUSTER_STAMP = (f"{name}\1" for name in STAMPS)
 _AT_A_TIME: Final = re.compile(rf"(?:^|\x02)(?:{DELAY_LEVEL}|{TIMER_PREFIX}[A-Z_]+|{TRANSACTION_PREPARED})\x01")
-"""What no message of a batch may have: all of it goes to one queue, at once."""
+"""Matches properties that a message of a batch must not have: the whole batch goes to one queue, at once."""
 _UNIQUE_ID: Final = "UNIQ_KEY\1"
 
 
@@ -106,7 +107,9 @@ class SendRequests:
     def _placed(
         self, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
     ) -> tuple[str, int, str, bool]:
-        """Returns topic, queue and properties with which a message is stored, and whether its sender waits for flush and slaves."""
+        """Returns topic, queue and properties with which to store a message, and True if its sender waits for flush and
+        slaves.
+        """
         text, name = header.properties or "", topic.topic_name
         is_dead = name != header.topic
         if not is_dead and _is_plain(text) and (_WAITS not in text or _WAITS_INDEED in text):
@@ -168,7 +171,10 @@ class SendRequests:
         wait: bool,
         unique_id: str | None = None,
     ) -> None:
-        """`unique_id` is that of a single message: RocketMQ names it as the one of a transaction, whatever the message is."""
+        """Store records and answer.
+
+        `unique_id` belongs to a single message: RocketMQ returns it as the transaction id of any message.
+        """
         context = self._context
         host = context.store_host
 
@@ -189,7 +195,7 @@ class SendRequests:
         self._replicated.put(records, done, wait=wait)
 
     def _topic(self, header: SendMessageRequestHeader) -> TopicConfig:
-        """Returns the topic to store a message in: the one it is sent to, or the dead-letter topic of a group that gives up."""
+        """Returns the topic to store a message in: its own topic, or the dead-letter topic of a group that gives up."""
         context = self._context
         topic = context.topics.for_send(
             context.wall_ms(),
@@ -214,7 +220,7 @@ class SendRequests:
         return topic
 
     def _no_transactions(self) -> RequestRefused:
-        """What a broker with `rejectTransactionMessage` answers."""
+        """Returns the refusal of a broker with `rejectTransactionMessage`."""
         return RequestRefused(
             ResponseCode.NO_PERMISSION,
             f"the broker[{self._context.address}] sending transaction message is forbidden",
@@ -271,7 +277,7 @@ class SendRequests:
 
 
 def _unique_id(properties: str) -> str | None:
-    """Returns the value of UNIQ_KEY; None if there is none."""
+    """Returns the value of UNIQ_KEY, or None."""
     at = properties.find(_UNIQUE_ID)
     if at < 0 or (at and properties[at - 1] != "\2"):
         return read_properties(properties).get(_UNIQUE_ID[:-1]) if at > 0 else None
@@ -280,7 +286,8 @@ def _unique_id(properties: str) -> str | None:
 
 
 def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
-    """Returns the properties of a message of a batch, and those that the whole batch has: `added`, which are `common` as text.
+    """Returns the properties of a message of a batch with the properties of the whole batch: `added`, which is `common`
+    as text.
 
     Raises `RequestRefused` with MESSAGE_ILLEGAL if the message asks for a time of its own.
     """
@@ -294,7 +301,9 @@ def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether properties contain nothing that makes a message wait, and none of the stamps: they are stored as they came, and stamps."""
+    """Returns True if the properties contain no delay and no stamp, so that they are stored as they came, and then the
+    stamps.
+    """
     return not (
         _DELAYS in text
         or TIMER_PREFIX in text
@@ -310,7 +319,10 @@ def _joined(text: str, added: str) -> str:
 
 
 def queue_of(context: Context, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
-    """Returns the queue to store a message in. Raises `RequestRefused` with SYSTEM_ERROR if the topic has no such queue."""
+    """Returns the queue to store a message in.
+
+    Raises `RequestRefused` with SYSTEM_ERROR if the topic has no such queue.
+    """
     if topic.topic_name != header.topic:
         return 0
     queues = max(topic.read_queue_nums, topic.write_queue_nums)

@@ -1,4 +1,5 @@
-"""The ext fields of requests and answers as classes, one module a theme: `sending`, `pulling`, `offsets`, `clients`, `topics`, `routes`.
+"""The ext fields of requests and answers as classes, one module a theme: `sending`, `pulling`, `offsets`, `clients`,
+`topics`, `routes`.
 
-They are named as RocketMQ's own classes are, and so are their fields on the wire; see `fields` for how they are written and read.
+Classes and wire fields have RocketMQ's names; `fields` writes and reads them.
 """

@@ -17,7 +17,9 @@ class UnregisterClientRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class ConsumerGroupRequestHeader(ExtHeader):
-    """One consumer group: GET_CONSUMER_LIST_BY_GROUP, NOTIFY_CONSUMER_IDS_CHANGED (sent by brokers) and GET_CONSUMER_CONNECTION_LIST."""
+    """One consumer group: GET_CONSUMER_LIST_BY_GROUP, NOTIFY_CONSUMER_IDS_CHANGED (sent by brokers) and
+    GET_CONSUMER_CONNECTION_LIST.
+    """
 
     consumer_group: Name
 
@@ -31,13 +33,15 @@ class ProducerGroupRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class ResetOffsetRequestHeader(ExtHeader):
-    """A group is to go on from where a topic was at a time, in ms (-1: its end): INVOKE_BROKER_TO_RESET_OFFSET, and 220 to clients."""
+    """Resets a group to the position of a topic at a time, in ms (-1: its end): INVOKE_BROKER_TO_RESET_OFFSET, and 220
+    to clients.
+    """
 
     topic: Name
     group: Name
     timestamp: Long
     is_force: bool = True
-    """Whether it may also go forward."""
+    """True if it may also go forward."""
     queue_id: Int = -1
     """The only queue that is meant, if it is not negative; `offset` is then where the group goes on."""
     offset: Long | None = None
@@ -45,7 +49,9 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class GetConsumerStatusRequestHeader(ExtHeader):
-    """What the consumers of a group hold: INVOKE_BROKER_TO_GET_CONSUMER_STATUS, and 221 to clients."""
+    """Asks for the queues and offsets of a group's consumers: INVOKE_BROKER_TO_GET_CONSUMER_STATUS, and 221
+    to clients.
+    """
 
     topic: Name
     group: Name
@@ -54,7 +60,7 @@ class GetConsumerStatusRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class GetConsumerRunningInfoRequestHeader(ExtHeader):
-    """What a client can tell of itself. The broker passes it on to the client."""
+    """Asks a client for its description. The broker passes the request on to the client."""
 
     consumer_group: Name
     client_id: Name

@@ -1,4 +1,4 @@
-"""How a broker of a raft group copies what its commit log lacks from another one. Not RocketMQ's."""
+"""A broker of a raft group copies missing parts of its commit log from another one. Not RocketMQ's."""
 
 from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import ExtHeader, Long
@@ -16,7 +16,10 @@ class CopyCommitLogRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class CopyCommitLogResponseHeader(ExtHeader):
-    """The body holds records from `offset` on. With PULL_OFFSET_MOVED there is none: `offset` is where the log begins that has something else."""
+    """The body holds records from `offset` on.
+
+    With PULL_OFFSET_MOVED it is empty, and a log with other content begins at `offset`.
+    """
 
     offset: Long
     epoch: Long = 0

@@ -1,4 +1,4 @@
-"""What an operator decides where the log of a slave leaves its master's. Not RocketMQ's."""
+"""An operator's decision about a slave whose log diverges from its master's. Not RocketMQ's."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final, Self
@@ -33,13 +33,15 @@ class LogDivergence:
 
 
 def divergences_text(divergences: Iterable[LogDivergence]) -> str:
-    """As GET_BROKER_RUNTIME_INFO tells them (`divergences`), with commas between them."""
+    """Returns the divergences as GET_BROKER_RUNTIME_INFO reports them (`divergences`), with commas between them."""
     return ",".join(map(str, divergences))
 
 
 @frozen(kw_only=True)
 class DecideDivergenceRequestHeader(ExtHeader):
-    """Decides: DECIDE_DIVERGENCE. Refused unless `divergences` are those that the broker knows of now, so that nothing else is lost."""
+    """Decides: DECIDE_DIVERGENCE. Refused unless `divergences` are the ones that the broker knows now, so that no other
+    records are lost.
+    """
 
     decision: Name
     divergences: Annotated[str, TextLength(1, TEXT_MAX)]

@@ -5,9 +5,10 @@
         topic: Name
         queue_id: Count
 
-`queue_id` is `queueId` on the wire, unless the type names it otherwise (`Annotated[str, WireName("clientID")]`). A field without a default
-must be there; None is not written. Reading is lenient about what real clients vary (`1`, `true` and `True` are true; an empty text is a number
-that is missing, where it may be; fields that are not in the table are ignored) and refuses the rest with `BadHeader`.
+`queue_id` is `queueId` on the wire, unless the type names it otherwise (`Annotated[str, WireName("clientID")]`). A
+field without a default is required; None is not written. Reading accepts the variants of real clients: `1`, `true` and
+`True` are true, an empty text is a missing number where a number may be missing, and unknown fields are ignored. It
+refuses the rest with `BadHeader`.
 """
 
 import functools
@@ -44,7 +45,7 @@ class TextLength:
 
 @frozen
 class WireName:
-    """How a field is called on the wire, where that does not follow from its attribute."""
+    """The name of a field on the wire, if it does not follow from its attribute."""
 
     name: str
 
@@ -68,7 +69,10 @@ class ExtHeader:
 
     @classmethod
     def read(cls, ext: Mapping[str, str]) -> Self:
-        """Returns what the ext fields mean. Raises `BadHeader` for a field that is missing, or whose value makes no sense."""
+        """Returns the header with the values of the ext fields.
+
+        Raises `BadHeader` for a missing field or an invalid value.
+        """
         return read_fields(cls, plan(cls), ext)
 
     def ext(self) -> dict[str, str]:
@@ -145,7 +149,7 @@ def camel_case(attribute: str) -> str:
 
 
 def _meaning(hint: Any) -> tuple[Parser, str | None]:
-    """How a field of this type is read, and its own name on the wire if it has one."""
+    """Returns the parser of a field of this type, and the field's own name on the wire if it has one."""
     name: str | None = None
     parse: Parser | None = None
     if typing.get_origin(hint) is Annotated:

@@ -1,4 +1,4 @@
-"""Offsets of queues: what a group has consumed (14, 15), and where a queue begins, ends, or was at a time (29 to 32)."""
+"""Offsets of queues: the offsets of a group (14, 15), and a queue's begin, end or position at a time (29 to 32)."""
 
 from typing import Final
 
@@ -11,13 +11,13 @@ UPPER: Final = "upper"
 
 @frozen(kw_only=True)
 class QueryConsumerOffsetRequestHeader(ExtHeader):
-    """What a group has consumed of a queue."""
+    """Asks for a group's offset in a queue."""
 
     consumer_group: Name
     topic: Name
     queue_id: Count
     set_zero_if_not_found: bool = True
-    """Whether the broker may answer 0 for a group that is new to a queue whose first messages are still there."""
+    """True if the broker may answer 0 for a group that is new to a queue whose first messages are still there."""
 
 
 @frozen(kw_only=True)
@@ -61,11 +61,11 @@ class DelayOffsetsResponseHeader(ExtHeader):
     """With the answer to GET_ALL_DELAY_OFFSET; not RocketMQ's."""
 
     log_end: Long | None = None
-    """Where the commit log ends that has all messages which these offsets call delivered."""
+    """The end of the commit log that contains all deliveries which these offsets count."""
 
 
 @frozen(kw_only=True)
 class EarliestMsgStoretimeResponseHeader(ExtHeader):
-    """When the oldest message of a queue was stored, in ms; -1 if it has none."""
+    """The store time of the oldest message of a queue, in ms; -1 for an empty queue."""
 
     timestamp: Long

@@ -26,9 +26,9 @@ class PullMessageRequestHeader(ExtHeader):
     commit_offset: Long = 0
     """To be committed for the group if `COMMITS_OFFSET` is set."""
     suspend_timeout_millis: Long = 0
-    """How long to wait for a message if `SUSPENDS` is set."""
+    """The time to wait for a message if `SUSPENDS` is set."""
     subscription: str | None = None
-    """Which messages, if `HAS_SUBSCRIPTION` is set; otherwise those that the group's heartbeat names."""
+    """The subscription, if `HAS_SUBSCRIPTION` is set; otherwise the one in the group's heartbeat counts."""
     sub_version: Long = 0
     expression_type: str | None = None
     """TAG or SQL92; TAG if it is missing."""
@@ -37,7 +37,10 @@ class PullMessageRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class PullMessageResponseHeader(ExtHeader):
-    """Where to go on, and at which broker of the name. The offsets are those of the queue; `max_offset` is exclusive."""
+    """The position to go on from, and the broker of the name to ask.
+
+    The offsets belong to the queue; `max_offset` is exclusive.
+    """
 
     suggest_which_broker_id: Offset
     next_begin_offset: Long
@@ -45,7 +48,7 @@ class PullMessageResponseHeader(ExtHeader):
     max_offset: Long
     topic_sys_flag: Int | None = None
     group_sys_flag: Int | None = None
-    """Those of their settings (5.x)."""
+    """The sys flags in the settings of topic and group (5.x)."""
 
 
 @frozen(kw_only=True)
@@ -58,12 +61,12 @@ class QueryMessageRequestHeader(ExtHeader):
     begin_timestamp: Long
     end_timestamp: Long
     is_unique_key: Annotated[bool, WireName("_UNIQUE_KEY_QUERY")] = False
-    """Whether the key is a producer's message id, and not one of the message's keys."""
+    """True if the key is a producer's message id, and not one of the message's keys."""
 
 
 @frozen(kw_only=True)
 class QueryMessageResponseHeader(ExtHeader):
-    """How far the index is."""
+    """The progress of the index."""
 
     index_last_update_timestamp: Long
     index_last_update_phyoffset: Long

@@ -1,4 +1,8 @@
-"""Name servers: brokers register (103, 104, 904, 322), clients ask for routes (105), administrators change what is stored (100 to 102, 205, 327)."""
+"""Name servers: brokers register (103, 104, 904, 322), clients ask for routes (105), and administrators change
+settings.
+
+The codes of administrators are 100 to 102, 205 and 327.
+"""
 
 from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Long, Name, Offset
@@ -14,12 +18,15 @@ class GetRouteInfoRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class RegisterBrokerRequestHeader(ExtHeader):
-    """A broker is there, with the topics that the body names. Of REGISTER_BROKER, UNREGISTER_BROKER, QUERY_DATA_VERSION, BROKER_HEARTBEAT."""
+    """Announces a broker, with the topics in the body.
+
+    Used by REGISTER_BROKER, UNREGISTER_BROKER, QUERY_DATA_VERSION, BROKER_HEARTBEAT.
+    """
 
     cluster_name: Name
     broker_name: Name
     broker_addr: Name
-    """Where clients reach it, HOST:PORT."""
+    """The address at which clients reach it, HOST:PORT."""
     broker_id: Offset
     """0 is the master."""
     ha_server_addr: str = ""
@@ -30,7 +37,7 @@ class RegisterBrokerRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class RegisterBrokerResponseHeader(ExtHeader):
-    """What a slave has to know of its master; nothing for a master, and while there is none."""
+    """A slave's information about its master; empty for a master, and while there is no master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -38,14 +45,17 @@ class RegisterBrokerResponseHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class QueryDataVersionResponseHeader(ExtHeader):
-    """Whether the broker has to register again, because the name server has other data of it."""
+    """States if the broker has to register again, because the name server has other data from it."""
 
     changed: bool
 
 
 @frozen(kw_only=True)
 class PutKvConfigRequestHeader(ExtHeader):
-    """Stores a value. In the namespace ORDER_TOPIC_CONFIG it pins the queues of a topic whose order matters: `broker-a:4;broker-b:4`."""
+    """Stores a value.
+
+    In the namespace ORDER_TOPIC_CONFIG it pins the queues of a topic whose order matters: `broker-a:4;broker-b:4`.
+    """
 
     namespace: Name
     key: Name
@@ -98,14 +108,14 @@ class BrokerNameRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class WipeWritePermResponseHeader(ExtHeader):
-    """How many topics can no longer be written to there."""
+    """The number of topics that are no longer writable at the broker."""
 
     wipe_topic_count: Count
 
 
 @frozen(kw_only=True)
 class AddWritePermResponseHeader(ExtHeader):
-    """How many topics can be written to there again."""
+    """The number of topics that are writable at the broker again."""
 
     add_topic_count: Count
 

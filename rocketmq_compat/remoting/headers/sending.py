@@ -1,5 +1,8 @@
-"""Sending messages: SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36), replies of
-requests (324 to 326), and transactions (37, 39)."""
+"""Sending messages, replies of requests, and transactions.
+
+SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36), replies (324 to 326),
+and transactions (37, 39).
+"""
 
 import functools
 from collections.abc import Mapping
@@ -28,7 +31,7 @@ AUTO_CREATE_TEMPLATE: Final = "TBW102"
 COMMIT: Final = 0x8
 ROLLBACK: Final = 0xC
 UNDECIDED: Final = 0
-"""Values of `commit_or_rollback`: those of the message's sys flag."""
+"""Values of `commit_or_rollback`, which are values of the message's sys flag."""
 
 
 @frozen(kw_only=True)
@@ -73,7 +76,7 @@ def _letters() -> tuple[ExtField, ...]:
 
 @frozen(kw_only=True)
 class SendMessageResponseHeader(ExtHeader):
-    """Where a message is. Of a batch: all ids, joined by commas, and the offset of the first."""
+    """The place of a message. For a batch: all ids, joined by commas, and the offset of the first."""
 
     msg_id: str
     queue_id: Count
@@ -81,12 +84,14 @@ class SendMessageResponseHeader(ExtHeader):
     transaction_id: str | None = None
     region_id: Annotated[str | None, WireName("MSG_REGION")] = None
     trace_on: Annotated[bool | None, WireName("TRACE_ON")] = None
-    """What the message is stored with: a producer traces it by them."""
+    """The region and the trace flag with which the message is stored: a producer traces it by them."""
 
 
 @frozen(kw_only=True)
 class ReplyMessageRequestHeader(ExtHeader):
-    """A reply that the broker pushes to the client that asked, with the fields of the request by which it came: PUSH_REPLY_MESSAGE_TO_CLIENT."""
+    """A reply that the broker pushes to the client that asked, with the fields of its request:
+    PUSH_REPLY_MESSAGE_TO_CLIENT.
+    """
 
     producer_group: Name
     topic: Name

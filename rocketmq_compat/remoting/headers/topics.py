@@ -40,12 +40,12 @@ class DeleteSubscriptionGroupRequestHeader(ExtHeader):
 
     group_name: Name
     clean_offset: bool = False
-    """Whether its offsets go with it."""
+    """True if its offsets are deleted with it."""
 
 
 @frozen(kw_only=True)
 class GetConsumeStatsRequestHeader(ExtHeader):
-    """How far a group is, in all its topics or in one."""
+    """Asks for the progress of a group, in all its topics or in one."""
 
     consumer_group: Name
     topic: str | None = None
@@ -53,7 +53,7 @@ class GetConsumeStatsRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class QueryConsumeTimeSpanRequestHeader(ExtHeader):
-    """How old what a group consumes of a topic is."""
+    """Asks for the age of the messages that a group consumes from a topic."""
 
     topic: Name
     group: Name

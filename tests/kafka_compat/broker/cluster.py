@@ -99,20 +99,20 @@ class Cluster:
         await self.running[broker].kill()
 
     def image(self) -> Any:
-        """What the best informed broker knows."""
+        """Returns the image of the broker that has applied the most commands."""
         return max((each.broker.image for each in self.running.values()), key=lambda image: image.index)
 
     def knows(self, topic: str) -> bool:
-        """Whether some broker knows the topic."""
+        """Returns True if some broker knows the topic."""
         return topic in self.image().topics
 
     def state(self, topic: str, partition: int = 0) -> PartitionState:
-        """What the best informed broker knows of a partition that exists."""
+        """Returns the newest state that a broker has of an existing partition."""
         found: PartitionState = self.image().topics[topic].partitions[partition]
         return found
 
     def leads(self, broker: int, topic: str) -> bool:
-        """Whether a broker believes that it leads."""
+        """Returns True if a broker believes that it leads."""
         hosted = self.running[broker].broker._replicas.by_name(topic, 0)
         return hosted is not None and hosted.leads
 

@@ -1,4 +1,6 @@
-"""Answers of one broker, field by field, where clients act on them: features, operations, epochs, settings, transactions."""
+"""Answers of one broker, field by field, where clients act on them: features, operations, epochs, settings,
+transactions.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -179,7 +181,9 @@ def test_a_topic_of_unknown_id_has_no_name(broker: World, version: int, name: st
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_a_coordinator_of_transactions_is_refused_at_once_with_a_reason(broker: World, version: int) -> None:
-    """TRANSACTIONAL_ID_AUTHORIZATION_FAILED: librdkafka asks again after INVALID_REQUEST until its whole timeout has passed."""
+    """The error is TRANSACTIONAL_ID_AUTHORIZATION_FAILED: after INVALID_REQUEST, librdkafka asks again until its
+    timeout has passed.
+    """
     groups = GroupApiRequests(broker.context, None, TopicCreation(broker.context))  # type: ignore[arg-type]
     keys = {"key": "t"} if version < 4 else {"coordinator_keys": ("t",)}
     asked = ask(groups.find_coordinator, FIND_COORDINATOR, version, FindCoordinatorRequest(key_type=1, **keys))

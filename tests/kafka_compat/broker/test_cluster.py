@@ -120,7 +120,9 @@ async def test_a_topic_made_again_at_once_is_replicated() -> None:
 
 
 async def test_a_client_that_sends_far_ahead_cannot_end_a_broker() -> None:
-    """More requests than are taken at once, and fetches among them, which are then served when a produce is answered."""
+    """It sends more requests than are taken at once, with fetches among them, which are served when a produce is
+    answered.
+    """
     async with cluster() as brokers:
         async with brokers.client(1) as client:
             assert await client.create("t", 3) is NONE
@@ -166,7 +168,7 @@ async def test_clusters_of_other_sizes_serve(count: int) -> None:
 
 
 async def test_a_broker_that_knows_nothing_yet_lets_clients_wait() -> None:
-    """Or a client would be told that its topics do not exist."""
+    """Otherwise the broker would answer that the client's topics do not exist."""
     async with trio.open_nursery() as nursery:
         brokers = Cluster(nursery, 3, {})
         await brokers.start(1)

@@ -1,4 +1,4 @@
-"""Commands on their way to the controller: sent again while they certainly failed, given up in time, never left unanswered."""
+"""Commands on their way to the controller: repeated while they certainly failed, ended in time, and always answered."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,6 @@
-"""Copies that are damaged or missing: as long as one is sound nothing acknowledged is lost, and the partition serves again by itself."""
+"""Damaged or missing copies: one sound copy keeps every acknowledged record, and the partition serves again
+by itself.
+"""
 
 import itertools
 import random

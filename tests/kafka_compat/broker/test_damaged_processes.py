@@ -1,4 +1,4 @@
-"""Brokers as processes, stopped in turn or killed at once, one of whose disks is damaged meanwhile: nothing acknowledged is lost."""
+"""Brokers as processes, stopped in turn or killed at once, with damage on one disk: no acknowledged record is lost."""
 
 import json
 import shutil

@@ -29,7 +29,7 @@ def asking(topic_id: bytes, offsets: dict[int, int], **fields: object) -> FetchR
 
 
 def test_a_partition_for_which_there_was_no_room_comes_with_the_next_request(broker: World) -> None:
-    """Nothing new happens to it in between, and its client does not name it again."""
+    """It has no news in between, and its client does not name it again."""
     topic = broker.topic("t", 3)
     for number in range(3):
         broker.produce("t", number, size=5000)

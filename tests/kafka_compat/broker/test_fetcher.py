@@ -69,7 +69,7 @@ class World:
         self.fetcher.pump(self.now)
 
     def sent(self) -> tuple[dict[tuple[bytes, int], int], set[tuple[bytes, int]], int, int]:
-        """What the newest request added (with offsets) and forgot, and its session."""
+        """Returns the partitions that the newest request added (with offsets) and forgot, and its session."""
         request = self.leader.waiting[-1][0]
         added = {
             (topic.topic_id, each.partition): each.fetch_offset for topic in request.topics for each in topic.partitions

@@ -1,4 +1,4 @@
-"""What a broker reports of its logs before it serves, and where an election compares them."""
+"""A broker's reports of its logs before it serves, and for elections that compare logs."""
 
 import random
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_a_doubtful_copy_whose_topic_was_made_again_is_not_waited_for() -> None:
 
 
 def doubts(broker: World) -> int:
-    """How many doubts the disk would remember."""
+    """Returns the number of doubts that the disk would remember."""
     run = broker.store._run
     return len(run.doubts)
 

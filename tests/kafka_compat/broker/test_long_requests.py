@@ -1,7 +1,8 @@
 """Requests about very many things: answered or refused, while a client next to them is served.
 
-`python -m tests.kafka_compat.broker.test_long_requests` sends the largest ones to three processes, makes 10,000 partitions, and prints for each how
-long it took, the longest produce of a client meanwhile, and the longest turns that the brokers report.
+`python -m tests.kafka_compat.broker.test_long_requests` sends the largest ones to three processes and makes 10,000
+partitions. It prints for each its duration, the longest produce of a client meanwhile, and the longest turns that the
+brokers report.
 """
 
 import itertools
@@ -153,7 +154,7 @@ class Wire:
         self.client.sendall(b"".join(pieces))
 
     def ask(self, api: Api[Any, Any], version: int, request: Any) -> Any:
-        """The response; None if the broker closed the connection."""
+        """Returns the response, or None if the broker closed the connection."""
         try:
             self.send(api, version, request)
             (length,) = struct.unpack("!I", self._exactly(4))

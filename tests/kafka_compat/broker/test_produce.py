@@ -1,4 +1,4 @@
-"""Produce as its handler answers it: what a leader takes, what it refuses and with which words, and how long requests are cut."""
+"""Produce at its handler: accepted and refused batches, the words of refusals, and the cutting of long requests."""
 
 import gzip
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the shell around the deciders does with their orders: logs, answers, files and failures."""
+"""The shell around the deciders carries out their orders: logs, answers, files and failures."""
 
 import random
 

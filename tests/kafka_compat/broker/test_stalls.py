@@ -1,6 +1,7 @@
-"""Brokers whose processes stall for a while: no broker is fenced before the session that is configured.
+"""Brokers whose processes stall for a while: a broker is fenced only after the configured session.
 
-`python -m tests.kafka_compat.broker.test_stalls` stalls each process for 0.1 to 2 s, again and again, and prints what was proposed.
+`python -m tests.kafka_compat.broker.test_stalls` stalls each process for 0.1 to 2 s, again and again, and prints the
+proposals.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""Parts of one broker without sockets: real replicas on a disk in memory, a clock that stands still, and scripted neighbours."""
+"""Parts of one broker without sockets: real replicas on a disk in memory, a clock that stands still, and scripted
+neighbours.
+"""
 
 import random
 from collections.abc import Callable, Iterator
@@ -68,7 +70,7 @@ class Asked:
 
     @property
     def answer(self) -> Any:
-        """What it was answered with."""
+        """Returns the decoded answer."""
         assert self.reply.pieces is not None, "it waits"
         frame = b"".join(map(bytes, self.reply.pieces))
         return self.api.decode_response(frame[4:], self.version)[1]
@@ -76,7 +78,7 @@ class Asked:
 
 @attrs.define
 class Orders:
-    """What followers were told to fetch."""
+    """Records the fetch orders of followers."""
 
     wanted: dict[TopicPartition, tuple[int, FetchPosition]] = attrs.field(factory=dict)
 
@@ -180,7 +182,7 @@ def world(*assignments: str, disk: MemoryDisk | None = None) -> Iterator[World]:
 
 
 def records_of(response: FetchResponse) -> dict[int, int]:
-    """Returns the bytes of records by partition, of those that have any."""
+    """Returns the bytes of records by partition, without empty partitions."""
     return {
         each.partition_index: len(each.records)
         for topic in response.responses

@@ -1,1 +1,1 @@
-"""Unmodified Kafka clients against three brokers: ours, or with an environment variable those of Apache Kafka."""
+"""Unmodified Kafka clients against three brokers: ours, or Apache Kafka's with an environment variable."""

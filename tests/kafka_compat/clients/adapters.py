@@ -1,4 +1,4 @@
-"""What the tests ask of a client, whichever it is; one adapter for each library, none of which changes what the library does."""
+"""A common face of all clients for the tests; one adapter for each library keeps the library's behaviour."""
 
 import time
 from abc import ABC, abstractmethod
@@ -45,7 +45,7 @@ class Sender(ABC):
 
 
 class Member(ABC):
-    """A consumer in a group that commits only when it is told to."""
+    """A consumer in a group that commits only on demand."""
 
     @abstractmethod
     def poll(self) -> list[Received]:
@@ -69,7 +69,7 @@ class Client(ABC):
 
     name: str
     codecs: tuple[str, ...]
-    """Those that the library brings."""
+    """The codecs of the library."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -85,7 +85,10 @@ class Client(ABC):
         codec: str = "none",
         idempotent: bool = False,
     ) -> list[int]:
-        """Send everything, as few batches as the library makes of it. Returns the offsets; with acks=0 they mean nothing."""
+        """Send everything, in as few batches as the library makes.
+
+        Returns the offsets; with acks=0 they mean nothing.
+        """
 
     @abstractmethod
     def consume(self, topic: str, count: int, *, start: int = 0, partition: int = 0) -> list[Received]:
@@ -97,7 +100,7 @@ class Client(ABC):
 
     @abstractmethod
     def offset_at(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
-        """The first offset whose record has this timestamp or a later one; None if there is none."""
+        """Returns the first offset whose record has this timestamp or a later one, or None."""
 
     @abstractmethod
     @contextmanager

@@ -1,4 +1,7 @@
-"""aiokafka: asyncio; each producer and consumer has a thread with an event loop, so that heartbeats go on between two calls."""
+"""aiokafka: asyncio.
+
+Each producer and consumer has a thread with an event loop, so that heartbeats continue between calls.
+"""
 
 import asyncio
 import threading

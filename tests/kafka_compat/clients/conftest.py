@@ -1,7 +1,7 @@
-"""The cluster that the clients are tested against: ours, or Apache Kafka with `QUORUMLOG_KAFKA=apache`, or one that runs already,
-whose addresses `QUORUMLOG_KAFKA_BOOTSTRAP` names.
+"""The cluster under test: ours, Apache Kafka with `QUORUMLOG_KAFKA=apache`, or a running one at
+`QUORUMLOG_KAFKA_BOOTSTRAP`.
 
-What Apache Kafka does is what the tests promise: they were written against it.
+The tests were written against Apache Kafka, and promise its behaviour.
 """
 
 import itertools

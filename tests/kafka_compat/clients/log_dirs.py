@@ -1,4 +1,4 @@
-"""What the brokers have stored, by their own word."""
+"""The records that the brokers report to have stored."""
 
 from tests.kafka_compat.clients.by_kafka_python import KafkaAdminClient
 

@@ -130,7 +130,9 @@ def test_partitions_can_be_added_and_never_taken(admin: AdminClient, confluent: 
 
 
 def written(client: ConfluentClient, topic: str, partition: int) -> bool:
-    """Whether two records could be written: a broker may know a partition a moment later than the one that made it."""
+    """Returns True once two records are written: a broker may learn about a partition later than the one that created
+    it.
+    """
     try:
         client.produce(topic, numbered(2), partition=partition)
     except KafkaException as error:

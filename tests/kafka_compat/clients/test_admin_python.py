@@ -29,7 +29,10 @@ def kafka_python(bootstrap: str) -> Client:
 
 
 def known(ask: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-    """Topics as a broker describes them that knows them all: the client asks any, and metadata reaches one after the other."""
+    """Returns the topics from a broker that knows them all.
+
+    The client asks any broker, and metadata reaches one after the other.
+    """
     answers: list[Sequence[Any]] = []
 
     def all_known() -> bool:

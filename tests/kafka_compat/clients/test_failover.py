@@ -1,4 +1,6 @@
-"""A broker is killed, and clients go on by themselves: what was acknowledged is there, nothing twice where that was promised."""
+"""A broker is killed, and clients go on by themselves: acknowledged records stay, without duplicates where that is
+promised.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -55,7 +57,10 @@ def leader_of(cluster: KafkaCluster, topic: str) -> int:
 def test_a_producer_and_a_group_go_on_after_the_leader_was_killed(
     client: Client, killable: KafkaCluster, topic: str, group: str
 ) -> None:
-    """One kill for both: the leader of the only partition. The group reads on while its own coordinator may have moved, too."""
+    """One kill serves both tests: the leader of the only partition.
+
+    The group reads on, although its coordinator may have moved.
+    """
     with client.sending(topic) as sender, client.joining(group, topic) as member:
         offsets = [sender.send(f"before {number}".encode()) for number in range(5)]
         read_some(member, 5)

@@ -1,4 +1,6 @@
-"""Groups of consumers, by every client: partitions are shared out, move when members come and go, and offsets stay where they were."""
+"""Groups of consumers, by every client: they share out partitions, move them when members come and go, and keep
+offsets.
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,7 +11,7 @@ PARTITIONS = 4
 
 
 def shared_out(members: list[Member], read: list[Received] | None = None) -> bool:
-    """Whether every partition has one owner and every member has some, once each has taken part."""
+    """Returns True if every partition has one owner and every member has some, once each has taken part."""
     for member in members:
         got = member.poll()
         if read is not None:

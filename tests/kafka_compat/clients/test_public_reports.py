@@ -1,4 +1,4 @@
-"""What public reports say of brokers that speak Kafka's protocol: clients see here what Apache Kafka shows them."""
+"""Public bug reports of brokers that speak Kafka's protocol: here clients see the behaviour of Apache Kafka."""
 
 import time
 import uuid

@@ -1,21 +1,22 @@
-"""Conversations with `ControllerLiveness`: a script of commands `> ...`, and below each what was answered.
+"""Conversations with `ControllerLiveness`: a script of commands `> ...`, with the answers below each.
 
-`python -m tests.kafka_compat.controller.conversation --rewrite` renews the answers of all scripts; comments and blank lines stay.
+`python -m tests.kafka_compat.controller.conversation --rewrite` renews the answers of all scripts; comments and blank
+lines stay.
 
-| command | meaning |
-|---|---|
-| `cluster N` | brokers 1 to N, registered and not fenced, and the topic t with N partitions on all of them, led by 1 to N |
-| `elected`, `resigned` | this node becomes the controller, or stops being it |
-| `at T` | the time is T seconds from now on |
-| `beat B [shutdown] [fence] [behind K] [by C] [epoch E]` | a heartbeat of broker B, by connection B unless C; K commands behind |
-| `close C` | connection C ends |
-| `due` | time has passed |
-| `commit` | what was proposed comes back through the log |
-| `lose` | what was proposed never comes back |
-| `register B` | a new process of broker B registers |
-| `join B` | all leaders take broker B into their ISRs |
-| `setting NAME VALUE` | a setting, before `elected` |
-| `show` | the brokers, who leads of which ISR (or eligible ones), and when time is due next |
+    command                          meaning
+    cluster N                        brokers 1 to N, registered and not fenced; topic t has N partitions, led by 1 to N
+    elected, resigned                this node becomes the controller, or stops being it
+    at T                             the time is T seconds from now on
+    beat B [shutdown] [fence] [behind K] [by C] [epoch E]
+                                     a heartbeat of broker B, by connection B unless C; K commands behind
+    close C                          connection C ends
+    due                              time has passed
+    commit                           the proposals come back through the log
+    lose                             the proposals never come back
+    register B                       a new process of broker B registers
+    join B                           all leaders take broker B into their ISRs
+    setting NAME VALUE               a setting, before `elected`
+    show                             the brokers, the leaders with their ISRs (or eligible ones), and the next deadline
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What a leader may make of the ISR, and in which order refusals come."""
+"""The changes of an ISR that a leader may make, and the order of refusals."""
 
 from collections.abc import Callable
 

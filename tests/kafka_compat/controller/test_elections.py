@@ -1,4 +1,4 @@
-"""Who leads: elections by failure, on request, and unclean ones."""
+"""Elections: by failure, on request, and unclean ones."""
 
 import pytest
 

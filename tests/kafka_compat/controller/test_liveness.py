@@ -1,4 +1,4 @@
-"""Which brokers are alive: golden conversations, and what holds in all of them."""
+"""Liveness of brokers: golden conversations, and the rules that hold in all of them."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Any commands in any order: the machine against a naive model, its invariants, a twin, and a reader that sees changes alone."""
+"""Any commands in any order: the machine against a naive model, its invariants, a twin, and a reader that sees only
+changes.
+"""
 
 from collections.abc import Iterator
 
@@ -57,7 +59,10 @@ def states(machine: MetadataMachine) -> Iterator[tuple[TopicPartition, Partition
 
 
 class ControllerMachine(RuleBasedStateMachine):
-    """`machine` gets all commands, `twin` too, sometimes by way of a snapshot. What the last command should do is computed plainly."""
+    """`machine` and `twin` get all commands, the twin sometimes by way of a snapshot.
+
+    A plain model computes their effects.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +108,9 @@ class ControllerMachine(RuleBasedStateMachine):
         return value == "true"
 
     def settle(self, before: Partitions, removed: int | None) -> None:
-        """Every partition is as plain rules make it from what it was, with a broker removed, or one that became active."""
+        """Assert that every partition follows plain rules from its old state, with a broker removed, or one that became
+        active.
+        """
         for key, old in before.items():
             new = self.machine.image.partition(key)
             assert new is not None

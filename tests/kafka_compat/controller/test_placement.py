@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions lie."""
+"""The placement of the replicas of new partitions."""
 
 from collections import Counter
 

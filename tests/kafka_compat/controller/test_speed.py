@@ -1,4 +1,7 @@
-"""A command costs as much as its change: what grows with the cluster grows no faster than it. CPU time, the least of several, in ratios."""
+"""A command costs as much as its change: its cost grows no faster than the cluster.
+
+The tests compare CPU times as ratios, each the least of several runs.
+"""
 
 import time
 

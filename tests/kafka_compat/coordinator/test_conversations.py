@@ -1,4 +1,4 @@
-"""Every script under scripts/ still gets the answers that were reviewed, and leaves no request without an answer at its end."""
+"""Every script under scripts/ still gets its reviewed answers, and leaves no request without an answer at its end."""
 
 from pathlib import Path
 

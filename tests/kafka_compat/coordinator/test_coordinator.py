@@ -1,4 +1,4 @@
-"""What the scripts do not show: deadlines, bounds of memory, records that cannot be read, and that the invariants can fail."""
+"""Rules outside of the scripts: deadlines, bounds of memory, unreadable records, and invariants that can fail."""
 
 import math
 from collections.abc import Callable

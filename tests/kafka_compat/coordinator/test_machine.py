@@ -1,7 +1,7 @@
 """Clients that follow the protocol, writes that fail or time out, time, restarts and failovers in any order.
 
-The promises: every request is answered once; in one generation all assignments are those that one leader sent, each to one client;
-OffsetFetch shows exactly what is written; what was acknowledged is there after any failover.
+The promises: every request is answered once. In one generation one leader sends all assignments, each to one client.
+OffsetFetch shows exactly the written offsets. Acknowledged offsets survive any failover.
 """
 
 from collections.abc import Iterable
@@ -72,7 +72,7 @@ Position = tuple[str, int]
 
 @attrs.define
 class Client:
-    """What one client knows."""
+    """The state of one client."""
 
     name: str
     member_id: str = ""
@@ -80,7 +80,7 @@ class Client:
     joined: bool = False
     """It has the answer to its JoinGroup, and SyncGroup comes next."""
     members: tuple[str, ...] = ()
-    """What it has to assign, if it leads."""
+    """The members to which it has to assign partitions, if it leads."""
     assigned: bool = False
     protocols: tuple[str, ...] = ("range", "rr")
     life: int = 0
@@ -97,7 +97,9 @@ class Sent:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """`base` is what the coordinator loaded, `appended` its own writes; `frontier` the last that is reported as written."""
+    """`base` has the records that the coordinator loaded, `appended` its own writes; `frontier` is the last write
+    reported as written.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +207,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert self.owners.setdefault(assignment, sent.client.name) == sent.client.name, "two owners"
 
     def acknowledge(self, request: GroupRequest) -> None:
-        """What is acknowledged is below the high watermark, so that every later leader has it."""
+        """Assert that acknowledged offsets are below the high watermark, so that every later leader has them."""
         assert isinstance(request, OffsetCommitRequest)
         (topic,) = request.topics
         written = {(key, value and offset_in(key, value)) for key, value in self.records()}
@@ -381,7 +383,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(kept=st.integers(0, 3), batch=st.integers(1, 5))
     def another_broker_leads(self, kept: int, batch: int) -> None:
-        """It has all that was written, and some of what followed."""
+        """Let a broker lead that has all written records, and some later ones."""
         self.step(Resigned())
         assert not self.open, "a request waits for no one"
         before = self.written_offsets()

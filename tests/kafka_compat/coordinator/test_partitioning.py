@@ -1,4 +1,4 @@
-"""Where a group is coordinated, and requests that several coordinators answer."""
+"""The coordinator of a group, and requests that several coordinators answer."""
 
 from typing import Any
 

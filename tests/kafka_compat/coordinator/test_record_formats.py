@@ -1,4 +1,4 @@
-"""The records of the offsets topic, byte by byte as Kafka writes them, and what is made of other versions and of damage."""
+"""The records of the offsets topic, byte by byte as Kafka writes them, and the reading of other versions and damage."""
 
 import contextlib
 
@@ -55,7 +55,8 @@ GROUPS = st.builds(
 KEY = OffsetCommitKey(group="g1", topic="orders", partition=3)
 VALUE = OffsetCommitValue(offset=258, leader_epoch=7, metadata="né", commit_timestamp=1_700_000_000_000)
 
-# From the message files: int16 version, then the fields; strings with an int16 length, bytes and arrays with an int32 one.
+# From the message files: int16 version, then the fields.
+# Strings have an int16 length, bytes and arrays an int32 one.
 GOLDEN = {
     "0001 0002 6731 0006 6f7264657273 00000003": offset_key("g1", "orders", 3),
     "0003 0000000000000102 00000007 0003 6ec3a9 0000018bcfe56800": offset_value(VALUE),

@@ -1,7 +1,7 @@
-"""Runs kcat, Kafka's console tools and a Java program against three brokers, and prints what each had to show and whether it did.
+"""Runs kcat, Kafka's console tools and a Java program against three brokers, and prints the outcome of each.
 
-`python -m tests.kafka_compat.foreign` tests ours; `--kafka apache` is what Apache Kafka does with the same commands, and
-`--bootstrap` names brokers that run already. Needs kcat, a JDK, and the jars of `quorumlog bench kafka --fetch-apache`.
+`python -m tests.kafka_compat.foreign` tests ours; `--kafka apache` runs the same commands against Apache Kafka, and
+`--bootstrap` names running brokers. Needs kcat, a JDK, and the jars of `quorumlog bench kafka --fetch-apache`.
 """
 
 import shutil
@@ -27,7 +27,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitio
 
 
 def run(step: ForeignStep) -> tuple[bool, str]:
-    """Whether it showed what it must, and what it printed."""
+    """Returns True if the step showed the expected output, and its output."""
     try:
         done = subprocess.run(
             step.command, input=step.given, capture_output=True, text=True, timeout=WITHIN_S, check=False

@@ -1,6 +1,7 @@
-"""Sends the same requests to three brokers of ours and three of Apache Kafka, and lists the fields of the answers that differ.
+"""Sends the same requests to three brokers of ours and three of Apache Kafka, and lists the fields of the answers that
+differ.
 
-`python -m tests.kafka_compat.foreign.compare` ends with 1 if a field differs for which `KNOWN` has no reason, or a reason has no
+`python -m tests.kafka_compat.foreign.compare` ends with 1 if a difference has no reason in `KNOWN`, or a reason has no
 difference any more. Needs the jars of `quorumlog bench kafka --fetch-apache`.
 """
 
@@ -64,7 +65,7 @@ OWN_TO_EACH = frozenset(
 )
 """Fields that differ between any two clusters."""
 TEXTS = frozenset({"error_message", "batch_index_error_message"})
-"""Of which only is compared whether there is one."""
+"""Fields whose texts are compared only for presence."""
 
 
 class Brokers:
@@ -77,7 +78,7 @@ class Brokers:
         self.coordinator = ""
 
     def prepare(self) -> None:
-        """Make the topic, its records and the group, from nothing. Raises `AssertionError` if that cannot be done in time."""
+        """Make the topic, its records and the group, from nothing. Raises `AssertionError` if that takes too long."""
         self.ask(DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=(TOPIC,), timeout_ms=30_000))
         until(lambda: all(self._lacks(each) for each in self._addresses))
         assignments = tuple(
@@ -122,7 +123,7 @@ class Brokers:
         )
 
     def ask(self, api: Any, version: int, request: Any, address: str = "") -> Any:
-        """The response of a broker, of the first by default; None if it closed the connection."""
+        """Returns the response of a broker, of the first by default, or None if it closed the connection."""
         used = address or self._addresses[0]
         wire = self._wires.get(used)
         if wire is None:
@@ -150,7 +151,7 @@ def until(done: Any) -> None:
 
 
 def comparable(name: str, value: Any) -> Any:
-    """A value as far as it should be the same."""
+    """Returns the part of a value that both brokers should have in common."""
     if name in OWN_TO_EACH:
         return f"a {type(value).__name__}"
     return "a text" if name in TEXTS and value else value
@@ -167,11 +168,11 @@ class Difference:
     theirs: Any
 
     def reason(self) -> str | None:
-        """Why it is meant; None if it is not."""
+        """Returns the reason for the difference, or None."""
         return next((reason for key, reason in KNOWN.items() if self.is_known_by(key)), None)
 
     def is_known_by(self, key: tuple[str, str, str]) -> bool:
-        """Whether this row of `KNOWN` is about it."""
+        """Returns True if this row of `KNOWN` is about the difference."""
         mine = (self.api, self.what, self.path)
         patterns = [each.replace("[", "[[]") for each in key]
         return all(fnmatch.fnmatchcase(value, pattern) for value, pattern in zip(mine, patterns, strict=True))

@@ -1,4 +1,7 @@
-"""Where our answers differ from Apache Kafka's, and why. A key is a pattern for API, request and field; the first that fits counts."""
+"""The differences between our answers and Apache Kafka's, with reasons. A key is a pattern for API, request and field.
+
+The first matching pattern counts.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,8 @@
-"""The requests that both kinds of broker are sent for a comparison: each API with what is right, unknown, out of range and contradictory.
+"""The requests that are sent to both kinds of broker for a comparison.
 
-The brokers are in the same state: topic `compared` of two partitions, replicas 1, 2, 3 and 2, 3, 1; three records in partition 0; group
-`kept` without members, with an offset for partition 0.
+Each API has valid, unknown, out-of-range and contradictory values. The brokers are in the same state: topic `compared`
+of two partitions, replicas 1, 2, 3 and 2, 3, 1; three records in partition 0; group `kept` without members, with an
+offset for partition 0.
 """
 
 import gzip
@@ -113,7 +114,7 @@ BASE_MS = time.time_ns() // 10**6 - 60_000
 
 @attrs.frozen
 class Place:
-    """What a request needs to know of the brokers that it goes to."""
+    """The values that a request needs about its brokers."""
 
     topic_id: bytes
     version: int
@@ -123,7 +124,10 @@ class Place:
 
 @attrs.frozen
 class Step:
-    """One request. `of_group` goes to the coordinator of `kept`, all others to broker 1, which leads partition 0 of `compared`."""
+    """One request.
+
+    `of_group` goes to the coordinator of `kept`, all others to broker 1, which leads partition 0 of `compared`.
+    """
 
     api: Api[Any, Any]
     what: str
@@ -315,7 +319,7 @@ def produce_steps(*, last: bool = False) -> Iterator[Step]:
 
 
 def fetch_steps() -> Iterator[Step]:
-    """What can be read, and from where."""
+    """Yields the fetches: of readable and unreadable positions."""
 
     def fetch(
         offset: int = 0, *, topic: str = TOPIC, partition: int = 0, **changes: int
@@ -497,7 +501,10 @@ def list_steps() -> Iterator[Step]:
 
 
 def join_steps() -> Iterator[Step]:
-    """JoinGroup; in Apache's brokers a group remains even of members that are refused, so these come after what lists groups."""
+    """Yields JoinGroup requests.
+
+    They come after the lists of groups, because Apache's brokers keep a group even of refused members.
+    """
 
     def join(group: str | None = None, **changes: Any) -> Callable[[Place], JoinGroupRequest]:
         given: dict[str, Any] = {

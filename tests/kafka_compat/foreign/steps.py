@@ -1,6 +1,7 @@
-"""What clients in other languages are asked to do, in order, and what each has to show.
+"""The commands for clients in other languages, in order, and the output that each has to show.
 
-kcat is librdkafka's tool, in the version of the distribution; the others are Kafka's own console tools and a Java program.
+kcat is librdkafka's tool, in the version of the distribution; the others are Kafka's own console tools and a Java
+program.
 """
 
 import re
@@ -23,25 +24,25 @@ class ForeignStep:
     name: str
     command: tuple[str, ...]
     shows: str
-    """What its output has to have, in words."""
+    """The required output, in words."""
     pattern: str
     """The same as a regular expression for `re.search`, over lines."""
     count: int = 1
-    """How often it matches, at least."""
+    """The least number of matches."""
     given: str = ""
     """Its standard input."""
     lacks: str = ""
-    """What its output may not have."""
+    """The forbidden output."""
 
     def kept(self, status: int, output: str) -> bool:
-        """Whether it ended well and shows what it must."""
+        """Returns True if it ended well and showed the required output."""
         found = len(re.findall(self.pattern, output, re.MULTILINE))
         return status == 0 and found >= self.count and not (self.lacks and re.search(self.lacks, output, re.MULTILINE))
 
 
 @attrs.frozen
 class ForeignPlan:
-    """Where the brokers are, and the names that this run uses."""
+    """The addresses of the brokers, and the names that this run uses."""
 
     bootstrap: str
     topic: str

@@ -1,4 +1,4 @@
-"""Single requests to a broker, and answers as flat rows that can be compared with those of another broker."""
+"""Single requests to a broker, and answers as flat rows that can be compared with another broker's."""
 
 import socket
 import struct
@@ -26,7 +26,7 @@ KEYS = [
     "broker_id",
     "api_key",
 ]
-"""What elements of an array are told apart by, the first that they have."""
+"""The fields that identify elements of an array; the first one that they have counts."""
 
 
 class Wire:
@@ -38,7 +38,10 @@ class Wire:
         self._number = 0
 
     def ask(self, api: Api[Any, Any], version: int, request: Any) -> Any:
-        """Returns the response; None if the broker closes the connection. Raises `MalformedMessage` for what is no response."""
+        """Returns the response, or None if the broker closes the connection.
+
+        Raises `MalformedMessage` for a malformed response.
+        """
         self._number += 1
         header = RequestHeader(api.key, version, self._number, "compare")
         self._socket.sendall(b"".join(api.encode_request(header, request)))

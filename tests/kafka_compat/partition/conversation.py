@@ -1,31 +1,34 @@
 """Conversations with replicas: commands in, effects out, as text that can be read, reviewed and renewed.
 
-A script is a file of lines. `> command` is said to the world; what follows it, up to the next command, comment or blank line, is
-what the replicas answered. `python -m tests.kafka_compat.partition.conversation --rewrite` renews all answers: the diff is the review.
+A script is a file of lines. `> command` goes to the world; the lines behind it, up to the next command, comment or
+blank line, are the replicas' answers. `python -m tests.kafka_compat.partition.conversation --rewrite` renews all
+answers: the diff is the review.
 
 Commands (`B` is a broker, `A>B` a link, 0 the controller):
-  start N [NAME=VALUE ...]     N brokers, all in the ISR, 1 leads in epoch 1; settings of PartitionConfig; then stabilize, unseen
-  produce B TEXT [acks=A] [id=PID,EPOCH,SEQUENCE] [count=N] [size=BYTES] [timeout=S]
-  consume B OFFSET [epoch=E] [last=E] [min=BYTES]     waits half a second at most
-  latest B [epoch=E] / end B EPOCH [epoch=E]          ListOffsets, OffsetsForLeaderEpoch
-  trim B OFFSET [client]       retention, or DeleteRecords
-  deliver A>B [N]              the first N messages (default 1) of a link arrive
-  drop A>B [N]                 they are lost instead
-  refuse A>B ERROR             the first message to the controller is answered with this error instead of being looked at
-  lose A>B                     the first message to the controller is applied, its answer is lost
-  stabilize [unseen]           messages arrive until there are none; `unseen` prints nothing
-  wait S [unseen]              time passes, S seconds; what is due in it happens
-  flush B                      B's disk has everything
-  kill B / power B             B ends; with a power cut its page cache is lost
-  restart B                    B starts again and registers; still fenced
-  fence B / unfence B          the controller does that
-  elect B [unclean]            the controller makes B the leader
-  reregister B                 the controller has a newer registration of B
-  late B                       metadata for B waits for `deliver 0>B`; everything else stabilizes around it
-  slow B / truncated B         B's truncations end only on command
-  cut A B / heal               nothing passes between two; everything passes again
-  step B EVENT                 a fact of no other command: expire, remove
-  show                         every broker in one line
+
+    start N [NAME=VALUE ...]     N brokers, all in the ISR, 1 leads in epoch 1; settings of PartitionConfig;
+                                 then stabilize, unseen
+    produce B TEXT [acks=A] [id=PID,EPOCH,SEQUENCE] [count=N] [size=BYTES] [timeout=S]
+    consume B OFFSET [epoch=E] [last=E] [min=BYTES]     waits half a second at most
+    latest B [epoch=E] / end B EPOCH [epoch=E]          ListOffsets, OffsetsForLeaderEpoch
+    trim B OFFSET [client]       retention, or DeleteRecords
+    deliver A>B [N]              the first N messages (default 1) of a link arrive
+    drop A>B [N]                 they are lost instead
+    refuse A>B ERROR             the first message to the controller is answered with this error, unread
+    lose A>B                     the first message to the controller is applied, its answer is lost
+    stabilize [unseen]           messages arrive until there are none; `unseen` prints nothing
+    wait S [unseen]              time passes, S seconds; deadlines in it happen
+    flush B                      B's disk has everything
+    kill B / power B             B ends; with a power cut its page cache is lost
+    restart B                    B starts again and registers; still fenced
+    fence B / unfence B          the controller does that
+    elect B [unclean]            the controller makes B the leader
+    reregister B                 the controller has a newer registration of B
+    late B                       metadata for B waits for `deliver 0>B`; everything else stabilizes around it
+    slow B / truncated B         B's truncations end only on command
+    cut A B / heal               nothing passes between two; everything passes again
+    step B EVENT                 a fact of no other command: expire, remove
+    show                         every broker in one line
 """
 
 import sys

@@ -265,7 +265,8 @@ def test_an_empty_log_may_begin_within_a_batch_of_the_leader() -> None:
 
 
 def test_a_log_of_which_the_leader_has_nothing_any_more_begins_anew_within_its_batch() -> None:
-    # The leader's log start lies within a batch that begins before the end of this log: a fetch from there is answered with it.
+    # The leader's log start lies within a batch that begins before the end of this log.
+    # The answer to a fetch from there has this batch.
     follower = following()
     batches = (BatchInfo(4, 100, base_offset=8, leader_epoch=4),)
     effects = follower.step(0.0, FetchAnswered(4, 10, high_watermark=12, log_start=10, batches=batches))

@@ -1,9 +1,9 @@
 """Three replicas under any sequence of appends, late and lost messages, crashes, power cuts, elections and truncations.
 
-What must hold at every moment: a member of the controller's ISR holds everything that any leader believes to be committed
-(StrongIsr), what was acknowledged with acks=all is in the log of every member, logs that agree in an epoch agree before it, and
-what was once below a high watermark does not change. Only two things excuse a loss, from their epoch on: an unclean election, and
-the last member of the ISR losing its page cache. At the end, when all faults are undone, everything converges.
+At every moment, a member of the controller's ISR holds everything that any leader believes to be committed (StrongIsr).
+Records acknowledged with acks=all are in the log of every member. Logs that agree in an epoch agree before it, and
+records below a high watermark never change. Only two things excuse a loss, from their epoch on: an unclean election,
+and the last member of the ISR losing its page cache. At the end, when all faults are undone, everything converges.
 """
 
 from hypothesis import settings
@@ -246,7 +246,9 @@ class ReplicationMachine(RuleBasedStateMachine):
             assert len(texts) == len(set(texts)), texts
 
     def teardown(self) -> None:
-        """All faults are undone: the ISR is complete again, and every log is the leader's up to a common high watermark."""
+        """Assert that, without faults, the ISR is complete again, and every log is the leader's up to a common high
+        watermark.
+        """
         if not self.world.brokers:
             return
         world = self.world

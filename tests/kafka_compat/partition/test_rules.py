@@ -128,7 +128,7 @@ def test_a_snapshot_without_batches_is_refused() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1), st.integers(1, 3)), max_size=20), st.integers(0, 20))
 def test_a_replay_from_any_snapshot_gives_the_same_state(writes: list[tuple[int, int, int]], at: int) -> None:
-    """A leader's state is that of a replica which restores a snapshot and records the batches behind it."""
+    """A leader has the same state as a replica that restores a snapshot and records the batches behind it."""
     log: list[BatchInfo] = []
     epoch_of: dict[int, int] = {}
     next_of: dict[int, int] = {}

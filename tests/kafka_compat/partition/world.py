@@ -1,7 +1,8 @@
-"""A small world for replicas: brokers with disks that can lose their page cache, a controller, and links that can be cut.
+"""A small world for replicas: brokers with disks that can lose their page cache, a controller, and links that can be
+cut.
 
-Nothing moves by itself: messages wait on their links, time passes on command. The controller is number 0; it decides at once, and
-its decisions reach the brokers as messages.
+It moves on command alone: messages wait on their links, and time stands still. The controller is number 0; it decides
+at once, and its decisions reach the brokers as messages.
 """
 
 import math
@@ -156,7 +157,9 @@ class Controller:
 
 @attrs.define
 class Broker:
-    """A process (`replica` is None while it is down) and its disk, of which `flushed` survives a loss of power."""
+    """A process (`replica` is None while it is down) and its disk; the part up to `flushed` survives a loss
+    of power.
+    """
 
     id: int
     replica: PartitionReplica | None = None
@@ -212,9 +215,9 @@ class World:
         self.token = 0
         self.texts: dict[int, str] = {}
         self.promised: set[str] = set()
-        """What was produced with acks=all."""
+        """The texts produced with acks=all."""
         self.acked: list[tuple[int, str]] = []
-        """Base offset and text of each acknowledged produce, as far as it was promised to survive."""
+        """Base offset and text of each acknowledged produce that was promised to survive."""
 
     def begin(self) -> None:
         """All brokers start, and learn the metadata."""
@@ -324,7 +327,7 @@ class World:
         broker.fetches, broker.order, broker.truncating = {}, None, None
 
     def stop(self, broker_id: int, *, power: bool) -> None:
-        """The process is killed; with `power` the page cache is lost, too. Whatever was on its way to or from it fails."""
+        """Kill the process; with `power` the page cache is lost, too. Messages on their way to or from it fail."""
         broker = self.brokers[broker_id]
         waiting = list(broker.fetches.values())
         broker.replica, broker.fetches, broker.truncating = None, {}, None

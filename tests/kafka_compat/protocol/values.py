@@ -1,4 +1,6 @@
-"""Random messages of any API and version, made from the tables, and what the two other implementations make of the same bytes."""
+"""Random messages of any API and version, made from the tables, and the readings of the same bytes by two other
+implementations.
+"""
 
 import datetime
 import functools
@@ -116,14 +118,14 @@ def kio_schema(api: Api[Any, Any], cls: type, version: int) -> Any:
 
 
 def kio_read(kio_class: Any, data: bytes) -> Any:
-    """What kio reads from all of `data`."""
+    """Returns kio's reading of all of `data`."""
     value, size = entity_reader(kio_class)(data, 0)
     assert size == len(data)
     return value
 
 
 def kio_write(kio_class: Any, value: Any) -> bytes:
-    """What kio writes."""
+    """Returns the bytes that kio writes."""
     with io.BytesIO() as buffer:
         entity_writer(kio_class)(buffer, value)
         return buffer.getvalue()

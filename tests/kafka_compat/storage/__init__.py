@@ -1,1 +1,1 @@
-"""What a broker keeps on its disk: partitions, snapshots, checkpoints, retention and compaction."""
+"""A broker's data on disk: partitions, snapshots, checkpoints, retention and compaction."""

@@ -1,4 +1,6 @@
-"""What the tests of a broker's logs have in common: small batches that name themselves, and a small store on a disk in memory."""
+"""Shared parts of the tests of a broker's logs: small batches that name themselves, and a small store on a disk in
+memory.
+"""
 
 import random
 from collections.abc import Callable

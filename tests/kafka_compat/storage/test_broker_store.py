@@ -1,4 +1,4 @@
-"""All partitions of a broker: names and topic ids, what is offline, the checkpoint, and what a failing disk may leave."""
+"""All partitions of a broker: names and topic ids, offline logs, the checkpoint, and the traces of a failing disk."""
 
 import random
 import re
@@ -136,7 +136,7 @@ def test_the_longest_topic_of_kafka_has_room() -> None:
 
 
 def doubts(store: BrokerStore) -> dict[TopicPartition, str | None]:
-    """Why each copy that was made is doubtful."""
+    """Returns the reason why each copy is doubtful."""
     ids = {PARTITION: TOPIC_ID, SECOND: TOPIC_ID, DASHED: OTHER_ID}
     return {each: store.doubt_of(each, topic_id) for each, topic_id in ids.items()}
 
@@ -311,7 +311,10 @@ def changed(disk: MemoryDisk, path: str, how: str, at: float) -> None:
 @settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataObject) -> None:
-    """All records were flushed, and the process killed. Then some files, mostly of one log, are damaged, cut, zeroed or gone."""
+    """All records were flushed, and the process killed.
+
+    Then some files, mostly of one log, are damaged, cut, zeroed or gone.
+    """
     disk = memory_disk(data.draw(st.integers(0, 1000)))
     store = three_logs(disk)
     store.log(SECOND).truncate(7)

@@ -1,4 +1,4 @@
-"""Compaction: of each key the newest record stays, offsets stay, and whatever fails leaves the log as before or after."""
+"""Compaction keeps the newest record of each key and all offsets. A failure leaves the log as before or after."""
 
 import random
 import threading
@@ -40,13 +40,15 @@ def records_of(log: PartitionLog) -> list[KafkaRecord]:
 
 
 def table_of(log: PartitionLog) -> dict[bytes | None, bytes | None]:
-    """What a coordinator knows after it has loaded the log; deletions removed."""
+    """Returns a coordinator's table after it has loaded the log, without deletions."""
     table = {each.key: each.value for each in records_of(log)}
     return {key: value for key, value in table.items() if value is not None}
 
 
 def filled(disk: MemoryDisk, *, keys: int = 7, batches: int = 30) -> tuple[BrokerStore, PartitionLog]:
-    """A durable log of several segments, with a batch per second, in which each key is written often and some are deleted."""
+    """Returns a durable log of several segments, with a batch per second: each key is written often, and some are
+    deleted.
+    """
     store, log = new_log(disk)
     rng = random.Random(1)
     for at in range(batches):

@@ -1,4 +1,4 @@
-"""The log of a partition: what an append changes in a batch, what a read returns, and what a restart must find again."""
+"""The log of a partition: the bytes that an append changes, the results of reads, and the state after a restart."""
 
 import random
 from collections.abc import Callable

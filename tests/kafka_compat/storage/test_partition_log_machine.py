@@ -1,7 +1,8 @@
-"""Any sequence of calls on the log of a partition, with restarts, power cuts and failing disks, against a list of batches.
+"""Any sequence of calls on the log of a partition, with restarts, power cuts and failing disks, against a list of
+batches.
 
-What a crash may leave is the log as it was after some append since the last flush, and starting where some trim since then put it. While a
-change is under way that is durable when it returns, it may also leave what the change makes.
+A crash may leave the log as it was after some append since the last flush, beginning where some trim since then put it.
+During a change that is durable when it returns, it may also leave the result of the change.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ NEVER = 1 << 60
 
 @attrs.frozen
 class LogState:
-    """What a log holds: batches as they lie there, of which those before `start` are gone."""
+    """The content of a log: batches as stored; batches before `start` are gone."""
 
     batches: tuple[bytes, ...] = ()
     start: int = 0
@@ -70,7 +71,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.starts = [0]
         self.after: LogState | None = None
         self.known: ProducerStates = {}
-        """What the replica knows of its producers; it forgets nothing that is trimmed."""
+        """The replica's knowledge of its producers, which survives trims."""
         self.written = 0
 
     @initialize(seed=st.integers(0, 2**32))
@@ -162,7 +163,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
             change(self, data)
         self.disk.fail_call(NEVER)
         if self.disk.failed_as_asked:
-            # The call may have succeeded: the sync of another file, closed to make room, fails when that one is used again.
+            # The call may have succeeded: another file was closed to make room, and its sync fails on its next use.
             self.restart(seed, killed=killed)
 
     @rule(seed=st.integers(0, 2**32))

@@ -1,4 +1,6 @@
-"""Raft groups of brokers in this process: three of them over loopback, which can be killed, lose their power, and come again."""
+"""Raft groups of brokers in this process: three of them over loopback, which can be killed, lose their power, and come
+again.
+"""
 
 import random
 from collections.abc import AsyncIterator
@@ -91,7 +93,7 @@ class BrokerGroup:
             await member.ended.wait()
 
     async def kill(self, *members: Member, loss: PowerLoss | None = None) -> None:
-        """End them as SIGKILL does, or, with `loss`, as a power cut: what their disks hold is what they held at that moment."""
+        """End them as SIGKILL does or, with `loss`, as a power cut: their disks keep the content of that moment."""
         for member in members:
             disk = member.disk
             member.disk = disk.after_kill(self.rng) if loss is None else disk.after_crash(self.rng, loss=loss)
@@ -103,7 +105,7 @@ class BrokerGroup:
         return next(each for each in self.members if each.leads)
 
     async def same(self) -> None:
-        """Waits until all that run hold the same."""
+        """Waits until all running members have the same messages."""
         await eventually(
             lambda: len({each.broker.context.store.derived.dispatched for each in self.members if each.broker}) == 1
         )

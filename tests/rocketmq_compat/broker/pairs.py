@@ -42,7 +42,7 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 @attrs.define
 class Events:
-    """What a process told."""
+    """Records the events of a process."""
 
     seen: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
 

@@ -1,4 +1,4 @@
-"""Consumers at one broker: who is there, what they are told, how far they are, which queues they have locked, and what survives a restart."""
+"""Consumers at one broker: registration, notices, offsets, locked queues, and the state after a restart."""
 
 from rocketmq_compat.remoting.bodies import (
     CheckClientRequestBody,

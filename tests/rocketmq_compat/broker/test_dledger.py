@@ -1,4 +1,4 @@
-"""Who is in a raft group, as its properties say it."""
+"""The members of a raft group, from its properties."""
 
 import pytest
 

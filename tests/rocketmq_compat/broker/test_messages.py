@@ -1,4 +1,4 @@
-"""What producers and consumers see of one broker: messages that were acknowledged are there, once, in order, and nothing else is."""
+"""Producers and consumers at one broker: acknowledged messages are there, once, in order, and without others."""
 
 import random
 from typing import Any

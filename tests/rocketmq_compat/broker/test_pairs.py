@@ -187,7 +187,7 @@ async def test_a_master_whose_log_leaves_its_slaves_takes_no_messages() -> None:
 
 
 async def decided(address: tuple[str, int], decision: str, *words: str) -> tuple[int, str]:
-    """The exit status of an operator's command, and all that it said."""
+    """Returns the exit status of an operator's command, and its output."""
     at = "{}:{}".format(*address)
     command = [sys.executable, "-m", "rocketmq_compat.process", decision, "--broker", at, *words]
     done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)

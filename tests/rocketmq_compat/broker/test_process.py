@@ -22,7 +22,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts processes, none of which outlives the test."""
+    """Starts processes, and kills them at the end of the test."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*flags: str) -> subprocess.Popen[str]:

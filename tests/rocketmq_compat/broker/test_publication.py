@@ -1,5 +1,7 @@
-"""Topics and name servers: who is answered after a change of a topic finds it there, one change costs one topic, and no name server is
-waited for in vain."""
+"""Topics and name servers: a client that gets an answer after a change of a topic finds the topic there.
+
+One change costs one topic, and the broker waits for live name servers alone.
+"""
 
 import socket
 from collections.abc import AsyncIterator
@@ -59,7 +61,7 @@ async def test_the_routes_of_retry_topics_are_there_when_a_heartbeat_is_answered
 
 
 async def test_a_new_topic_is_registered_by_itself() -> None:
-    """What a name server is sent for a topic does not grow with the number of topics."""
+    """The bytes sent to a name server for a topic do not grow with the number of topics."""
     async with registered() as (names, client):
         versions = []
         for number in range(3):

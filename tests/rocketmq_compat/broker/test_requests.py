@@ -1,4 +1,4 @@
-"""What clients and administrators ask of a broker: each field is honoured or refused, and views show what exists."""
+"""Requests of clients and administrators: each field takes effect or is refused, and views show the present state."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Tables on the disk: who is told that a change lasts is told so when it does."""
+"""Tables on disk: a change is reported as durable when it is durable."""
 
 import random
 import threading

@@ -1,4 +1,6 @@
-"""Timer messages of a broker: delivered at their time and not before, over restarts, kills, and changes of the master."""
+"""Timer messages of a broker: delivered at their time and not before, over restarts, kills, and changes of
+the master.
+"""
 
 import random
 import time

@@ -1,4 +1,7 @@
-"""A master and its slave whose disks are damaged, or lose something, between a stop and a start: what one sound copy has is kept and served."""
+"""A master and its slave whose disks are damaged, or lose data, between a stop and a start.
+
+The content of one sound copy is kept and served.
+"""
 
 import random
 import shutil
@@ -103,7 +106,7 @@ async def committed(client: RemotingClient) -> str:
 
 
 async def used_pair(role: str) -> tuple[MemoryDisk, MemoryDisk]:
-    """The disks of a master and a slave that both have the same messages and the same committed offset, and were killed."""
+    """Returns the disks of a killed master and slave that both have the same messages and the same committed offset."""
     of_master, of_slave, chance = memory_disk(), memory_disk(), random.Random(7)
     offsets_soon = "flushConsumerOffsetInterval=20"
     async with name_server() as names:

@@ -1,4 +1,4 @@
-"""RocketMQ's official C++ client, unmodified: what it sends it consumes, in order where it asked for order, and what failed again."""
+"""RocketMQ's official C++ client, unmodified: it consumes its messages, in order on request, and failed ones again."""
 
 import importlib.util
 import json
@@ -40,7 +40,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts processes, none of which outlives the test. The client writes its logs into its home."""
+    """Starts processes, and kills them at the end of the test. The client writes its logs into its home."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*command: str) -> subprocess.Popen[str]:
@@ -103,7 +103,7 @@ def told(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
 
 
 def lines(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """What a worker printed; it must have come to its end."""
+    """Returns the lines that a worker printed; it must have come to its end."""
     output = process.communicate(timeout=ENDS_WITHIN_S)[0]
     found = [json.loads(line) for line in output.splitlines()]
     assert found, "the worker printed nothing"

@@ -1,8 +1,13 @@
-"""One process with the official C++ client (the wheel `rocketmq`), which is not to be loaded into a test's process: it has threads and
-log files of its own, and ends a process that it is not happy with.
+"""One process with the official C++ client (the wheel `rocketmq`).
 
-    python worker.py send NAMESRV TOPIC COUNT                     sends in all ways; prints a line of JSON for each message
-    python worker.py consume NAMESRV TOPIC GROUP WAY TAGS COUNT   WAY is concurrent or orderly; prints what arrives, up to COUNT bodies
+It must not be loaded into a test's process: it has threads and log files of its own, and ends a process that it is not
+happy with.
+
+    python worker.py send NAMESRV TOPIC COUNT
+    python worker.py consume NAMESRV TOPIC GROUP WAY TAGS COUNT
+
+`send` sends in all ways, and prints a line of JSON for each message. `consume` prints up to COUNT bodies; WAY is
+concurrent or orderly.
 
 A consumer fails on its first sight of a body that begins with `fail`.
 """

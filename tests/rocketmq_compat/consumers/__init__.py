@@ -1,1 +1,3 @@
-"""Tests of the rules of consuming: reviewed conversations, and clients, time and messages in any order against models."""
+"""Tests of the rules of consuming: reviewed conversations, and clients, time and messages in any order
+against models.
+"""

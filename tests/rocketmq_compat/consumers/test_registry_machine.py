@@ -1,4 +1,6 @@
-"""Clients that come, go, fall silent and change their minds in any order, against a model that keeps every heartbeat."""
+"""Clients that come, go, fall silent and change their minds in any order, against a model that keeps
+every heartbeat.
+"""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -25,7 +27,9 @@ TOPICS = st.frozensets(st.sampled_from(["T", "U", "V"]), min_size=1)
 
 
 class RegistryMachine(RuleBasedStateMachine):
-    """`beats` has the time of the last heartbeat of each (group, channel), `topics` what each group was last said to want."""
+    """`beats` has the time of the last heartbeat of each (group, channel), `topics` the last subscriptions of each
+    group.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Timer messages: each is delivered at its time, whatever the order in which they came, and none is passed over by what lasts of the schedule."""
+"""Timer messages: each is delivered at its time, in any order of arrival, and the schedule's lasting state
+skips none.
+"""
 
 import pytest
 from hypothesis import settings
@@ -169,7 +171,9 @@ def test_so_many_are_under_way_at_most_and_one_that_failed_comes_again_later() -
 
 
 class TimerMachine(RuleBasedStateMachine):
-    """`times` has when each message of the queue is due; `given` how often each was delivered; crashes go back to a state that lasted."""
+    """`times` has the due time of each message of the queue, `given` its number of deliveries; crashes go back to a
+    lasting state.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Runs Apache RocketMQ's client and console tool for Java and the client `ali-ons` for JavaScript against our brokers, and prints what each
-had to show and whether it did.
+"""Runs foreign clients against our brokers, and prints the outcome of each.
 
-`python -m tests.rocketmq_compat.foreign` needs a JDK with Maven, and Node.js with npm, which bring the clients into the cache of the user when
-they are missing. What cannot be had is not run, and the table names the reason.
+They are Apache RocketMQ's client and console tool for Java, and the client `ali-ons` for JavaScript. `python -m
+tests.rocketmq_compat.foreign` needs a JDK with Maven, and Node.js with npm, which bring missing clients into the user's
+cache. An unavailable client is skipped, and the table names the reason.
 """
 
 import os
@@ -35,7 +35,10 @@ PARTS: dict[str, tuple[Opens, Callable[[ForeignPlan], Iterator[ForeignStep]]]] =
 
 
 def run(step: ForeignStep, cluster: MessageCluster, modules: str) -> tuple[bool, str]:
-    """Whether it showed what it must, and what it printed. A master that it had killed is there again afterwards."""
+    """Returns True if the step showed the expected output, and its output.
+
+    A master that it killed runs again afterwards.
+    """
     process = subprocess.Popen(
         step.command,
         stdin=subprocess.PIPE,

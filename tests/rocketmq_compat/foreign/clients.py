@@ -1,6 +1,6 @@
-"""Where the clients lie: in a directory of the user's cache, to which Maven and npm bring them when they are missing.
+"""The clients, in a directory of the user's cache; Maven and npm bring missing ones.
 
-They are no dependency of this package.
+They are not dependencies of this package.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""A name server and brokers as processes of their own, to which clients connect directly: pairs of a master and a slave, or a raft group."""
+"""A name server and brokers as processes of their own, for direct connections: pairs of a master and a slave, or a raft
+group.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -68,7 +70,7 @@ class MessageCluster:
         return set(found.values()) == set(self.members) and all((name, 0) in found for name, _ in found)
 
     def kill_master(self, name: str) -> str:
-        """SIGKILL. Returns the address of the broker that was the master of this name. Raises `KeyError` if there is none."""
+        """Kill the master of this name with SIGKILL. Returns its address. Raises `KeyError` if there is none."""
         address = self.registered()[name, 0]
         self.members[address].kill()
         self.members[address].reap()
@@ -85,7 +87,9 @@ def _process(home: Path, role: str, port: int, words: Sequence[str]) -> BenchPro
 
 @contextmanager
 def _serving(home: Path, ports: Sequence[int], words: Sequence[Sequence[str]]) -> Iterator[MessageCluster]:
-    """The first port is the name server's; the others are those of the brokers with these properties."""
+    """Serve with these ports: the first is the name server's, the others belong to the brokers with
+    these properties.
+    """
     names = f"{LOOPBACK}:{ports[0]}"
     name_server = _process(home / "names", "nameserver", ports[0], ("scanNotActiveBrokerInterval=500",))
     brokers = {

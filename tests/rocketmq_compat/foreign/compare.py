@@ -1,8 +1,9 @@
-"""Asks Apache RocketMQ's name server and broker and ours the same, and compares their answers field by field: codes, ext fields, members of bodies and
-their kinds, properties of stored messages.
+"""Sends the same requests to Apache RocketMQ and to ours, and compares the answers of name server and broker field by
+field.
 
-`python -m tests.rocketmq_compat.foreign.compare` needs Java and the jars of `quorumlog bench rocketmq --fetch-apache`. It prints every difference;
-one without a reason in `REASONS` makes it end with status 1.
+It compares codes, ext fields, members of bodies and their kinds, and properties of stored messages. `python -m
+tests.rocketmq_compat.foreign.compare` needs Java and the jars of `quorumlog bench rocketmq --fetch-apache`. It prints
+every difference. A difference without a reason in `REASONS` makes it end with status 1.
 """
 
 import fnmatch
@@ -65,7 +66,7 @@ REASONS: Final = {
     "GET_ALL_SUBSCRIPTIONGROUP_CONFIG body.subscriptionGroupTable.TOOLS_*": _OWN_GROUPS,
     "GET_BROKER_RUNTIME_INFO body.*": "ours reports facts of its own, by names of its own",
 }
-"""Why an answer differs, by a pattern of its place."""
+"""The reason for a difference, by a pattern of its place."""
 
 
 @attrs.frozen
@@ -114,7 +115,7 @@ def pulling(title: str, offset: int, **more: Any) -> Question:
 
 
 def questions() -> Iterator[Question]:
-    """What clients and tools ask, in an order in which the answers have something in them."""
+    """Yields the requests of clients and tools, in an order in which the answers have content."""
     yield from of_topics()
     yield from of_name_servers()
     yield from of_producers()
@@ -265,7 +266,7 @@ def of_offsets() -> Iterator[Question]:
 
 
 def of_administrators() -> Iterator[Question]:
-    """What there is, and what goes."""
+    """Yields requests that list and delete things."""
     yield Question("GET_ALL_CONSUMER_OFFSET", 43)
     yield Question("GET_ALL_DELAY_OFFSET", 45)
     yield Question("GET_ALL_TOPIC_CONFIG", 21)
@@ -295,7 +296,7 @@ def of_administrators() -> Iterator[Question]:
 
 
 def facts(answer: Command) -> dict[str, str]:
-    """What an answer has, by its place: codes, ext fields, members and their kinds, properties."""
+    """Returns the content of an answer, by its place: codes, ext fields, members and their kinds, properties."""
     found = {"code": str(answer.code)}
     found |= {f"ext.{name}": "" for name in answer.ext}
     if answer.code == 0 and len(answer.body):
@@ -312,7 +313,7 @@ def facts(answer: Command) -> dict[str, str]:
 
 
 def shape(place: str, value: Any) -> dict[str, str]:
-    """The members of JSON and the kinds of their values, by their places; an array's by those of its first item."""
+    """Returns the members of JSON and the kinds of their values, by their places. An array counts as its first item."""
     match value:
         case dict():
             found = {place: "object"}
@@ -382,7 +383,7 @@ def quorumlog(home: Path, ports: tuple[int, ...]) -> Iterator[None]:
 
 
 async def answers(ports: tuple[int, ...]) -> dict[str, dict[str, str]]:
-    """What the name server and the broker at these ports answer, by title."""
+    """Returns the answers of the name server and the broker at these ports, by title."""
     found: dict[str, dict[str, str]] = {}
     async with connected_client((LOOPBACK, ports[0])) as name_server, connected_client((LOOPBACK, ports[1])) as broker:
         with trio.fail_after(SERVES_WITHIN_S):

@@ -1,4 +1,4 @@
-"""What the clients in other languages are asked to do, in order, and what each has to show."""
+"""The commands for clients in other languages, in order, and the output that each has to show."""
 
 import re
 from collections.abc import Iterator
@@ -24,30 +24,30 @@ class ForeignStep:
     name: str
     command: tuple[str, ...]
     shows: str
-    """What its output has to have, in words."""
+    """The required output, in words."""
     pattern: str
     """The same as a regular expression for `re.search`, over lines."""
     count: int = 1
-    """How often it matches, at least."""
+    """The least number of matches."""
     lacks: str = r"Exception|^BROKEN: "
-    """What its output may not have."""
+    """The forbidden output."""
     kills: str = ""
     """The name of the brokers whose master is killed when it prints `now`."""
 
     @property
     def needs_node(self) -> bool:
-        """Whether it is a program in JavaScript."""
+        """True if it is a program in JavaScript."""
         return self.command[0] == JAVASCRIPT
 
     def kept(self, status: int, output: str) -> bool:
-        """Whether it ended well and shows what it must."""
+        """Returns True if it ended well and showed the required output."""
         found = len(re.findall(self.pattern, output, re.MULTILINE))
         return status == 0 and found >= self.count and not re.search(self.lacks, output, re.MULTILINE)
 
 
 @attrs.frozen
 class ForeignPlan:
-    """Where the name server is, and what this run uses."""
+    """The address of the name server, and the names that this run uses."""
 
     names: str
     topic: str
@@ -99,7 +99,9 @@ def pair_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
 
 
 def admin_steps(plan: ForeignPlan, topic: str) -> Iterator[ForeignStep]:
-    """What the console tool shows of a topic that the Java program has used, and what it changes; the topic is deleted in the end."""
+    """Yields the console tool's commands about a topic that the Java program has used; the topic is deleted in
+    the end.
+    """
     both = len(PAIRS)
     shown = ("-t", topic)
     every: tuple[tuple[str, tuple[str, ...], str, str, int], ...] = (

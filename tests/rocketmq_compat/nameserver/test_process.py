@@ -51,7 +51,7 @@ Start = Callable[..., Process]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts processes, none of which outlives the test."""
+    """Starts processes, and kills them at the end of the test."""
     started: list[Process] = []
 
     def begin(*flags: str, **more: Any) -> Process:

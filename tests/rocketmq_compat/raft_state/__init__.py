@@ -1,1 +1,1 @@
-"""What the brokers of a raft group agree on."""
+"""The state that the brokers of a raft group agree on."""

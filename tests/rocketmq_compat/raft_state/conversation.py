@@ -1,4 +1,4 @@
-"""Golden scripts: a line `> command`, and below it what became of it, and the state that has changed.
+"""Golden scripts: a line `> command`, and below it its outcome, and the state if it has changed.
 
     begin 2                        the leader of term 2 begins
     store 2 at=100 bytes=50        it has proposed 50 bytes of records at physical offset 100
@@ -6,9 +6,10 @@
     group 2 g           nogroup 2 g
     offset 2 g T 0 7    nooffset 2 g T 0      delay 2 3 9
     restart                        the state goes through a snapshot
-    damaged HEX                    a command that is none
+    damaged HEX                    a malformed command
 
-Every command goes through its bytes. `python -m tests.rocketmq_compat.raft_state.conversation --rewrite` renews the answers.
+Every command goes through its bytes. `python -m tests.rocketmq_compat.raft_state.conversation --rewrite` renews the
+answers.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Any order of leaders, proposals, refusals, kills, power cuts and snapshots, for three `RaftCopy`s on stores and disks that lose.
+"""Any order of leaders, proposals, refusals, kills, power cuts and snapshots, for three `RaftCopy`s on stores and disks
+that lose.
 
-The group is a model: one list of committed commands. A node that is elected may have been given any prefix of it by then; what was proposed and is
-not in the list when the leadership ends is lost, and its caller is told that the outcome is not known.
+The group is a model: one list of committed commands. A newly elected node has any prefix of it. A proposal that is not
+in the list when the leadership ends is lost, and its caller gets an unknown outcome.
 """
 
 import random
@@ -173,7 +174,7 @@ class CopiesMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), number=st.sampled_from(NODES), puts=st.integers(1, 4))
     def put(self, data: st.DataObject, number: int, puts: int) -> None:
-        """Puts under way at once, some of which are committed then; by a leader that is ready, unless it was refused something."""
+        """Puts several at once and commits some of them, at a ready leader or one that was refused a put."""
         if self.leader is None:
             self.elect(number, is_ready=True)
         for _ in range(puts):

@@ -1,4 +1,6 @@
-"""A server and clients over sockets: answers find their requests, and a failure tells whether the request may have been carried out."""
+"""A server and clients over sockets: answers find their requests, and a failure states if the request may have been
+carried out.
+"""
 
 import socket
 import struct

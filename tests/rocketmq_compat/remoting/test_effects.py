@@ -1,4 +1,4 @@
-"""Nothing that is decoded is ignored: each field of each request is looked at by a handler, or stands in a table with a reason."""
+"""Every decoded field takes effect: a handler reads it, or it stands in a table with a reason."""
 
 import ast
 import importlib
@@ -72,7 +72,10 @@ def decoded() -> list[type[Any]]:
 
 
 def looked_at(each: type[Any]) -> frozenset[str]:
-    """The attributes that may be its own: of a header in the modules that name it, of a body, which may be passed on, in any."""
+    """Returns the attributes that may be read as its own.
+
+    For a header, only modules that name it count. A body may be passed on, so that all modules count.
+    """
     names = [found for text, found in sources().values() if issubclass(each, JsonBody) or each.__name__ in text]
     return frozenset().union(*names)
 

@@ -1,4 +1,6 @@
-"""One connection of a server: calls are answered in any order, memory is bounded, and what is wrong ends at most this connection."""
+"""One connection of a server: calls are answered in any order, memory is bounded, and errors end at most this
+connection.
+"""
 
 import random
 from collections.abc import Callable

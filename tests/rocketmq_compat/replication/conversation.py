@@ -1,30 +1,34 @@
 """Conversations with replicas: commands in, effects out, as text that can be read, reviewed and renewed.
 
-A script is a file of lines. `> command` is said to the world; what follows it, up to the next command, comment or blank line, is
-what the replicas answered. `python -m tests.rocketmq_compat.replication.conversation --rewrite` renews all answers: the diff is the review.
+A script is a file of lines. `> command` goes to the world; the lines behind it, up to the next command, comment or
+blank line, are the replicas' answers. `python -m tests.rocketmq_compat.replication.conversation --rewrite` renews all
+answers: the diff is the review.
 
 Commands (`B` is a broker, 1 the master at first; `A>B` a link):
-  start N [NAME=VALUE ...]   a master with N slaves; settings of ReplicationConfig, `slave.NAME` for slaves alone; then stabilize, unseen
-  put B TEXT [nowait]        a client sends a record of these bytes
-  deliver A>B [N]            the first N parcels (default 1) of a link arrive
-  drop A>B                   its first parcel is lost, and with it the connection, without a sign
-  damage A>B                 a bit of its first parcel that carries bytes is changed
-  push A>B OFFSET EPOCH TEXT [wrong]   A sends a push of its own making on its connection to B; `wrong`: with a wrong checksum
-  report A>B END             A sends this report on its connection to B
-  stabilize [unseen]         parcels arrive and disks flush until there are none; `unseen` prints nothing
-  hold                       disks flush on command only
-  flush B                    B's disk has everything
-  wait S [unseen]            time passes, S seconds; what is due in it happens
-  kill B / power B [KEEP]    B ends; with a power cut it keeps of its log what was flushed, or up to KEEP
-  wipe B                     the disk of B, which is down, is lost
-  shorten B END              the log of B, which is down, was damaged behind END, and is cut there
-  restart B                  B starts again
-  promote B                  an operator starts B, which is down, as the master; everybody else that starts is its slave
-  trim B START               retention lets B's log begin there
-  accept B / discard B       the operator's two decisions
-  cut A B / heal             nothing passes between two; everything passes again
-  show                       every broker in one line
-  log B                      the bytes of B's log
+
+    start N [NAME=VALUE ...]   a master with N slaves; settings of ReplicationConfig, `slave.NAME` for slaves;
+                               then stabilize, unseen
+    put B TEXT [nowait]        a client sends a record of these bytes
+    deliver A>B [N]            the first N parcels (default 1) of a link arrive
+    drop A>B                   its first parcel is lost, and with it the connection, without a sign
+    damage A>B                 a bit of its first parcel that carries bytes is changed
+    push A>B OFFSET EPOCH TEXT [wrong]
+                               A sends a push of its own making on its connection to B; `wrong`: with a wrong checksum
+    report A>B END             A sends this report on its connection to B
+    stabilize [unseen]         parcels arrive and disks flush until there are none; `unseen` prints nothing
+    hold                       disks flush on command only
+    flush B                    B's disk has everything
+    wait S [unseen]            time passes, S seconds; deadlines in it happen
+    kill B / power B [KEEP]    B ends; with a power cut its log keeps its flushed part, or the part up to KEEP
+    wipe B                     the disk of B, which is down, is lost
+    shorten B END              the log of B, which is down, was damaged behind END, and is cut there
+    restart B                  B starts again
+    promote B                  an operator starts B, which is down, as the master; all others start as its slaves
+    trim B START               retention lets B's log begin there
+    accept B / discard B       the operator's two decisions
+    cut A B / heal             nothing passes between two; everything passes again
+    show                       every broker in one line
+    log B                      the bytes of B's log
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The HA stream on the wire: what is encoded comes back however it is cut, and any other bytes end the connection, nothing else."""
+"""The HA stream on the wire: any division returns the encoded messages, and malformed bytes end only the connection."""
 
 import random
 
@@ -75,7 +75,7 @@ MESSAGES: st.SearchStrategy[HaMessage] = st.one_of(
 
 
 def read(pieces: list[bytes]) -> list[HaMessage]:
-    """What arrives of these pieces of a stream; raises as a connection would end."""
+    """Returns the messages in these pieces of a stream. Raises the error that would end a connection."""
     decoder = ha_decoder()
     messages = [decode(frame) for piece in pieces for frame in decoder.feed(piece)]
     if decoder.failure is not None:

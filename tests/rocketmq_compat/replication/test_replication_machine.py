@@ -1,8 +1,9 @@
-"""A master with two slaves under any sequence of records, late and lost connections, kills, power cuts, lost disks and promotions.
+"""A master with two slaves under any sequence of records, late and lost connections, kills, power cuts, lost disks and
+promotions.
 
-What must hold at every moment: what a status promises is on the disks that it names; no log of a slave that its master has welcomed differs
-from the master's; a slave that holds anything else is found out when it shakes hands, and then no record is taken until
-an operator decides. Only faults that cost a disk its bytes, and operators, remove anything from a log. At the end, when all
+At every moment, the promise of a status holds on the disks that it names, and no log of a welcomed slave differs from
+its master's. A slave with any other log is found out when it shakes hands, and then no record is taken until an
+operator decides. Only faults that cost a disk its bytes, and operators, remove records from a log. At the end, when all
 faults are undone and an operator has decided, all logs are the master's, and a record is acknowledged.
 """
 
@@ -154,7 +155,7 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(one=NODES, other=NODES)
     def cut(self, one: int, other: int) -> None:
-        """What is on the way is lost, and comes never: connections hang until one side finds them silent."""
+        """Lose all parcels on the way between two nodes: their connections hang until one side finds them silent."""
         if one != other:
             for link in ((one, other), (other, one)):
                 self.world.cut.add(link)
@@ -162,7 +163,7 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule()
     def heal(self) -> None:
-        """A connection of which anything was lost brings nothing more."""
+        """Heal all cuts. A connection that lost a parcel brings nothing more."""
         self.world.pass_time(21.0)
         self.world.cut.clear()
 
@@ -195,7 +196,7 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(number=NODES)
     def promote(self, number: int) -> None:
-        """The operator sees to it that the old master is down first, and that no slave is left that still follows it."""
+        """Promote a node after the old master is down and no slave still follows it, as an operator ensures."""
         if number != self.world.master:
             for other in self.world.nodes:
                 if self.world.nodes[other].replica is not None:
@@ -205,7 +206,7 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(number=NODES)
     def come_together(self, number: int) -> None:
-        """Those that are down start, `number` the last of them, and have time to find each other."""
+        """Start the nodes that are down, `number` as the last, with time to find each other."""
         for each in sorted(self.world.nodes, key=lambda node: node == number):
             self.restart(each)
         self.world.cut.clear()
@@ -236,7 +237,7 @@ class ReplicationMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------ what must hold
 
     def assert_beginning(self, slave: Node, master: Node) -> None:
-        """The slave's log is the master's, as far as it goes and both begin."""
+        """Assert that the slave's log is the master's, from the later start to the slave's end."""
         start = max(slave.disk.start, master.disk.start)
         assert slave.disk.end <= master.disk.end, (slave.number, slave.disk.end, master.disk.end)
         assert slave.disk.read(start, slave.disk.end) == master.disk.read(start, slave.disk.end), slave.number

@@ -1,4 +1,4 @@
-"""A master and a slave, each alone: what is due when, what comes at the wrong moment, and what is none of their business."""
+"""A master and a slave, each alone: deadlines, events at the wrong moment, and events that they ignore."""
 
 from collections.abc import Sequence
 
@@ -66,7 +66,7 @@ def arrive(replica: CommitLogReplica, message: HaMessage, *, at: float = 0.0, on
 
 
 def closes(effects: Sequence[Effect]) -> list[str]:
-    """Why connections are closed."""
+    """Returns the reasons for closing connections."""
     return [effect.reason for effect in effects if isinstance(effect, CloseHaConnection)]
 
 

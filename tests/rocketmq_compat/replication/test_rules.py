@@ -1,4 +1,4 @@
-"""The rules of replication, each alone: statuses, copies, histories, reads, and what is refused of a shell or a setting."""
+"""The rules of replication, each alone: statuses, copies, histories, reads, and refusals of events and settings."""
 
 from itertools import permutations
 

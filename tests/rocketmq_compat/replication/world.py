@@ -1,7 +1,7 @@
 """A master and its slaves with disks and connections in memory, around the real decider and the real codec.
 
-A connection is ordered, as TCP is: what is on a link arrives in the order in which it was sent, or the connection ends. Offsets are
-those of the bytes; an append is text, so that logs can be read and compared.
+A connection is ordered, as in TCP: the parcels on a link arrive in their order, or the connection ends. Offsets count
+bytes; an append is text, so that logs can be read and compared.
 """
 
 import itertools
@@ -58,7 +58,7 @@ Link = tuple[int, int]
 
 @attrs.define
 class Disk:
-    """A commit log: the bytes from `start`, the ends of its appends, and which epoch wrote what; and what is known of its past."""
+    """A commit log: the bytes from `start`, the ends of its appends, its epochs, and notes about its past."""
 
     start: int = 0
     data: bytearray = attrs.field(factory=bytearray)
@@ -71,7 +71,7 @@ class Disk:
 
     @property
     def end(self) -> int:
-        """Where the next byte goes."""
+        """The position of the next byte."""
         return self.start + len(self.data)
 
     def append(self, epoch: int, payload: bytes) -> None:
@@ -161,7 +161,7 @@ class World:
         self.texts: dict[int, bytes] = {}
         self.answers: dict[int, AnswerPut | RefusePut] = {}
         self.flushes = True
-        """Whether what needs a flush before it counts gets one at once."""
+        """If true, a record that needs a flush is flushed at once."""
         self._hear = hear
         self._connection = 0
         self.incarnations: Iterator[int] = (2**start for start in itertools.count())
@@ -194,7 +194,10 @@ class World:
         self._carry_out(node, list(node.replica.begin(self.now)))
 
     def stop(self, number: int, *, power: bool = False, keep: int | None = None) -> None:
-        """A process ends. A kill closes its connections; a loss of power gives no sign, and leaves `keep` of what was not flushed."""
+        """Stop a process.
+
+        A kill closes its connections; a loss of power gives no sign, and leaves `keep` of the unflushed bytes.
+        """
         node = self.nodes[number]
         node.replica = None
         if power:
@@ -395,12 +398,12 @@ class World:
         """For audits: a client is answered."""
 
     def has(self, number: int, offset: int, data: bytes, *, durable: bool = False) -> bool:
-        """Whether a disk has these bytes at this offset."""
+        """Returns True if a disk has these bytes at this offset."""
         disk = self.nodes[number].disk
         end = offset + len(data)
         return disk.read(offset, end) == data and (not durable or disk.durable_end >= end) and disk.start <= offset
 
 
 def status(answer: AnswerPut | RefusePut | None) -> SendStatus | None:
-    """The status of an answer; None without one, or for a refusal."""
+    """Returns the status of an answer, or None without one, or for a refusal."""
     return answer.status if isinstance(answer, AnswerPut) else None

@@ -1,1 +1,1 @@
-"""What a RocketMQ-compatible broker keeps on its disk: commit log, consume queues, key index, checkpoints and retention."""
+"""The disk of a RocketMQ-compatible broker: commit log, consume queues, key index, checkpoints and retention."""

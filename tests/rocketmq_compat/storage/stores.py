@@ -26,7 +26,10 @@ def open_messages(disk: Disk, config: MessageStoreConfig = SMALL_STORE) -> Messa
 def append(
     store: MessageStore, key: QueueKey = QUEUE, count: int = 1, *, size: int = 100, epoch: int = 1, store_ms: int = 1000
 ) -> AppendedMessages:
-    """Append messages of one queue that have a tag (`evn` or `odd`), and a key, both by their place in this call; and dispatch them."""
+    """Append messages to one queue and dispatch them.
+
+    The place in this call decides their tags (`evn` or `odd`) and keys.
+    """
     records = [
         record(
             *key,
@@ -79,7 +82,7 @@ def entries_of(store: MessageStore) -> dict[int, list[int]]:
 
 
 def rebuilt(disk: MemoryDisk) -> MessageStore:
-    """The store of this disk with all that is derived made again from the commit log."""
+    """Returns the store of this disk with all derived data made again from the commit log."""
     for path in disk.paths():
         if path == f"{DIRECTORY}/dispatched" or path.startswith((f"{DIRECTORY}/consumequeue/", f"{DIRECTORY}/index/")):
             disk.remove(path)

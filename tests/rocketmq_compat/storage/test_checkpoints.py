@@ -1,4 +1,4 @@
-"""What a broker keeps besides its messages: read as written, replaced as a whole, and named when it is missing or damaged."""
+"""The tables of a broker on disk: read as written, replaced as a whole, and named when missing or damaged."""
 
 import json
 

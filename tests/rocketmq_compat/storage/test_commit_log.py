@@ -233,7 +233,7 @@ def test_what_is_appended_survives_a_kill_at_once_and_a_power_cut_after_a_flush(
 
 @pytest.mark.parametrize("fate", FATES)
 def test_whichever_disk_call_fails_what_was_acknowledged_stays(fate: Fate) -> None:
-    """With each append flushed before it is acknowledged; after a kill, also those that were only appended."""
+    """Each append is flushed before it is acknowledged; a kill also keeps unflushed appends."""
     failures = 0
     for n in range(1, 400):
         disk = memory_disk(n)

@@ -1,4 +1,4 @@
-"""What a disk tells of a copy's past: notes are old or new after any failure, and what a start suspects follows from them."""
+"""The notes about a copy's past: they are old or new after any failure, and a start derives its doubts from them."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a walk over records finds: units, keys, offsets, and bytes that are no records."""
+"""The findings of a walk over records: units, keys, offsets, and malformed bytes."""
 
 import contextlib
 
@@ -124,7 +124,7 @@ def test_the_tag_is_that_of_the_property_and_of_nothing_that_looks_like_it(prope
     [("", 0), ("a", 97), ("TagA", 2598919), ("polygenelubricants", -(1 << 31)), ("你好", 652829), ("😀", 1772899)],
 )
 def test_tags_hash_as_in_java(text: str, value: int) -> None:
-    """`"TagA".hashCode()`, and those of texts that overflow, or lie beyond one byte or one code unit."""
+    """`"TagA".hashCode()`, and the hashes of texts that overflow, or lie beyond one byte or one code unit."""
     assert java_hash(text) == tag_hash(text.encode()) == value
 
 

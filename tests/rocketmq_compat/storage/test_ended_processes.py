@@ -1,4 +1,6 @@
-"""A real process that is killed, or whose file system loses its power, leaves every message that it had acknowledged."""
+"""A real process that is killed, or whose file system loses its power, leaves every message that it
+had acknowledged.
+"""
 
 import itertools
 import subprocess
@@ -41,7 +43,7 @@ for number in range(1_000_000):
 
 
 def acknowledged(directory: Path, flush_disk_type: str, count: int, volume: Volume | None = None) -> list[list[str]]:
-    """What a process acknowledged before it was ended, which is some time after so many messages."""
+    """Returns the acknowledgements of a process that is ended some time after so many messages."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(directory), flush_disk_type],
         stdout=subprocess.PIPE,

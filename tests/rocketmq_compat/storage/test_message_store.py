@@ -1,4 +1,4 @@
-"""The messages of a broker: what appends return, what reads find and why they find nothing, and what a failing disk may leave."""
+"""The messages of a broker: results of appends and reads, and the traces of a failing disk."""
 
 import contextlib
 from collections.abc import Callable
@@ -661,7 +661,9 @@ def test_no_acknowledged_message_is_lost_whichever_disk_call_fails(fate: Fate) -
 
 
 def test_a_start_acts_on_no_checkpoint_that_a_power_cut_may_take_back() -> None:
-    """The process was killed between the renaming of the checkpoint and its sync; the next start removes files that it does not name."""
+    """The process was killed between the rename of the checkpoint and its sync; the next start removes files that it
+    does not name.
+    """
     for seed in range(40):
         disk = memory_disk(seed)
         store = open_messages(disk)

@@ -1,8 +1,8 @@
 """Any sequence of calls on a message store, with restarts, power cuts and failing disks, against a list of batches.
 
-What a crash may leave of the commit log is what it was after some batch since the last flush, and starting where some trim since then put
-it. While a change is under way that is durable when it returns, it may also leave what the change makes. Whatever it leaves, queues and
-key index are those that are derived from the whole log, and no queue gives an offset again.
+A crash may leave the commit log as it was after some batch since the last flush, beginning where some trim since then
+put it. During a change that is durable when it returns, it may also leave the result of the change. In every case,
+queues and key index match the whole log, and no queue gives an offset again.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ NEVER = 1 << 60
 
 @attrs.frozen
 class History:
-    """All batches since the last reset: physical offset and bytes. Those that begin before `start` are gone."""
+    """All batches since the last reset: physical offset and bytes. Batches that begin before `start` are gone."""
 
     batches: tuple[tuple[int, bytes], ...] = ()
     start: int = 0

@@ -1,4 +1,4 @@
-"""How much of the commit log is kept, by age and by bytes, and what a trim leaves."""
+"""Retention of the commit log, by age and by bytes, and the log after a trim."""
 
 import pytest
 
@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 
 
 def store_of(*hours: int, disk: MemoryDisk | None = None) -> tuple[MessageStore, list[int]]:
-    """A store with a segment for each of these hours, in which its messages were stored. Returns where each of them begins, too."""
+    """Returns a store with a segment for each of these store hours, and the starts of the segments."""
     store, starts = open_messages(disk or memory_disk()), list[int]()
     for hour in hours:
         store.log.roll()
