@@ -41,24 +41,24 @@ class CannotDecompress(Exception):
         return self.detail
 
 
-def decompressed(codec: int, body: Buffer, bytes_max: int) -> Buffer:
+def decompress(codec: int, body: Buffer, bytes_max: int) -> Buffer:
     """Returns the content of compressed records, at most `bytes_max` bytes.
 
     Raises `CannotDecompress`, also for an unknown codec.
     """
     if codec == GZIP:
-        return _gunzipped(body, bytes_max)
+        return _gunzip(body, bytes_max)
     if codec == SNAPPY:
-        return _unsnapped(body, bytes_max)
+        return _decompress_snappy(body, bytes_max)
     if codec == LZ4:
         _check_lz4_frame(body)
-        return _written(cramjam.lz4.decompress_into, "lz4", body, bytes_max)
+        return _decompress_with(cramjam.lz4.decompress_into, "lz4", body, bytes_max)
     if codec == ZSTD:
-        return _written(cramjam.zstd.decompress_into, "zstd", body, bytes_max)
+        return _decompress_with(cramjam.zstd.decompress_into, "zstd", body, bytes_max)
     raise CannotDecompress(f"codec {codec} is unknown")
 
 
-def _gunzipped(body: Buffer, bytes_max: int) -> bytes:
+def _gunzip(body: Buffer, bytes_max: int) -> bytes:
     unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         content = unzip.decompress(body, bytes_max)
@@ -73,7 +73,7 @@ def _gunzipped(body: Buffer, bytes_max: int) -> bytes:
     return content
 
 
-def _written(decompress_into: Callable[..., int], name: str, body: Buffer, bytes_max: int) -> Buffer:
+def _decompress_with(decompress_into: Callable[..., int], name: str, body: Buffer, bytes_max: int) -> Buffer:
     """The content as `decompress_into` writes it: first into a small place, which is enough for nearly all batches."""
     small = min(bytes_max, _SMALL_GROWTH * len(body) + 4096)
     if small < bytes_max and len(body) <= _SMALL_BYTES:
@@ -92,7 +92,7 @@ def _written(decompress_into: Callable[..., int], name: str, body: Buffer, bytes
             raise CannotDecompress(detail) from None
 
 
-def _unsnapped(body: Buffer, bytes_max: int) -> bytes:
+def _decompress_snappy(body: Buffer, bytes_max: int) -> bytes:
     framed = bytes(body[: len(_XERIAL_START)]) == _XERIAL_START
     blocks = _xerial_blocks(body) if framed else [body]
     try:

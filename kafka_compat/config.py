@@ -114,7 +114,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 def check_broker_setting(name: str, value: str) -> str:
     """Returns the normalized value. Raises `InvalidSetting` for an unknown or unsupported name, and for a bad value."""
-    return _checked(_known(name, BROKER_KEYS, "broker"), value)
+    return _check_value(_find_key(name, BROKER_KEYS, "broker"), value)
 
 
 def check_dynamic_setting(name: str, value: str) -> str:
@@ -122,11 +122,11 @@ def check_dynamic_setting(name: str, value: str) -> str:
 
     Raises as `check_broker_setting`.
     """
-    key = _known(name, BROKER_KEYS, "broker")
+    key = _find_key(name, BROKER_KEYS, "broker")
     if not key.dynamic:
         detail = f"{name} cannot be altered while the broker runs: give it when the broker starts."
         raise InvalidSetting(name, detail, is_request=True)
-    return _checked(key, value)
+    return _check_value(key, value)
 
 
 def check_topic_setting(name: str, value: str | None, *, internal: bool = False) -> str:
@@ -134,16 +134,16 @@ def check_topic_setting(name: str, value: str | None, *, internal: bool = False)
 
     Only an internal topic can be compacted.
     """
-    key = _known(name, TOPIC_KEYS, "topic")
+    key = _find_key(name, TOPIC_KEYS, "topic")
     if value is None:
         raise InvalidSetting(name, f"{name} needs a value.")
-    kept = _checked(key, value)
+    kept = _check_value(key, value)
     if name == "cleanup.policy" and kept == _COMPACT and not internal:
         raise InvalidSetting(name, "cleanup.policy=compact is not implemented for other topics than the offsets topic.")
     return kept
 
 
-def _known(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:
+def _find_key(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:
     key = keys.get(name)
     if key is not None:
         return key
@@ -162,7 +162,7 @@ def _known(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:
     raise InvalidSetting(name, f"{shown} is no {scope} setting that is known.{hint}")
 
 
-def _checked(key: ConfigKey, value: str) -> str:
+def _check_value(key: ConfigKey, value: str) -> str:
     value = value.strip()
     if len(value) > VALUE_CHARACTERS_MAX:
         raise InvalidSetting(key.name, f"the value of {key.name} is longer than {VALUE_CHARACTERS_MAX} characters.")
@@ -227,7 +227,7 @@ class Settings:
         named = (parse_assignment(each) for each in assignments)
         return cls({name: check_broker_setting(name, value) for name, value in named})
 
-    def altered(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
+    def with_altered(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
         """Returns these settings with what is altered for all brokers and for this one, as the controller has it."""
         return attrs.evolve(self, cluster=cluster, broker=broker)
 
@@ -269,13 +269,13 @@ class Settings:
             assert value is not None, f"{name} has no value"
             return value
 
-        def bound(name: str) -> int | None:
+        def read_bound(name: str) -> int | None:
             value = int(text(name))
             return value if value >= 0 else None
 
         return TopicSettings(
-            retention_ms=bound("retention.ms"),
-            retention_bytes=bound("retention.bytes"),
+            retention_ms=read_bound("retention.ms"),
+            retention_bytes=read_bound("retention.bytes"),
             segment_bytes=int(text("segment.bytes")),
             segment_ms=int(text("segment.ms")),
             max_message_bytes=int(text("max.message.bytes")),
@@ -291,11 +291,11 @@ class Settings:
 
     def describe_topic(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[ConfigRow]:
         """Returns a topic's settings by name: all, or the known ones among `names`."""
-        return [self._row(TOPIC_KEYS[each], overrides) for each in _wanted(TOPIC_KEYS, names)]
+        return [self._row(TOPIC_KEYS[each], overrides) for each in _select_names(TOPIC_KEYS, names)]
 
     def describe_broker(self, names: Iterable[str] | None = None) -> list[ConfigRow]:
         """Returns this broker's settings by name: all, or the known ones among `names`."""
-        return [self._row(BROKER_KEYS[each], None) for each in _wanted(BROKER_KEYS, names)]
+        return [self._row(BROKER_KEYS[each], None) for each in _select_names(BROKER_KEYS, names)]
 
     def _row(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> ConfigRow:
         synonyms = self._synonyms(key, overrides)
@@ -339,5 +339,5 @@ def _value_of(synonym: ConfigSynonym, key: ConfigKey) -> str | None:
     return str(int(value) * factor)
 
 
-def _wanted(keys: Mapping[str, ConfigKey], names: Iterable[str] | None) -> list[str]:
+def _select_names(keys: Mapping[str, ConfigKey], names: Iterable[str] | None) -> list[str]:
     return sorted(keys if names is None else {each for each in names if each in keys})

@@ -84,7 +84,7 @@ def _choice(
     return ConfigKey(name, kind, choices[0], doc, choices=tuple(choices), dynamic=dynamic)
 
 
-def _fixed(name: str, kind: ConfigKind, default: str, doc: str, hint: str = "") -> ConfigKey:
+def _define_fixed(name: str, kind: ConfigKind, default: str, doc: str, hint: str = "") -> ConfigKey:
     """A setting of Kafka's that is served at its default alone, so that tools which name it are."""
     return ConfigKey(name, kind, default, doc, least=-2, choices=(default,), dynamic=True, hint=hint)
 
@@ -138,9 +138,9 @@ BROKER_KEYS: Final = _table(
     ),
     _int("message.max.bytes", 1_048_588, "The largest record batch that is accepted, in bytes.", dynamic=True),
     _choice("compression.type", ("producer",), "Batches stay compressed as the producer sent them.", dynamic=True),
-    _fixed("compression.gzip.level", ConfigKind.INT, "-1", "Without effect: brokers compress nothing."),
-    _fixed("compression.lz4.level", ConfigKind.INT, "9", "Without effect: brokers compress nothing."),
-    _fixed("compression.zstd.level", ConfigKind.INT, "3", "Without effect: brokers compress nothing."),
+    _define_fixed("compression.gzip.level", ConfigKind.INT, "-1", "Without effect: brokers compress nothing."),
+    _define_fixed("compression.lz4.level", ConfigKind.INT, "9", "Without effect: brokers compress nothing."),
+    _define_fixed("compression.zstd.level", ConfigKind.INT, "3", "Without effect: brokers compress nothing."),
     _choice(
         "log.message.timestamp.type", ("CreateTime",), "Records keep the time that the producer gave.", dynamic=True
     ),
@@ -180,26 +180,34 @@ BROKER_KEYS: Final = _table(
     _long(
         "log.cleaner.backoff.ms", 15_000, "How often logs are looked at, whether compaction is worth it.", dynamic=True
     ),
-    _fixed(
+    _define_fixed(
         "log.cleaner.min.cleanable.ratio", ConfigKind.DOUBLE, "0.5", "The share of a log that makes compaction due."
     ),
-    _fixed("log.cleaner.min.compaction.lag.ms", ConfigKind.LONG, "0", "Compaction spares no young records."),
-    _fixed("log.cleaner.max.compaction.lag.ms", ConfigKind.LONG, str(LONG_MAX), "No age alone makes compaction due."),
-    _fixed(
+    _define_fixed("log.cleaner.min.compaction.lag.ms", ConfigKind.LONG, "0", "Compaction spares no young records."),
+    _define_fixed(
+        "log.cleaner.max.compaction.lag.ms", ConfigKind.LONG, str(LONG_MAX), "No age alone makes compaction due."
+    ),
+    _define_fixed(
         "log.flush.interval.messages",
         ConfigKind.LONG,
         str(LONG_MAX),
         "No count of records forces a flush.",
         _FLUSH_HINT,
     ),
-    _fixed("log.flush.scheduler.interval.ms", ConfigKind.LONG, str(LONG_MAX), "No time forces a flush.", _FLUSH_HINT),
-    _fixed("log.index.interval.bytes", ConfigKind.INT, "4096", "Without effect: each batch is indexed."),
-    _fixed("log.index.size.max.bytes", ConfigKind.INT, "10485760", "Without effect: indexes grow with their segments."),
-    _fixed("log.local.retention.bytes", ConfigKind.LONG, "-2", "All that is kept is on the brokers' disks."),
-    _fixed("log.local.retention.ms", ConfigKind.LONG, "-2", "All that is kept is on the brokers' disks."),
-    _fixed("log.preallocate", ConfigKind.BOOLEAN, "false", "Segments grow as they are written."),
-    _fixed("log.roll.jitter.hours", ConfigKind.INT, "0", "Segments end at their age exactly."),
-    _fixed("log.segment.delete.delay.ms", ConfigKind.LONG, "60000", "Without effect: files go with the next flush."),
+    _define_fixed(
+        "log.flush.scheduler.interval.ms", ConfigKind.LONG, str(LONG_MAX), "No time forces a flush.", _FLUSH_HINT
+    ),
+    _define_fixed("log.index.interval.bytes", ConfigKind.INT, "4096", "Without effect: each batch is indexed."),
+    _define_fixed(
+        "log.index.size.max.bytes", ConfigKind.INT, "10485760", "Without effect: indexes grow with their segments."
+    ),
+    _define_fixed("log.local.retention.bytes", ConfigKind.LONG, "-2", "All that is kept is on the brokers' disks."),
+    _define_fixed("log.local.retention.ms", ConfigKind.LONG, "-2", "All that is kept is on the brokers' disks."),
+    _define_fixed("log.preallocate", ConfigKind.BOOLEAN, "false", "Segments grow as they are written."),
+    _define_fixed("log.roll.jitter.hours", ConfigKind.INT, "0", "Segments end at their age exactly."),
+    _define_fixed(
+        "log.segment.delete.delay.ms", ConfigKind.LONG, "60000", "Without effect: files go with the next flush."
+    ),
     # Replication
     _long(
         "replica.lag.time.max.ms",
@@ -308,9 +316,9 @@ TOPIC_KEYS: Final = _table(
     _like("file.delete.delay.ms", "log.segment.delete.delay.ms"),
     _like("flush.messages", "log.flush.interval.messages"),
     _like("flush.ms", "log.flush.scheduler.interval.ms"),
-    _fixed("follower.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _define_fixed("follower.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
     _like("index.interval.bytes", "log.index.interval.bytes"),
-    _fixed("leader.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _define_fixed("leader.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
     _like("local.retention.bytes", "log.local.retention.bytes"),
     _like("local.retention.ms", "log.local.retention.ms"),
     _like("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
@@ -322,11 +330,11 @@ TOPIC_KEYS: Final = _table(
     _like("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
     _like("min.insync.replicas", "min.insync.replicas"),
     _like("preallocate", "log.preallocate"),
-    _fixed(
+    _define_fixed(
         "remote.log.copy.disable", ConfigKind.BOOLEAN, "false", "Without effect: logs are on the brokers' disks alone."
     ),
-    _fixed("remote.log.delete.on.disable", ConfigKind.BOOLEAN, "false", "Without effect, likewise."),
-    _fixed("remote.storage.enable", ConfigKind.BOOLEAN, "false", "Logs are on the brokers' disks alone."),
+    _define_fixed("remote.log.delete.on.disable", ConfigKind.BOOLEAN, "false", "Without effect, likewise."),
+    _define_fixed("remote.storage.enable", ConfigKind.BOOLEAN, "false", "Logs are on the brokers' disks alone."),
     _like("retention.bytes", "log.retention.bytes"),
     _like(
         "retention.ms",

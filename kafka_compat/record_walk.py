@@ -11,7 +11,7 @@ one before them as bytes. At a deviation `_fault` reads that record again, and r
 
 from typing import Final, NoReturn
 
-from kafka_compat.compression import NONE, CannotDecompress, decompressed
+from kafka_compat.compression import NONE, CannotDecompress, decompress
 from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, InvalidBatch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
@@ -118,7 +118,7 @@ def _body_of(header: BatchHeader, batch: Buffer) -> Buffer:
     body: Buffer = memoryview(batch)[HEADER_BYTES : header.size]
     if header.compression != NONE:
         try:
-            body = decompressed(header.compression, body, TAKEN_BYTES_MAX)
+            body = decompress(header.compression, body, TAKEN_BYTES_MAX)
         except CannotDecompress as error:
             raise _invalid(str(error)) from None
     size, count = len(body), header.count
@@ -150,8 +150,7 @@ def _walk_to_pair(
 ) -> tuple[int, int, int, int, int]:
     """Walks to `last`, or with `pairs` until two records in a row have one length and time.
 
-    Returns the next record's number, begin and end of the last one walked, and the times as `_walk_part`. All numbers
-    are zig-zag: an odd one is negative.
+    Returns the next number, begin and end of the last record, and times as `_walk_part`. Odd numbers are negative.
     """
     start, number, last_time, last_length = at, first, -1, -1
     try:
@@ -291,20 +290,20 @@ def _after_headers(body: Buffer, at: int, end: int) -> int:
 def _fault(body: Buffer, start: int, number: int) -> NoReturn:
     """The record at `start` is wrong: raise with the reason."""
     try:
-        length, at = _signed(body, start, _INT_BITS)
+        length, at = _read_signed(body, start, _INT_BITS)
         end = at + length
         if length < RECORD_BYTES_MIN - 1 or end > len(body):
             raise _invalid(f"record {number} has a length of {length} bytes, {len(body) - at} are left", number)
-        _, at = _signed(body, at + 1, _LONG_BITS)
-        delta, at = _signed(body, at, _INT_BITS)
+        _, at = _read_signed(body, at + 1, _LONG_BITS)
+        delta, at = _read_signed(body, at, _INT_BITS)
         if delta != number:
             raise _invalid(f"record {number} has the offset delta {delta}", number)
         for name in ("key", "value"):
-            size, at = _signed(body, at, _INT_BITS)
+            size, at = _read_signed(body, at, _INT_BITS)
             if not -1 <= size <= end - at:
                 raise _invalid(f"record {number} has a {name} of {size} bytes, {end - at} are left", number)
             at += max(size, 0)
-        count, _ = _signed(body, at, _INT_BITS)
+        count, _ = _read_signed(body, at, _INT_BITS)
         raise _invalid(
             f"record {number} ends elsewhere than its length states, with a count of headers of {count}", number
         )
@@ -312,7 +311,7 @@ def _fault(body: Buffer, start: int, number: int) -> NoReturn:
         raise _invalid(f"record {number} holds a number that is not whole, or too long", number) from None
 
 
-def _signed(body: Buffer, at: int, bits: int) -> tuple[int, int]:
+def _read_signed(body: Buffer, at: int, bits: int) -> tuple[int, int]:
     value, at = _number(body, at, bits)
     return (value >> 1) ^ -(value & 1), at
 
@@ -324,8 +323,8 @@ def _check_times(body: Buffer, header: BatchHeader, times: TimeBounds) -> None:
     """
     at = 0
     for number in range(header.count):
-        length, at = _signed(body, at, _INT_BITS)
-        delta, _ = _signed(body, at + 1, _LONG_BITS)
+        length, at = _read_signed(body, at, _INT_BITS)
+        delta, _ = _read_signed(body, at + 1, _LONG_BITS)
         time = header.base_timestamp + delta
         if time != _NO_TIME and not times.earliest_ms <= time <= times.latest_ms:
             raise InvalidBatch(

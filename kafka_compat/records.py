@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from kafka_compat.compression import NONE, CannotDecompress, decompressed
+from kafka_compat.compression import NONE, CannotDecompress, decompress
 from kafka_compat.protocol.batch_header import (
     COMPRESSION,
     HEADER_BYTES,
@@ -173,7 +173,7 @@ def _body_of(header: BatchHeader, body: memoryview) -> memoryview:
     if header.compression == NONE:
         return body
     try:
-        return memoryview(decompressed(header.compression, body, DECOMPRESSED_BYTES_MAX))
+        return memoryview(decompress(header.compression, body, DECOMPRESSED_BYTES_MAX))
     except CannotDecompress as error:
         raise _invalid(str(error), 0) from None
 

@@ -46,7 +46,7 @@ def checked_value(name: str, value: str, keys: Mapping[str, PropertyKey]) -> tup
 
     Raises `InvalidProperty` for an unsupported name, and for a bad value.
     """
-    key = _known(RENAMED.get(name, name), keys)
+    key = _find_key(RENAMED.get(name, name), keys)
     value = value.strip()
     if len(value) > VALUE_CHARACTERS_MAX:
         raise InvalidProperty(key.name, f"the value of {key.name} is longer than {VALUE_CHARACTERS_MAX} characters.")
@@ -65,7 +65,7 @@ def checked_value(name: str, value: str, keys: Mapping[str, PropertyKey]) -> tup
     return key.name, value
 
 
-def _known(name: str, keys: Mapping[str, PropertyKey]) -> PropertyKey:
+def _find_key(name: str, keys: Mapping[str, PropertyKey]) -> PropertyKey:
     key = keys.get(name)
     if key is not None:
         return key
@@ -107,9 +107,9 @@ class Properties:
 
         Raises `InvalidProperty` for the first bad one.
         """
-        return cls(keys).updated(assignments)
+        return cls(keys).with_assignments(assignments)
 
-    def updated(self, assignments: Iterable[str], *, running: bool = False) -> Self:
+    def with_assignments(self, assignments: Iterable[str], *, running: bool = False) -> Self:
         """Returns these with others.
 
         Raises `InvalidProperty` as `read` does, and for one that cannot change in a `running` process.

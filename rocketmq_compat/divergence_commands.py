@@ -47,7 +47,7 @@ def accept_loss(broker: Address, yes: bool) -> None:
     their bytes, and are refused until these are discarded. It holds until the master is restarted, whatever other
     slaves turn out to hold. A master that is copying back what a slave has refuses it.
     """
-    found = _asked(broker, ACCEPT_LOSS, yes=yes)
+    found = _ask(broker, ACCEPT_LOSS, yes=yes)
     for each in found:
         click.echo(_lacking(each))
     if yes:
@@ -70,7 +70,7 @@ def discard(broker: Address, yes: bool) -> None:
 
     The bytes leave the slave's log, and consumers do not see them any more. A file in its directory keeps them.
     """
-    (each,) = _asked(broker, DISCARD, yes=yes)
+    (each,) = _ask(broker, DISCARD, yes=yes)
     what = f"{each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}"
     if yes:
         click.echo(
@@ -94,10 +94,10 @@ def _lacking(each: LogDivergence) -> str:
     )
 
 
-def _asked(broker: Address, decision: str, *, yes: bool) -> Sequence[LogDivergence]:
+def _ask(broker: Address, decision: str, *, yes: bool) -> Sequence[LogDivergence]:
     """Returns what the broker knows, after the decision with `yes`. Ends the process with one line if it refuses."""
     try:
-        return trio.run(_decided, broker, decision, yes)
+        return trio.run(_decide, broker, decision, yes)
     except BaseExceptionGroup as group:  # the client has a nursery
         cause = first_cause(group)
         if not isinstance(cause, (RemotingFailed, BadBody, ValueError, _Refused)):
@@ -110,10 +110,10 @@ class _Refused(Exception):
     """The broker does not do it."""
 
 
-async def _decided(broker: Address, decision: str, yes: bool) -> Sequence[LogDivergence]:
+async def _decide(broker: Address, decision: str, yes: bool) -> Sequence[LogDivergence]:
     async with connected_client(broker) as client:
         table = KVTable.decode(
-            _granted(await client.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO), timeout_s=TIMEOUT_S)).body
+            _require_success(await client.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO), timeout_s=TIMEOUT_S)).body
         ).table
         is_slave, text = table.get("brokerRole") == "SLAVE", table.get("divergences")
         if text is None:
@@ -127,11 +127,13 @@ async def _decided(broker: Address, decision: str, yes: bool) -> Sequence[LogDiv
         found = [LogDivergence.parse(each) for each in text.split(",")]
         if yes:
             header = DecideDivergenceRequestHeader(decision=decision, divergences=divergences_text(found))
-            _granted(await client.ask(Command(RequestCode.DECIDE_DIVERGENCE, ext=header.ext()), timeout_s=TIMEOUT_S))
+            _require_success(
+                await client.ask(Command(RequestCode.DECIDE_DIVERGENCE, ext=header.ext()), timeout_s=TIMEOUT_S)
+            )
         return found
 
 
-def _granted(answer: Command) -> Command:
+def _require_success(answer: Command) -> Command:
     if answer.code != ResponseCode.SUCCESS:
         raise _Refused(f"refused: {answer.remark or answer.code}")
     return answer

@@ -171,7 +171,7 @@ async def _serve_messages(plan: BrokerPlan, process: ServerProcess) -> None:
         repairs = deque[float](maxlen=REPAIRS_MAX)
         while True:
             try:
-                await _served(plan, process, signals)
+                await _serve(plan, process, signals)
                 break
             except DamageRead as found:
                 now = trio.current_time()
@@ -182,7 +182,7 @@ async def _serve_messages(plan: BrokerPlan, process: ServerProcess) -> None:
     tell("stopped")
 
 
-async def _served(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
+async def _serve(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
     """Serve until a signal comes. Raises `DamageRead` if the broker is to begin again, which repairs its copy."""
     async with Broker.open(plan, tell=tell, owns_thread=True) as running:
         process.started = True

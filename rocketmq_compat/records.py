@@ -41,15 +41,15 @@ _V4_BYTES: Final = 8
 _V6_BYTES: Final = 20
 
 
-def _fixed(born_bytes: int, store_bytes: int) -> struct.Struct:
+def _fixed_layout(born_bytes: int, store_bytes: int) -> struct.Struct:
     return struct.Struct(f">IIIiiqqiq{born_bytes}sq{store_bytes}siqI")
 
 
 _FIXED: Final = {
-    0: _fixed(_V4_BYTES, _V4_BYTES),
-    BORN_HOST_V6: _fixed(_V6_BYTES, _V4_BYTES),
-    STORE_HOST_V6: _fixed(_V4_BYTES, _V6_BYTES),
-    BORN_HOST_V6 | STORE_HOST_V6: _fixed(_V6_BYTES, _V6_BYTES),
+    0: _fixed_layout(_V4_BYTES, _V4_BYTES),
+    BORN_HOST_V6: _fixed_layout(_V6_BYTES, _V4_BYTES),
+    STORE_HOST_V6: _fixed_layout(_V4_BYTES, _V6_BYTES),
+    BORN_HOST_V6 | STORE_HOST_V6: _fixed_layout(_V6_BYTES, _V6_BYTES),
 }
 """All fields before the body, by the bits of the system flag about hosts."""
 _V6_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6

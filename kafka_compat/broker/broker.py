@@ -180,7 +180,7 @@ class Broker:
         self._disk, self._reporter = DiskThread(reactor), Reporter(context, tell)
         self._following = Following(context, self._peers_for("fetch"), lambda: self._replicas)
         self._replicas = Replicas(
-            context, store, self._following, self._reporter.replica, self._role_changed, self._removed
+            context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
         )
         self._coordinators = Coordinators(context, lambda: self._replicas)
         self._produces, self._fetches = ProduceRequests(context, self._replicas), FetchRequests(context, self._replicas)
@@ -297,7 +297,7 @@ class Broker:
             ) as group:
                 self._group = self._link.group = group
                 self._reactor.attach(self)
-                group.subscribe(self._delivered, after_index=_last_index(group))
+                group.subscribe(self._on_delivered, after_index=_last_index(group))
                 group.campaign()
                 async with trio.open_nursery() as tasks:
                     for client in self._peer_clients.values():
@@ -309,7 +309,7 @@ class Broker:
                     try:
                         yield
                     finally:
-                        self._node.resigned()  # the connections that end now are no news of other brokers
+                        self._node.on_resigned()  # the connections that end now are no news of other brokers
                         self._listener.close(BROKER_STOPS)
                         for client in self._peer_clients.values():
                             client.close()
@@ -418,7 +418,7 @@ class Broker:
         now = self._context.clock()
         deltas = self._machine.drain_changes()
         for delta in deltas:
-            self._changed(delta)
+            self._apply_delta(delta)
         if self._hosting and not self._gate.is_open:
             self._gate.open()
         if deltas and self._node.leads and self._group is not None:
@@ -444,7 +444,7 @@ class Broker:
             waiting = self._replicas.take_unflushed()
             round_ = self._store.begin_round()
             self._flush_round = round_, waiting
-            self._disk.submit(round_.run, self._flushed)
+            self._disk.submit(round_.run, self._on_flushed)
         parts = (self._housekeeping, self._produces, self._fetches, self._replicas, self._context.turns)
         if self._coordinators.is_loading or any(each.has_more for each in parts):
             self._reactor.has_news = True
@@ -455,13 +455,13 @@ class Broker:
         """See `Participant`: the raft group, which fails with this broker, ends the block."""
         self._failed = True
 
-    def _flushed(self, error: BaseException | None) -> None:
+    def _on_flushed(self, error: BaseException | None) -> None:
         assert self._flush_round is not None, "a flush that has ended had begun"
         (round_, waiting), self._flush_round = self._flush_round, None
         self._store.end_round(round_)
         if error is not None:
             raise error
-        self._replicas.flushed(waiting)
+        self._replicas.on_flushed(waiting)
 
     def _deadline(self) -> float:
         link = self._link.deadline
@@ -492,7 +492,7 @@ class Broker:
 
     # ---------------------------------------------------------------- metadata
 
-    def _delivered(self, news: Delivered) -> None:
+    def _on_delivered(self, news: Delivered) -> None:
         if isinstance(news, LeaderChanged):
             led = self._node.leads
             self._leadership = news
@@ -500,7 +500,7 @@ class Broker:
             self._link.leader_changed(news.leader)
             self._controller_changed.set()
             if led:
-                self._node.resigned()
+                self._node.on_resigned()
                 self._tell("controller", role="follower", term=news.term)
         elif isinstance(news, CommittedEntry):
             leadership = self._leadership
@@ -517,10 +517,10 @@ class Broker:
         assert isinstance(applied, int), "an index is a number"
         if applied >= self._elected_at:
             self._elected_at = None
-            self._node.elected()
+            self._node.on_elected()
             self._tell("controller", role="leader", term=status["term"])
 
-    def _changed(self, delta: ImageDelta) -> None:
+    def _apply_delta(self, delta: ImageDelta) -> None:
         context = self._context
         own = self._image.brokers.get(context.broker_id)
         if own is not None and context.broker_epoch >= 0 and own.incarnation != self._incarnation:
@@ -587,7 +587,7 @@ class Broker:
         context, image = self._context, self._image
         of_brokers = delta.everything or any(each.kind is ResourceKind.BROKER for each in delta.configs)
         if of_brokers:
-            context.settings = context.settings.altered(
+            context.settings = context.settings.with_altered(
                 cluster=dict(image.configs_of(ResourceName(ResourceKind.BROKER, ""))),
                 broker=dict(image.configs_of(ResourceName(ResourceKind.BROKER, str(context.broker_id)))),
             )
@@ -601,7 +601,7 @@ class Broker:
         if is_offsets_partition(hosted):
             self._coordinators.role_changed(hosted, news)
 
-    def _removed(self, hosted: Hosted) -> None:
+    def _forget_replica(self, hosted: Hosted) -> None:
         self._housekeeping.forget(hosted)
         self._reporter.forget(hosted)
 
@@ -641,7 +641,7 @@ class Broker:
             answered = trio.Event()
             outcome: list[CommandResult | CommandFailed] = []
 
-            def done(
+            def on_result(
                 result: CommandResult | CommandFailed,
                 answered: trio.Event = answered,
                 outcome: list[CommandResult | CommandFailed] = outcome,
@@ -649,7 +649,7 @@ class Broker:
                 outcome.append(result)
                 answered.set()
 
-            self._link.send(command, done)
+            self._link.send(command, on_result)
             self._reactor.request_round()
             await answered.wait()
             (result,) = outcome
@@ -671,14 +671,14 @@ class Broker:
         answers: list[BrokerHeartbeatResponse] = []
         answered = trio.Event()
 
-        def done(answer: BrokerHeartbeatResponse) -> None:
+        def on_answer(answer: BrokerHeartbeatResponse) -> None:
             answers.append(answer)
             answered.set()
 
         self._link.heartbeat(
             self._context.broker_epoch,
             applied,
-            done,
+            on_answer,
             wants_shutdown=self._wants_shutdown,
             timeout_s=self._context.settings.seconds("broker.session.timeout.ms"),
         )
@@ -690,7 +690,7 @@ class Broker:
                 applied_index=applied,
                 wants_shutdown=self._wants_shutdown,
             )
-            self._node.heartbeat(None, own, done)
+            self._node.heartbeat(None, own, on_answer)
         self._reactor.request_round()
         with trio.move_on_after(wait_s):
             await answered.wait()

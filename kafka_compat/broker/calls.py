@@ -60,7 +60,7 @@ class ClientCall:
         """Send the response as `answer` does, once `thread` has encoded it; nothing may change `response` meanwhile."""
         pieces: list[Buffer] = []
 
-        def done(error: BaseException | None) -> None:
+        def on_encoded(error: BaseException | None) -> None:
             if error is None:
                 self._reply.send(*pieces)
             elif isinstance(error, Exception):
@@ -68,7 +68,7 @@ class ClientCall:
             else:
                 raise error
 
-        thread.submit(lambda: pieces.extend(self._encode(response)), done)
+        thread.submit(lambda: pieces.extend(self._encode(response)), on_encoded)
 
     def _encode(self, response: Any) -> list[Buffer]:
         return self._api.encode_response(self.header.api_version, self.header.correlation_id, response)

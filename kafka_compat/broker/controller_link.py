@@ -153,7 +153,7 @@ class ControllerLink:
         `done` gets the answer for the broker that asked.
         """
 
-        def settled(outcome: Applied | RaftError) -> None:
+        def on_outcome(outcome: Applied | RaftError) -> None:
             if isinstance(outcome, Applied):
                 done(ControllerCommandResponse(error_code=0, index=outcome.index, result=outcome.result))
             else:
@@ -163,26 +163,26 @@ class ControllerLink:
             done(ControllerCommandResponse(error_code=KafkaErrorCode.NOT_CONTROLLER))
             return
         try:
-            self.group.propose(command, settled)
+            self.group.propose(command, on_outcome)
         except RaftError as error:
-            settled(error)
+            on_outcome(error)
 
     def _try(self, waiting: _Waiting) -> None:
         leader = self.leader
         if leader is None:
             self._again(waiting)
         elif leader == self._broker_id:
-            self.propose(waiting.command, lambda response: self._answered(waiting, response))
+            self.propose(waiting.command, lambda response: self._on_response(waiting, response))
         else:
             self._peers[leader].call(
                 CONTROLLER_COMMAND,
                 0,
                 ControllerCommandRequest(cluster_id=self._cluster_id, command=waiting.command),
-                lambda response: self._answered(waiting, response),
+                lambda response: self._on_response(waiting, response),
                 timeout_s=max(waiting.deadline - self._clock(), RETRY_S),
             )
 
-    def _answered(self, waiting: _Waiting, response: ControllerCommandResponse | PeerFailed) -> None:
+    def _on_response(self, waiting: _Waiting, response: ControllerCommandResponse | PeerFailed) -> None:
         if isinstance(response, PeerFailed):
             if response.was_sent:
                 waiting.done(CommandFailed(f"the controller did not answer: {response.reason}", definite=False))
@@ -227,12 +227,12 @@ class ControllerLink:
             wants_shutdown=wants_shutdown,
         )
 
-        def answered(response: BrokerHeartbeatResponse | PeerFailed) -> None:
+        def on_response(response: BrokerHeartbeatResponse | PeerFailed) -> None:
             if isinstance(response, BrokerHeartbeatResponse) and response.error_code != KafkaErrorCode.NOT_CONTROLLER:
                 done(response)
 
         for peer in self._heartbeat_peers.values():
-            peer.call(BROKER_HEARTBEAT, 0, request, answered, timeout_s=timeout_s)
+            peer.call(BROKER_HEARTBEAT, 0, request, on_response, timeout_s=timeout_s)
 
 
 def _error_of(error: RaftError) -> KafkaErrorCode:

@@ -51,12 +51,12 @@ class ControllerNode:
 
     # ---------------------------------------------------------------- events
 
-    def elected(self) -> None:
+    def on_elected(self) -> None:
         """This node leads, and has applied everything from before."""
         self.leads = True
         self._step(ControllerElected())
 
-    def resigned(self) -> None:
+    def on_resigned(self) -> None:
         """It leads no more."""
         self.leads = False
         self._step(ControllerResigned())

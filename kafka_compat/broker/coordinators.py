@@ -167,7 +167,7 @@ class Coordinators:
     def _append(self, coordinator: HostedCoordinator, order: AppendRecords) -> None:
         batch = encode_records(order.records, self._context.wall_ms())
 
-        def done(answer: Answer) -> None:
+        def on_appended(answer: Answer) -> None:
             assert isinstance(answer, AnswerProduce), "with acks=all there is an answer"
             if self._coordinators.get(coordinator.hosted.partition.partition) is not coordinator:
                 return
@@ -178,7 +178,9 @@ class Coordinators:
 
         replicas = self._replicas()
         info = BatchInfo(len(order.records), len(batch))
-        replicas.step(coordinator.hosted, Produce(replicas.token(done), ALL_ACKS, info, self._timeout_s, (batch,)))
+        replicas.step(
+            coordinator.hosted, Produce(replicas.token(on_appended), ALL_ACKS, info, self._timeout_s, (batch,))
+        )
 
 
 def is_offsets_partition(hosted: Hosted) -> bool:

@@ -183,7 +183,7 @@ class ReplicaFetcher:
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=_topics(sent.added, self._limits.partition_bytes),
-            forgotten_topics_data=() if self._session_id == NO_SESSION else _forgotten(sent.forgotten),
+            forgotten_topics_data=() if self._session_id == NO_SESSION else _group_forgotten(sent.forgotten),
             replica_state=FetchReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch()),
         )
         self._session_epoch = self._session_epoch + 1 if self._session_epoch < 2**31 - 1 else 1
@@ -244,7 +244,7 @@ class ReplicaFetcher:
         self._touched = set(self._wanted)
 
 
-def _forgotten(keys: Iterable[Key]) -> tuple[FetchForgottenTopic, ...]:
+def _group_forgotten(keys: Iterable[Key]) -> tuple[FetchForgottenTopic, ...]:
     by_topic: dict[bytes, list[int]] = {}
     for topic_id, number in keys:
         by_topic.setdefault(topic_id, []).append(number)

@@ -33,7 +33,7 @@ class Following:
         )
         self._fetchers = {
             broker: ReplicaFetcher(
-                peer, context.broker_id, lambda: context.broker_epoch, context.clock, self._answered, limits
+                peer, context.broker_id, lambda: context.broker_epoch, context.clock, self._on_answer, limits
             )
             for broker, peer in peers.items()
         }
@@ -67,7 +67,7 @@ class Following:
         for fetcher in self._fetchers.values():
             fetcher.pump(now)
 
-    def _answered(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> None:
+    def _on_answer(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> None:
         replicas = self._replicas()
         hosted = replicas.hosted.get(partition)
         if hosted is None or hosted.topic_id != position.topic_id:

@@ -77,9 +77,9 @@ class Housekeeping:
             return
         values = self._replicas.high_watermarks()
         self._checkpoint_under_way = True
-        self._disk.submit(lambda: self._store.write_high_watermarks(values), self._checkpointed)
+        self._disk.submit(lambda: self._store.write_high_watermarks(values), self._on_checkpointed)
 
-    def _checkpointed(self, error: BaseException | None) -> None:
+    def _on_checkpointed(self, error: BaseException | None) -> None:
         self._checkpoint_under_way = False
         if isinstance(error, NoSpace):
             logger.warning("the high watermarks were not written: %s", error)

@@ -106,7 +106,7 @@ class LogReports:
             self.ready = True
         if not reports:
             # A log that is still being truncated is reported when that is done.
-            self._not_before = now + RETRY_S if self._wanted() else float("inf")
+            self._not_before = now + RETRY_S if self._find_wanted() else float("inf")
             return
         self._under_way = True
         context = self._context
@@ -122,11 +122,11 @@ class LogReports:
             for each, topic_id in self._doubtful.items()
             if each in hosted and hosted[each].topic_id == topic_id
         }
-        due = [*((each, True) for each in self._doubtful), *((each, False) for each in self._wanted())]
+        due = [*((each, True) for each in self._doubtful), *((each, False) for each in self._find_wanted())]
         found = (self._report(hosted[each], doubtful) for each, doubtful in due)
         return tuple(itertools.islice((each for each in found if each is not None), REPORTS_PER_COMMAND_MAX))
 
-    def _wanted(self) -> tuple[TopicPartition, ...]:
+    def _find_wanted(self) -> tuple[TopicPartition, ...]:
         """Those whose log ends the image lacks."""
         if not self._context.eligible:
             return ()
@@ -148,7 +148,7 @@ class LogReports:
     def _done_with(self, reports: tuple[LogReport, ...]) -> Callable[[CommandResult | CommandFailed], None]:
         reported = {(each.topic_id, each.partition) for each in reports}
 
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             self._under_way = False
             if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
                 self._not_before = 0.0
@@ -160,4 +160,4 @@ class LogReports:
             else:
                 self._not_before = self._context.clock() + RETRY_S
 
-        return done
+        return on_result

@@ -106,11 +106,11 @@ class PeerClient(Session[Buffer]):
         answered = trio.Event()
         outcome: list[Any] = []
 
-        def done(response: Any | PeerFailed) -> None:
+        def on_response(response: Any | PeerFailed) -> None:
             outcome.append(response)
             answered.set()
 
-        self.call(api, version, request, done, timeout_s=timeout_s)
+        self.call(api, version, request, on_response, timeout_s=timeout_s)
         self._reactor.request_round()
         await answered.wait()
         return outcome[0]

@@ -86,13 +86,13 @@ class Watcher(Protocol):
     It is called in the middle of a step: it notes the change, and acts when the round ends.
     """
 
-    def appended(self, hosted: "Hosted") -> None:
+    def on_appended(self, hosted: "Hosted") -> None:
         """The log is longer."""
 
-    def moved(self, hosted: "Hosted") -> None:
+    def on_moved(self, hosted: "Hosted") -> None:
         """The high watermark or the start of the log has changed."""
 
-    def changed(self, hosted: "Hosted") -> None:
+    def on_changed(self, hosted: "Hosted") -> None:
         """Role, leader or leader epoch changed, or the replica is gone."""
 
 
@@ -237,7 +237,7 @@ class Replicas:
                 case HighWatermarkMoved():
                     hosted.high_watermark = effect.high_watermark
                     for watcher in tuple(hosted.watchers):
-                        watcher.moved(hosted)
+                        watcher.on_moved(hosted)
                     self._tell(hosted, effect)
                 case TruncateLog():
                     self._truncate(hosted, effect)
@@ -247,7 +247,7 @@ class Replicas:
                     hosted.log.trim(effect.log_start)
                     self._unflushed[hosted] = None  # the files of what was trimmed go with the next flush
                     for watcher in tuple(hosted.watchers):
-                        watcher.moved(hosted)
+                        watcher.on_moved(hosted)
                 case StopFetching():
                     self._fetchers.stop(hosted.partition)
                 case SendAlterPartition():
@@ -268,7 +268,7 @@ class Replicas:
         if self._flush_before_ack:
             self._unflushed[hosted] = None
         for watcher in tuple(hosted.watchers):
-            watcher.appended(hosted)
+            watcher.on_appended(hosted)
         if hosted.log.snapshot_due:
             self.snapshot_producers(hosted)
 
@@ -294,11 +294,11 @@ class Replicas:
             order.keeps_eligible,
         )
 
-        def done(error: KafkaErrorCode, state: PartitionState | None) -> None:
+        def on_altered(error: KafkaErrorCode, state: PartitionState | None) -> None:
             if self.hosted.get(hosted.partition) is hosted:
                 self.step(hosted, AlterPartitionAnswered(order.request, error, state))
 
-        self._changes.append((change, done))
+        self._changes.append((change, on_altered))
 
     def send_changes(self) -> None:
         """Ask for all ISR changes of this round, many in one command. Call it at the end of a round."""
@@ -307,7 +307,7 @@ class Replicas:
             self._send(sent)
 
     def _send(self, sent: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]]) -> None:
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, PartitionsAltered) and result.partitions:
                 for (_, settled), altered in zip(sent, result.partitions, strict=True):
                     settled(altered.error, altered.state if altered.error is KafkaErrorCode.NONE else None)
@@ -320,14 +320,14 @@ class Replicas:
 
         context = self._context
         command = AlterPartition(context.broker_id, context.broker_epoch, tuple(change for change, _ in sent))
-        context.controller.send(command, done, at_once=True)
+        context.controller.send(command, on_result, at_once=True)
 
     def _change_role(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
         hosted.role = news.role
         hosted.leader = news.leader
         hosted.leader_epoch = news.leader_epoch
         for watcher in tuple(hosted.watchers):
-            watcher.changed(hosted)
+            watcher.on_changed(hosted)
         self._tell(hosted, news)
         self._on_role(hosted, news)
 
@@ -354,7 +354,7 @@ class Replicas:
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
-    def flushed(self, round_: list[tuple[Hosted, int, int]]) -> None:
+    def on_flushed(self, round_: list[tuple[Hosted, int, int]]) -> None:
         """A flush that began after `take_unflushed` has ended. A log that was cut meanwhile is flushed once more."""
         for hosted, end, changes in round_:
             if self.hosted.get(hosted.partition) is not hosted:

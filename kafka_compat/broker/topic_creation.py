@@ -26,21 +26,21 @@ class TopicCreation:
         """
         left = set(islice(dict.fromkeys(names), NAMES_MAX))
 
-        def settled(name: str) -> None:
+        def settle(name: str) -> None:
             left.discard(name)
             if not left:
                 done()
 
         new = [name for name in left if name not in self._waiting]
         for name in left:
-            self._waiting.setdefault(name, []).append(lambda name=name: settled(name))  # type: ignore[misc]
+            self._waiting.setdefault(name, []).append(lambda name=name: settle(name))  # type: ignore[misc]
         if new:
             self._context.controller.send(
                 CreateTopics(tuple(self._topic(name) for name in new), seed=self._context.rng.getrandbits(31)),
-                lambda result: self._settled(new),
+                lambda result: self._settle(new),
             )
 
-    def _settled(self, names: Iterable[str]) -> None:
+    def _settle(self, names: Iterable[str]) -> None:
         for name in names:
             for done in self._waiting.pop(name):
                 done()

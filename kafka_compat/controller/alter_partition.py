@@ -18,7 +18,7 @@ from kafka_compat.model import NO_EPOCH, PartitionState
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
-def altered(image: ClusterImage, sender: int, change: IsrChange) -> PartitionState:
+def alter(image: ClusterImage, sender: int, change: IsrChange) -> PartitionState:
     """Returns the state with the ISR that `sender` proposes, or the present state if it has that ISR already.
 
     Raises `Refused`:

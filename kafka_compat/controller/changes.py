@@ -7,7 +7,7 @@ from attrs import define, field
 
 from kafka_compat.controller import invariants
 from kafka_compat.controller.commands import LogReport, ResourceName
-from kafka_compat.controller.elections import ElectionRule, elected, reported, rule_for, without
+from kafka_compat.controller.elections import ElectionRule, elect, rule_for, take_report, without
 from kafka_compat.controller.image import ClusterImage, ImageDelta, TopicImage
 from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
 
@@ -69,7 +69,7 @@ class ImageChanges:
     def elect(self, key: TopicPartition, rule: ElectionRule) -> bool:
         """Hold an election by a rule. Returns whether it has changed anything."""
         state = self.image.topics[key.topic].partitions[key.partition]
-        after = elected(state, rule, self.image)
+        after = elect(state, rule, self.image)
         self.put_partition(key, after)
         return after is not state
 
@@ -98,4 +98,4 @@ class ImageChanges:
         rule = rule_for(self.image, topic, unclean_default=unclean_default)
         state = topic.partitions[report.partition]
         key = TopicPartition(topic.name, report.partition)
-        self.put_partition(key, reported(state, broker, report, rule, self.image))
+        self.put_partition(key, take_report(state, broker, report, rule, self.image))

@@ -543,8 +543,8 @@ _NEW_TOPIC = shapes.record(
     shapes.UUID,
     shapes.INT32,
     shapes.INT32,
-    shapes.array(shapes.fixed(shapes.INT32, _BROKERS)),
-    shapes.array(shapes.fixed(_CONFIG_NAME, _CONFIG_VALUE)),
+    shapes.array(shapes.tuple_of(shapes.INT32, _BROKERS)),
+    shapes.array(shapes.tuple_of(_CONFIG_NAME, _CONFIG_VALUE)),
 )
 _MORE_PARTITIONS = shapes.record(MorePartitions, shapes.TEXT, shapes.INT32, shapes.optional(shapes.array(_BROKERS)))
 _RESOURCE_CHANGE = shapes.record(
@@ -562,13 +562,13 @@ Older bytes lack them and get the defaults, which preserve their meaning.
 """
 
 
-def _numbered(*numbered: tuple[int, type[Any], tuple[shapes.Shape, ...]]) -> shapes.Shape:
+def _number_shapes(*numbered: tuple[int, type[Any], tuple[shapes.Shape, ...]]) -> shapes.Shape:
     return shapes.one_of(
         {number: (kind, shapes.record(kind, *fields, added=_ADDED.get(kind, 0))) for number, kind, fields in numbered}
     )
 
 
-_COMMAND = _numbered(
+_COMMAND = _number_shapes(
     (1, RegisterBroker, (
         shapes.BROKER_ID, shapes.UUID, shapes.TEXT, shapes.integer(0, 65_535), shapes.optional(shapes.TEXT), _FLAG,
         _FLAG,
@@ -586,7 +586,7 @@ _COMMAND = _numbered(
     (12, ReportLogs, (*_BROKER_AND_EPOCH, shapes.array(_LOG_REPORT, REPORTS_PER_COMMAND_MAX), _FLAG)),
 )  # fmt: skip
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
-_RESULT = _numbered(
+_RESULT = _number_shapes(
     (1, Registered, (shapes.NUMBER_OR_NONE, *_ENDING)),
     (2, Acknowledged, _ENDING),
     (3, ProducerIdsAllocated, (shapes.NUMBER_OR_NONE, shapes.NUMBER, *_ENDING)),

@@ -52,9 +52,9 @@ def _unclean_allowed(image: ClusterImage, configs: Mapping[str, str], unclean_de
 # -------------------------------------------------------------------- changes
 
 
-def elected(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+def elect(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
     """Returns the state after an election by `rule`; `state` itself if nothing changes."""
-    return _decided(state, state, rule, image)
+    return _decide(state, state, rule, image)
 
 
 def without(
@@ -71,10 +71,10 @@ def without(
         left = evolve(state, isr=rest, elr=in_order(state, (*state.elr, broker)))
     else:
         left = evolve(state, isr=rest or state.isr)
-    return _decided(state, left, rule, image)
+    return _decide(state, left, rule, image)
 
 
-def reported(
+def take_report(
     state: PartitionState, broker: int, report: LogReport, rule: ElectionRule, image: ClusterImage
 ) -> PartitionState:
     """Returns the state after a replica has reported its log, and after an election by `rule`.
@@ -98,7 +98,7 @@ def reported(
         ends = {each.broker: each for each in after.log_ends}
         ends[broker] = LogEnd(broker, image.brokers[broker].epoch, report.last_epoch, report.end_offset)
         after = evolve(after, log_ends=tuple([ends[each] for each in state.replicas if each in ends]))
-    return _decided(state, after, rule, image)
+    return _decide(state, after, rule, image)
 
 
 def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
@@ -110,9 +110,9 @@ def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
 # -------------------------------------------------------------------- the election
 
 
-def _decided(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+def _decide(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
     """Returns `state` with the leader that `rule` elects, and with epochs that follow the epochs of `before`."""
-    after = _led(state, rule, image)
+    after = _choose_leader(state, rule, image)
     if after is before or after == before:
         return before
     return evolve(
@@ -123,7 +123,7 @@ def _decided(before: PartitionState, state: PartitionState, rule: ElectionRule, 
     )
 
 
-def _led(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+def _choose_leader(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
     leader = _in_sync(state, rule, image)
     if leader != NO_LEADER:
         return state if leader == state.leader else evolve(state, leader=leader)

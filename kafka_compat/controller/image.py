@@ -145,7 +145,7 @@ class ClusterImage:
 
     def colliding(self, name: str) -> str | None:
         """Returns another topic whose name differs from `name` only in "." and "_", or None (Topic.hasCollision)."""
-        return min((other for other in self._names.get(_merged(name), ()) if other != name), default=None)
+        return min((other for other in self._names.get(_merge_name(name), ()) if other != name), default=None)
 
     def configs_of(self, resource: ResourceName) -> Mapping[str, str]:
         """Returns what is set for a resource; empty for one that is unknown."""
@@ -164,7 +164,7 @@ class ClusterImage:
     def put_topic(self, topic: TopicImage) -> None:
         """Add a topic, with the partitions it has."""
         self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
-        self._names.setdefault(_merged(topic.name), {})[topic.name] = None
+        self._names.setdefault(_merge_name(topic.name), {})[topic.name] = None
         for partition, state in enumerate(topic.partitions):
             self._index(TopicPartition(topic.name, partition), state)
 
@@ -173,7 +173,7 @@ class ClusterImage:
         for partition, state in enumerate(topic.partitions):
             self._forget(TopicPartition(topic.name, partition), state)
         del self.topics[topic.name], self.topics_by_id[topic.topic_id]
-        merged = _merged(topic.name)
+        merged = _merge_name(topic.name)
         del self._names[merged][topic.name]
         if not self._names[merged]:
             del self._names[merged]
@@ -271,5 +271,5 @@ def _set(configs: dict[str, str], name: str, value: str | None) -> None:
         configs[name] = value
 
 
-def _merged(name: str) -> str:
+def _merge_name(name: str) -> str:
     return name.replace(".", "_")

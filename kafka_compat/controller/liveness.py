@@ -185,7 +185,7 @@ class ControllerLiveness:
             case BrokerHeartbeat():
                 return self._heartbeat(now, event)
             case HeartbeatConnectionClosed():
-                return self._closed(now, event.connection)
+                return self._on_closed(now, event.connection)
             case LivenessDue():
                 return self._due(now)
             case _:
@@ -227,7 +227,7 @@ class ControllerLiveness:
         if registration.epoch != heartbeat.epoch:
             return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.STALE_BROKER_EPOCH)]
         self._contacts[heartbeat.broker] = _Contact(heartbeat.epoch, now, heartbeat.connection, heartbeat.applied_index)
-        command, reason, shut_down = self._wanted(registration, heartbeat)
+        command, reason, shut_down = self._decide_command(registration, heartbeat)
         answer = AnswerHeartbeat(
             heartbeat.token,
             fenced=registration.fenced,
@@ -237,7 +237,9 @@ class ControllerLiveness:
         proposed = self._propose(now, heartbeat.broker, command, reason) if command is not None else []
         return [*proposed, answer]
 
-    def _wanted(self, registration: BrokerRegistration, heartbeat: BrokerHeartbeat) -> tuple[Command | None, str, bool]:
+    def _decide_command(
+        self, registration: BrokerRegistration, heartbeat: BrokerHeartbeat
+    ) -> tuple[Command | None, str, bool]:
         """Returns the command that this heartbeat calls for with its reason, and whether the process may end."""
         broker, epoch, unclean = registration.id, registration.epoch, self.settings.unclean_default
         eligible = self.settings.eligible
@@ -280,7 +282,7 @@ class ControllerLiveness:
 
     # ---------------------------------------------------------------- silence and time
 
-    def _closed(self, now: float, connection: int) -> list[LivenessEffect]:
+    def _on_closed(self, now: float, connection: int) -> list[LivenessEffect]:
         effects: list[LivenessEffect] = []
         for broker, contact in sorted(self._contacts.items()):
             if contact.connection != connection:

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from attrs import define, evolve, field
 
-from kafka_compat.controller.alter_partition import altered
+from kafka_compat.controller.alter_partition import alter
 from kafka_compat.controller.changes import ImageChanges
 from kafka_compat.controller.commands import (
     PRODUCER_IDS_PER_BLOCK,
@@ -61,9 +61,9 @@ from kafka_compat.controller.topics import (
     PARTITIONS_PER_COMMAND_MAX,
     check_setting,
     find,
+    find_repeated,
     more_partitions,
     new_topic,
-    repeated,
 )
 from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -271,7 +271,7 @@ def _alter_partitions(command: AlterPartition, changes: ImageChanges) -> Partiti
     for change in command.changes:
         code, message = KafkaErrorCode.NONE, ""
         try:
-            state = altered(image, command.broker, change)
+            state = alter(image, command.broker, change)
             changes.put_partition(TopicPartition(image.topics_by_id[change.topic_id].name, change.partition), state)
         except Refused as refused:
             code, message = refused.code, refused.message
@@ -309,7 +309,7 @@ def _elect_leader(election: ElectionType, key: TopicPartition, changes: ImageCha
 
 
 def _create_topics(command: CreateTopics, changes: ImageChanges) -> TopicsCreated:
-    twice = repeated(topic.name for topic in command.topics)
+    twice = find_repeated(topic.name for topic in command.topics)
     room = PARTITIONS_PER_COMMAND_MAX
     results: dict[str, TopicCreated] = {}
     for place, wanted in enumerate(command.topics):
@@ -345,7 +345,7 @@ def _delete_topic(reference: TopicReference, changes: ImageChanges) -> TopicDele
 
 
 def _create_partitions(command: CreatePartitions, changes: ImageChanges) -> PartitionsCreated:
-    twice = repeated(topic.name for topic in command.topics)
+    twice = find_repeated(topic.name for topic in command.topics)
     room = PARTITIONS_PER_COMMAND_MAX
     results: dict[str, TopicGrown] = {}
     for place, wanted in enumerate(command.topics):

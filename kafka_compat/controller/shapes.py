@@ -141,7 +141,7 @@ def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
     return Shape(pack, read)
 
 
-def fixed(*shapes: Shape, added: tuple[Any, ...] = ()) -> Shape:
+def tuple_of(*shapes: Shape, added: tuple[Any, ...] = ()) -> Shape:
     """A tuple of as many values as there are shapes.
 
     The last of them may be left out where they are the values of `added`: a release before them wrote none.

@@ -28,8 +28,8 @@ _BROKER = shapes.record(
     shapes.NUMBER_OR_NONE,
     added=1,
 )
-_CONFIGS = shapes.array(shapes.fixed(shapes.TEXT, shapes.text(shapes.VALUE_MAX)))
-_PARTITION = shapes.fixed(
+_CONFIGS = shapes.array(shapes.tuple_of(shapes.TEXT, shapes.text(shapes.VALUE_MAX)))
+_PARTITION = shapes.tuple_of(
     _BROKERS,
     _BROKERS,
     shapes.integer(-1, shapes.INT32_MAX),
@@ -42,14 +42,14 @@ _PARTITION = shapes.fixed(
     added=((), (), ()),
 )
 """A PartitionState without the topic id, which its topic has."""
-_TOPIC = shapes.fixed(shapes.TEXT, shapes.UUID, shapes.array(_PARTITION), _CONFIGS)
-_IMAGE = shapes.fixed(
+_TOPIC = shapes.tuple_of(shapes.TEXT, shapes.UUID, shapes.array(_PARTITION), _CONFIGS)
+_IMAGE = shapes.tuple_of(
     shapes.NUMBER,
     shapes.NUMBER,
     shapes.array(_BROKER),
     shapes.array(_TOPIC),
     _CONFIGS,
-    shapes.array(shapes.fixed(shapes.BROKER_ID, _CONFIGS)),
+    shapes.array(shapes.tuple_of(shapes.BROKER_ID, _CONFIGS)),
 )
 
 

@@ -64,10 +64,10 @@ def new_topic(image: ClusterImage, command: CreateTopics, place_in_command: int,
     if topic.topic_id == NO_UUID or topic.topic_id in image.topics_by_id:
         raise Refused(KafkaErrorCode.INVALID_REQUEST, "the topic id is zero or belongs to another topic")
     if topic.assignment:
-        replicas = _assigned(image, topic)
+        replicas = _assign(image, topic)
         _check_room(len(replicas), room)
     else:
-        replicas = _placed(image, topic, _seed(command.seed, place_in_command), room)
+        replicas = _place(image, topic, _seed(command.seed, place_in_command), room)
     states = _first_states(image, topic.topic_id, replicas, 0, manual=bool(topic.assignment))
     configs = {
         name: check_setting(ResourceName(ResourceKind.TOPIC, topic.name), name, value) for name, value in topic.configs
@@ -100,7 +100,7 @@ def more_partitions(
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise Refused(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-    added = _added(topic, wanted)
+    added = _count_added(topic, wanted)
     _check_room(added, room)
     factor = len(topic.partitions[0].replicas)
     if wanted.assignment is not None:
@@ -133,7 +133,7 @@ def find(image: ClusterImage, reference: TopicReference) -> TopicImage:
     return topic
 
 
-def repeated(names: Iterable[object]) -> frozenset[object]:
+def find_repeated(names: Iterable[object]) -> frozenset[object]:
     """Returns the values that come more than once."""
     seen: set[object] = set()
     return frozenset([name for name in names if name in seen or seen.add(name)])  # type: ignore[func-returns-value]
@@ -151,7 +151,7 @@ def _check_room(partitions: int, room: int) -> None:
         )
 
 
-def _placed(image: ClusterImage, topic: NewTopic, seed: int, room: int) -> list[tuple[int, ...]]:
+def _place(image: ClusterImage, topic: NewTopic, seed: int, room: int) -> list[tuple[int, ...]]:
     if topic.replication_factor <= 0:
         raise Refused(
             KafkaErrorCode.INVALID_REPLICATION_FACTOR,
@@ -172,7 +172,7 @@ def _placed(image: ClusterImage, topic: NewTopic, seed: int, room: int) -> list[
         ) from None
 
 
-def _assigned(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
+def _assign(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
     if topic.replication_factor != -1:
         raise Refused(
             KafkaErrorCode.INVALID_REQUEST,
@@ -200,7 +200,7 @@ def _assigned(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
 
 def _check_assignment(image: ClusterImage, brokers: Sequence[int], factor: int) -> None:
     unknown = next((broker for broker in sorted(brokers) if broker not in image.brokers), None)
-    twice = min(repeated(brokers), default=None, key=str)
+    twice = min(find_repeated(brokers), default=None, key=str)
     if not brokers:
         problem = "an empty replica list"
     elif unknown is not None:
@@ -217,7 +217,7 @@ def _check_assignment(image: ClusterImage, brokers: Sequence[int], factor: int) 
     raise Refused(KafkaErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}.")
 
 
-def _added(topic: TopicImage, wanted: MorePartitions) -> int:
+def _count_added(topic: TopicImage, wanted: MorePartitions) -> int:
     """Returns the number of partitions to add. Raises `Refused`: INVALID_PARTITIONS or INVALID_REPLICA_ASSIGNMENT."""
     present = len(topic.partitions)
     if wanted.total == present:

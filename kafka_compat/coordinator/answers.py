@@ -43,7 +43,7 @@ FETCH_GROUPS_VERSION = 8
 NO_OFFSET = -1
 
 
-def refused(version: int, request: GroupRequest, error: KafkaErrorCode) -> GroupResponse:
+def error_response(version: int, request: GroupRequest, error: KafkaErrorCode) -> GroupResponse:
     """Returns the response with this error for every part of the request.
 
     The shell uses it, too: with NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE if it has no coordinator to ask.
@@ -86,7 +86,7 @@ def join_error(version: int, member_id: str, error: KafkaErrorCode) -> JoinGroup
     )
 
 
-def left(version: int, members: tuple[tuple[LeaveGroupMember, KafkaErrorCode], ...]) -> LeaveGroupResponse:
+def leave_response(version: int, members: tuple[tuple[LeaveGroupMember, KafkaErrorCode], ...]) -> LeaveGroupResponse:
     """Returns the outcome for each member that was to leave."""
     if version < LEAVE_LIST_VERSION:
         return LeaveGroupResponse(error_code=members[0][1])

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from kafka_compat.coordinator import invariants
-from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.effects import CoordinatorEffect, GroupResponse
 from kafka_compat.coordinator.events import (
@@ -113,11 +113,11 @@ class GroupCoordinator:
         match event:
             case GroupRequestArrived():
                 self._out.time_ms = event.time_ms
-                self._arrived(event)
+                self._on_arrived(event)
             case Written(write_id=write_id):
-                self._written(write_id)
+                self._on_written(write_id)
             case WriteFailed(write_id=write_id, error=error):
-                self._failed(write_id, error)
+                self._on_failed(write_id, error)
             case RecordsLoaded(records=records):
                 self._load(records)
             case LoadFinished(time_ms=time_ms):
@@ -139,7 +139,7 @@ class GroupCoordinator:
 
     # ----------------------------------------------------------------- requests
 
-    def _arrived(self, event: GroupRequestArrived) -> None:
+    def _on_arrived(self, event: GroupRequestArrived) -> None:
         match self.phase:
             case CoordinatorPhase.LOADING:
                 self._out.answer(event.token, _while_loading(event.version, event.request))
@@ -155,16 +155,16 @@ class GroupCoordinator:
     def _serve(self, event: GroupRequestArrived, request: GroupRequest) -> None:
         match request:
             case JoinGroupRequest():
-                self._changed(self._membership.join(event, request))
+                self._on_changed(self._membership.join(event, request))
             case SyncGroupRequest():
-                self._changed(self._membership.sync(event, request))
+                self._on_changed(self._membership.sync(event, request))
             case HeartbeatRequest():
                 error, group = self._membership.heartbeat(request)
                 self._out.answer(event.token, HeartbeatResponse(error_code=error))
                 if group is not None:
                     self._schedule(group)
             case LeaveGroupRequest():
-                self._changed(self._membership.leave(event, request))
+                self._on_changed(self._membership.leave(event, request))
             case OffsetCommitRequest():
                 if (group := self._offset_requests.commit(event, request)) is not None:
                     self._schedule(group)
@@ -182,23 +182,23 @@ class GroupCoordinator:
                 assert_never(request)
 
     def _refuse(self, event: GroupRequestArrived, error: KafkaErrorCode) -> None:
-        self._out.answer(event.token, refused(event.version, event.request, error))
+        self._out.answer(event.token, error_response(event.version, event.request, error))
 
     # ------------------------------------------------------------------- writes
 
-    def _written(self, write_id: int) -> None:
+    def _on_written(self, write_id: int) -> None:
         """Ends this write and all before it: the log has no holes."""
         pending = self._out.pending
         while pending and (first := next(iter(pending))) <= write_id:
             write = pending.pop(first)
-            self.offsets.written(first)
+            self.offsets.on_written(first)
             self._end(write, KafkaErrorCode.NONE)
 
-    def _failed(self, write_id: int, error: KafkaErrorCode) -> None:
+    def _on_failed(self, write_id: int, error: KafkaErrorCode) -> None:
         write = self._out.pending.pop(write_id, None)
         if write is not None:
             is_first = all(write_id < each for each in itertools.islice(self._out.pending, 1))
-            self.offsets.failed(write_id, unknown=error in UNKNOWN_OUTCOMES, is_first=is_first)
+            self.offsets.on_failed(write_id, unknown=error in UNKNOWN_OUTCOMES, is_first=is_first)
             self._end(write, error)
 
     def _end(self, write: PendingWrite, error: KafkaErrorCode) -> None:
@@ -207,19 +207,19 @@ class GroupCoordinator:
             case CommitWrite(token=token, request=request):
                 if not failed and request.group_id not in self.groups:
                     self.groups[request.group_id] = ClassicGroup(request.group_id, state_time_ms=self._out.time_ms)
-                self._out.answer(token, self._offset_requests.committed(request, client_error(error)))
+                self._out.answer(token, self._offset_requests.build_response(request, client_error(error)))
             case AssignmentWrite(group=group):
                 if failed:
                     self._membership.assignment_failed(write, error)
                 else:
                     self._membership.assignment_written(write)
-                self._changed(group)
+                self._on_changed(group)
             case StaticMemberWrite(group=group):
                 if failed:
                     self._membership.static_member_failed(write, error)
                 else:
                     self._membership.static_member_written(write)
-                self._changed(group)
+                self._on_changed(group)
             case EmptyGroupWrite():
                 pass
             case GroupDeletion():
@@ -252,7 +252,7 @@ class GroupCoordinator:
                     assert not isinstance(metadata, OffsetCommitValue)
                     self.groups.pop(group, None)
                     if metadata is not None:
-                        self.groups[group] = ClassicGroup.loaded(group, metadata)
+                        self.groups[group] = ClassicGroup.load(group, metadata)
 
     def _begin(self) -> None:
         if self.phase is not CoordinatorPhase.LOADING:
@@ -263,7 +263,7 @@ class GroupCoordinator:
                 self.groups[group_id] = ClassicGroup(group_id)
         for group in list(self.groups.values()):
             self._membership.begin_sessions(group)
-            self._changed(group)
+            self._on_changed(group)
         self._schedule_check()
         if self._deleted_topics:
             self._offset_requests.delete_topics(self._deleted_topics)
@@ -279,7 +279,9 @@ class GroupCoordinator:
         for write in self._out.pending.values():
             match write:
                 case CommitWrite(token=token, request=request):
-                    self._out.answer(token, self._offset_requests.committed(request, KafkaErrorCode.NOT_COORDINATOR))
+                    self._out.answer(
+                        token, self._offset_requests.build_response(request, KafkaErrorCode.NOT_COORDINATOR)
+                    )
                 case GroupDeletion():
                     self._group_requests.deletion_ended(write, KafkaErrorCode.NOT_COORDINATOR)
                 case OffsetDeletion(token=token):
@@ -309,7 +311,7 @@ class GroupCoordinator:
                     due_groups.append(group)
         for group in due_groups:
             self._membership.expire(group)
-            self._changed(group)
+            self._on_changed(group)
         if self._next_check <= now:
             self._offset_requests.expire()
             self._schedule_check()
@@ -317,7 +319,7 @@ class GroupCoordinator:
     def _schedule_check(self) -> None:
         self._next_check = self._out.now + self.config.offsets_retention_check_interval_ms / 1000
 
-    def _changed(self, group: ClassicGroup | None) -> None:
+    def _on_changed(self, group: ClassicGroup | None) -> None:
         """Checks a group, and when it is due; one that never had anything is forgotten."""
         if group is None or self.groups.get(group.id) is not group:
             return
@@ -339,8 +341,8 @@ def _while_loading(version: int, request: GroupRequest) -> GroupResponse:
     if isinstance(request, HeartbeatRequest):
         return HeartbeatResponse(error_code=KafkaErrorCode.NONE)
     if isinstance(request, SyncGroupRequest):
-        return refused(version, request, KafkaErrorCode.REBALANCE_IN_PROGRESS)
-    return refused(version, request, KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return error_response(version, request, KafkaErrorCode.REBALANCE_IN_PROGRESS)
+    return error_response(version, request, KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def _not_recordable(request: GroupRequest) -> KafkaErrorCode:

@@ -354,7 +354,7 @@ class ClassicGroup:
         )
 
     @classmethod
-    def loaded(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
+    def load(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
         """Returns the group that a record holds: Stable, or Empty without members.
 
         Its members have no deadlines yet.

@@ -18,7 +18,7 @@ from kafka_compat.protocol.apis.describe_groups import (
 )
 from kafka_compat.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.schema import evolved
+from kafka_compat.protocol.schema import evolve
 
 CLASSIC_TYPE = "classic"
 NOT_FOUND_VERSION = 6
@@ -37,17 +37,17 @@ class GroupRequests:
         """Returns each group. Only Stable groups have subscriptions and assignments."""
         operations = authorized.ON_GROUP if request.include_authorized_operations else authorized.NOT_ASKED
         return DescribeGroupsResponse(
-            groups=tuple(self._described(version, group_id, operations) for group_id in request.groups)
+            groups=tuple(self._describe(version, group_id, operations) for group_id in request.groups)
         )
 
-    def _described(self, version: int, group_id: str, operations: int) -> DescribedGroup:
+    def _describe(self, version: int, group_id: str, operations: int) -> DescribedGroup:
         group = self.groups.get(group_id)
         if group is None:
             if version >= NOT_FOUND_VERSION:
                 text = f"Group {group_id} not found."
                 return described_error(group_id, KafkaErrorCode.GROUP_ID_NOT_FOUND, text, GroupState.DEAD)
             dead = described_error(group_id, KafkaErrorCode.NONE, state=GroupState.DEAD)
-            return evolved(dead, authorized_operations=operations)
+            return evolve(dead, authorized_operations=operations)
         stable = group.state is GroupState.STABLE
         return DescribedGroup(
             error_code=KafkaErrorCode.NONE,

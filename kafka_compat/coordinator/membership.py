@@ -7,7 +7,7 @@ request before, which is answered REBALANCE_IN_PROGRESS. Members get the group's
 
 from attrs import define
 
-from kafka_compat.coordinator.answers import join_error, left
+from kafka_compat.coordinator.answers import join_error, leave_response
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.events import GroupRequestArrived
 from kafka_compat.coordinator.group import NEVER, ClassicGroup, GroupMember, GroupState, WaitingJoin
@@ -131,9 +131,9 @@ class Membership:
             case GroupState.COMPLETING_REBALANCE if unchanged:
                 # It may not have received the answer to its JoinGroup.
                 members = group.join_members() if group.leader == member_id else ()
-                self.out.answer(event.token, self._joined(group, member_id, group.leader, members))
+                self.out.answer(event.token, self._build_join_response(group, member_id, group.leader, members))
             case GroupState.STABLE if unchanged and group.leader != member_id:
-                self.out.answer(event.token, self._joined(group, member_id, group.leader))
+                self.out.answer(event.token, self._build_join_response(group, member_id, group.leader))
             case GroupState.EMPTY | GroupState.DEAD:
                 self._refuse_join(event, member_id, KafkaErrorCode.UNKNOWN_MEMBER_ID)
             case GroupState.PREPARING_REBALANCE | GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
@@ -193,21 +193,21 @@ class Membership:
 
     def static_member_written(self, write: StaticMemberWrite) -> None:
         """The new id is written: the member goes on in the generation that there is, unless a rebalance has begun."""
-        group, member = write.group, self._replaced(write)
+        group, member = write.group, self._find_replaced(write)
         if member is None or (join := group.take_join(member)) is None:
             return
         self._renew_session(group, member)
         if join.version < SKIP_ASSIGNMENT_VERSION:
             # The former leader's id: a leader that recognised itself would assign again, and no member would get it.
-            self.out.answer(join.token, self._joined(group, member.id, write.old_leader))
+            self.out.answer(join.token, self._build_join_response(group, member.id, write.old_leader))
             return
         leads = group.leader == member.id
         members = group.join_members() if leads else ()
-        self.out.answer(join.token, self._joined(group, member.id, group.leader, members, skip=leads))
+        self.out.answer(join.token, self._build_join_response(group, member.id, group.leader, members, skip=leads))
 
     def static_member_failed(self, write: StaticMemberWrite, error: KafkaErrorCode) -> None:
         """The new id is not written: the member has its old id again, unless a rebalance has begun."""
-        group, member = write.group, self._replaced(write)
+        group, member = write.group, self._find_replaced(write)
         if member is None or (join := group.take_join(member)) is None:
             return
         group.update(member, write.old_protocols, write.old_rebalance_timeout_ms, write.old_session_timeout_ms)
@@ -215,7 +215,7 @@ class Membership:
         self._renew_session(group, member)
         self.out.answer(join.token, join_error(join.version, "", client_error(error)))
 
-    def _replaced(self, write: StaticMemberWrite) -> GroupMember | None:
+    def _find_replaced(self, write: StaticMemberWrite) -> GroupMember | None:
         group = write.group
         member = group.members.get(write.new_id)
         waits = member is not None and member.join is not None and member.join.token == write.token
@@ -230,7 +230,7 @@ class Membership:
         if (join := group.take_join(member)) is not None:
             self.out.answer(join.token, join_error(join.version, answered_id, error))
 
-    def _joined(
+    def _build_join_response(
         self,
         group: ClassicGroup,
         member_id: str,
@@ -315,7 +315,7 @@ class Membership:
             self._renew_session(group, member)
             if (join := group.take_join(member)) is not None:
                 members = group.join_members() if group.leader == member.id else ()
-                self.out.answer(join.token, self._joined(group, member.id, group.leader, members))
+                self.out.answer(join.token, self._build_join_response(group, member.id, group.leader, members))
         group.set_sync_deadline(self.out.now + group.rebalance_timeout_ms / 1000)
 
     def _append_group(self, group: ClassicGroup, assignments: dict[str, bytes], write: PendingWrite) -> None:
@@ -336,7 +336,7 @@ class Membership:
         if not group.pending_syncs:
             group.sync_deadline = NEVER
         if group.state is GroupState.STABLE:
-            self.out.answer(event.token, self._synced(group, member))
+            self.out.answer(event.token, self._build_sync_response(group, member))
             return group
         self._end_sync(member, KafkaErrorCode.REBALANCE_IN_PROGRESS)
         member.sync_token = event.token
@@ -371,7 +371,7 @@ class Membership:
             return
         for member in group.members.values():
             member.assignment = write.assignments.get(member.id, b"")
-            self._end_sync_with(group, member, self._synced(group, member))
+            self._end_sync_with(group, member, self._build_sync_response(group, member))
         group.assignment_under_way = False
         group.transition(GroupState.STABLE, self.out.time_ms)
 
@@ -389,7 +389,7 @@ class Membership:
             member.assignment = b""
             self._end_sync_with(group, member, SyncGroupResponse(error_code=error, assignment=b""))
 
-    def _synced(self, group: ClassicGroup, member: GroupMember) -> SyncGroupResponse:
+    def _build_sync_response(self, group: ClassicGroup, member: GroupMember) -> SyncGroupResponse:
         return SyncGroupResponse(
             error_code=KafkaErrorCode.NONE,
             protocol_type=group.protocol_type,
@@ -444,7 +444,7 @@ class Membership:
             return group
         members_before = 0 if group is None else len(group.members)
         outcomes = tuple((each, self._leave_one(group, each)) for each in leaving)
-        self.out.answer(event.token, left(event.version, outcomes))
+        self.out.answer(event.token, leave_response(event.version, outcomes))
         if group is not None:
             self._after_removal(group, members_before)
         return group

@@ -71,10 +71,10 @@ class OffsetRequests:
         if changes:
             self._append(changes, CommitWrite(event.token, request))
         else:
-            self.out.answer(event.token, self.committed(request, KafkaErrorCode.NONE))
+            self.out.answer(event.token, self.build_response(request, KafkaErrorCode.NONE))
         return group
 
-    def committed(self, request: OffsetCommitRequest, error: KafkaErrorCode) -> OffsetCommitResponse:
+    def build_response(self, request: OffsetCommitRequest, error: KafkaErrorCode) -> OffsetCommitResponse:
         """Returns the response to a commit whose write has ended, with this error or NONE."""
         return commit_response(request, error, self.config.offset_metadata_max_bytes)
 
@@ -222,7 +222,7 @@ class OffsetRequests:
             if group_id not in self.groups:  # a commit to a new group may have been written, although it timed out
                 self.groups[group_id] = ClassicGroup(group_id, state_time_ms=self.out.time_ms)
         for group in list(self.groups.values()):
-            expired = list(self._expired(group))
+            expired = list(self._find_expired(group))
             changes += (OffsetChange(group.id, *position, None) for position in expired)
             idle = group.state is GroupState.EMPTY and not group.pending_members
             if idle and set(self.offsets.positions(group.id)) == set(expired):
@@ -232,7 +232,7 @@ class OffsetRequests:
                     del self.groups[group.id]
         self._clean_up(changes, emptied)
 
-    def _expired(self, group: ClassicGroup) -> Iterator[Position]:
+    def _find_expired(self, group: ClassicGroup) -> Iterator[Position]:
         empty, stable = group.state is GroupState.EMPTY, group.state is GroupState.STABLE
         simple = group.protocol_type is None
         if not (simple or empty or (stable and group.protocol_type == CONSUMER_PROTOCOL_TYPE)):

@@ -96,7 +96,7 @@ class OffsetStore:
             position = change.topic, change.partition
             counts[position] = counts.get(position, 0) + 1
 
-    def written(self, write_id: int) -> None:
+    def on_written(self, write_id: int) -> None:
         """Apply a write that is in the log for good, and every earlier one of unknown outcome.
 
         Call it in the order of ids.
@@ -106,15 +106,15 @@ class OffsetStore:
             if earlier:
                 self._apply(*key, changes[max(earlier)])
                 self._forget(key, earlier)
-        for change in self._ended(write_id):
+        for change in self._end_write(write_id):
             self._apply(change.group, (change.topic, change.partition), change.value)
 
-    def failed(self, write_id: int, *, unknown: bool, is_first: bool) -> None:
+    def on_failed(self, write_id: int, *, unknown: bool, is_first: bool) -> None:
         """Drop a write that is not in the log or, if `unknown`, may be.
 
         `is_first` means that no earlier write is under way, as is usual.
         """
-        for change in self._ended(write_id):
+        for change in self._end_write(write_id):
             if unknown:
                 key = change.group, (change.topic, change.partition)
                 self._unknown.setdefault(key, {})[write_id] = change.value
@@ -127,7 +127,7 @@ class OffsetStore:
         if not self._unknown[key]:
             del self._unknown[key]
 
-    def _ended(self, write_id: int) -> Iterable[OffsetChange]:
+    def _end_write(self, write_id: int) -> Iterable[OffsetChange]:
         changes = self._under_way.pop(write_id, ())
         for change in changes:
             counts = self._count_under_way[change.group]

@@ -43,13 +43,13 @@ class WaitingProduces:
         self._waiting.append(waiting)
         self._waiting.extend(reversed(late))
 
-    def reached(self, end: int) -> Iterator[WaitingProduce]:
+    def take_reached(self, end: int) -> Iterator[WaitingProduce]:
         """Take out and yield those whose batch ends at or below `end`."""
         waiting = self._waiting
         while waiting and waiting[0].end_offset <= end:
             yield waiting.popleft()
 
-    def expired(self, now: float) -> list[WaitingProduce]:
+    def take_expired(self, now: float) -> list[WaitingProduce]:
         """Take out and return those whose deadline has come."""
         over = [each for each in self._waiting if each.deadline <= now]
         if over:
@@ -71,7 +71,7 @@ def refused_before_append(acks: int, isr_size: int, min_isr: int) -> KafkaErrorC
     return KafkaErrorCode.NONE
 
 
-def replicated(maximal_isr_size: int, min_isr: int) -> KafkaErrorCode:
+def decide_replicated(maximal_isr_size: int, min_isr: int) -> KafkaErrorCode:
     """Returns the outcome of acks=-1 once the high watermark has passed the batch.
 
     That is NOT_ENOUGH_REPLICAS_AFTER_APPEND if fewer replicas than the min ISR may have the batch.

@@ -195,7 +195,7 @@ class PartitionReplica:
                 if isinstance(self.role, FollowerReplica):
                     self.role.fetch_answered(event, now, out)
             case Flushed():
-                self._flushed(now, event.end, out)
+                self._on_flushed(now, event.end, out)
             case TimePassed():
                 if not isinstance(self.role, OfflineReplica):
                     self.role.time_passed(now, out)
@@ -216,9 +216,9 @@ class PartitionReplica:
             case PartitionConfigChanged():
                 self._context.config = event.config
                 if isinstance(self.role, LeaderReplica):
-                    self.role.configured(now, out)
+                    self.role.on_configured(now, out)
             case Truncated():
-                self._truncated(now, event, out)
+                self._on_truncated(now, event, out)
             case ProducerExpiryDue():
                 self._log.producers.expire(now, self._context.config.producer_expiry_s)
             case PartitionRemoved():
@@ -292,7 +292,7 @@ class PartitionReplica:
     def _is_truncating(self) -> bool:
         return isinstance(self.role, FollowerReplica) and self.role.truncating_to is not None
 
-    def _flushed(self, now: float, end: int, out: list[Effect]) -> None:
+    def _on_flushed(self, now: float, end: int, out: list[Effect]) -> None:
         log = self._log
         if end <= log.flushed_end:
             return
@@ -301,15 +301,15 @@ class PartitionReplica:
             return
         match self.role:
             case LeaderReplica():
-                self.role.flushed(now, out)
+                self.role.on_flushed(now, out)
             case FollowerReplica():
-                self.role.flushed(out)
+                self.role.on_flushed(out)
             case OfflineReplica():
                 pass
             case _:
                 assert_never(self.role)
 
-    def _truncated(self, now: float, event: Truncated, out: list[Effect]) -> None:
+    def _on_truncated(self, now: float, event: Truncated, out: list[Effect]) -> None:
         role = self.role
         if isinstance(role, OfflineReplica) and role.removed:
             return
@@ -317,7 +317,7 @@ class PartitionReplica:
             raise PartitionError(f"{self.partition} was truncated to {event.end}, which it was not told to be")
         if not self._log.log_start <= event.end <= role.truncating_to:
             raise PartitionError(f"{self.partition} was truncated to {event.end} instead of {role.truncating_to}")
-        self._log.truncated(event.end, event.producers, now)
+        self._log.record_truncation(event.end, event.producers, now)
         if self._log.high_watermark > event.end:
             self._log.high_watermark = event.end
             out.append(HighWatermarkMoved(event.end))

@@ -189,7 +189,7 @@ class Truncated:
     """The shell has carried out `TruncateLog`. The log now ends at `end`.
 
     Batches stay whole, so `end` may be below the ordered offset. `producers` is the state of the idempotent producers
-    at that end, made from the newest snapshot at or below `end` and the batches between (`producer_state.replayed`). It
+    at that end, made from the newest snapshot at or below `end` and the batches between (`producer_state.replay`). It
     is None if the truncation removed no batch.
     """
 

@@ -70,7 +70,7 @@ class FollowerReplica:
         self.fetching_from = None
         self.retry_at = math.inf
 
-    def flushed(self, out: list[Effect]) -> None:
+    def on_flushed(self, out: list[Effect]) -> None:
         """More of the log may be promised."""
         if self.fetching_from is None and self.retry_at == math.inf:
             self.fetch(out)
@@ -128,7 +128,7 @@ class FollowerReplica:
             for batch in event.batches:
                 if batch.leader_epoch != log.epochs.last:
                     log.epochs.assign(batch.leader_epoch, batch.base_offset)
-                log.appended(batch, batch.base_offset, now)
+                log.record_append(batch, batch.base_offset, now)
             out.append(AppendBatches(first.base_offset, NO_EPOCH, event.batches, event.payload))
         if event.high_watermark >= 0:
             log.set_high_watermark(event.high_watermark, out)

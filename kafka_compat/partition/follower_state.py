@@ -24,7 +24,7 @@ class FollowerState:
     fetched_at: float = -math.inf
     leader_end_at_fetch: int = NO_OFFSET
 
-    def fetched(self, fetch_offset: int, log_start: int, broker_epoch: int, leader_end: int, now: float) -> None:
+    def record_fetch(self, fetch_offset: int, log_start: int, broker_epoch: int, leader_end: int, now: float) -> None:
         """Record a fetch from `fetch_offset`: the follower has everything below.
 
         `leader_end` is the leader's log end before the answer is read. The follower is caught up now if it has reached

@@ -6,7 +6,7 @@ from kafka_compat.partition.follower_state import FollowerState
 from kafka_compat.partition.replica_log import ReplicaContext
 
 
-def reached(
+def compute_high_watermark(
     context: ReplicaContext, followers: Iterable[FollowerState], maximal_isr: frozenset[int], now: float
 ) -> int:
     """Returns the least end of the leader's own copy, of the maximal ISR, and of followers that are about to join it.

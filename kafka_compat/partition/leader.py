@@ -44,7 +44,7 @@ from kafka_compat.partition.events import (
     Produce,
 )
 from kafka_compat.partition.follower_state import FollowerState
-from kafka_compat.partition.high_watermark import effective_min_isr, reached
+from kafka_compat.partition.high_watermark import compute_high_watermark, effective_min_isr
 from kafka_compat.partition.isr import (
     AlterOutcome,
     IsrState,
@@ -152,7 +152,7 @@ class LeaderReplica:
         for replica in [each for each in self.followers if each not in state.replicas]:
             del self.followers[replica]
 
-    def configured(self, now: float, out: list[Effect]) -> None:
+    def on_configured(self, now: float, out: list[Effect]) -> None:
         """The settings changed."""
         replicas = len(self.followers) + 1
         self._min_isr = effective_min_isr(self._context.config.min_insync_replicas, replicas)
@@ -183,7 +183,7 @@ class LeaderReplica:
             self.refuse_produce(event, error, out)
             return
         base_offset = log.log_end
-        log.appended(batch, base_offset, now)
+        log.record_append(batch, base_offset, now)
         out.append(AppendBatches(base_offset, self.epoch, (batch,), event.payload))
         self._wake(self.waits.followers, log.log_end, out)
         if len(self.isr.maximal) == 1:  # else another member is behind, and the high watermark waits for its fetch
@@ -207,7 +207,7 @@ class LeaderReplica:
         if event.acks == -1:
             waits: WaitingProduces = self.waits.replicated
             ready = end_offset <= log.high_watermark
-            error = acks.replicated(len(self.isr.maximal), self._min_isr) if ready else NONE
+            error = acks.decide_replicated(len(self.isr.maximal), self._min_isr) if ready else NONE
         else:
             waits = self.waits.flushed
             ready = end_offset <= log.own_end
@@ -225,9 +225,9 @@ class LeaderReplica:
         log_start = self._log.log_start
         out.extend(AnswerProduce(each.token, error, each.base_offset, log_start) for each in waiting)
 
-    def flushed(self, now: float, out: list[Effect]) -> None:
+    def on_flushed(self, now: float, out: list[Effect]) -> None:
         """More of this replica's own copy counts."""
-        self._answer_produces(self.waits.flushed.reached(self._log.own_end), NONE, out)
+        self._answer_produces(self.waits.flushed.take_reached(self._log.own_end), NONE, out)
         self._move_high_watermark(now, out)
 
     # ------------------------------------------------------------ fetches
@@ -246,7 +246,7 @@ class LeaderReplica:
         if not self._is_in_log(event.token, offset, event.last_fetched_epoch, out):
             return
         before = follower.log_end
-        follower.fetched(offset, event.log_start, event.broker_epoch, log.log_end, now)
+        follower.record_fetch(offset, event.log_start, event.broker_epoch, log.log_end, now)
         if event.replica not in self.isr.maximal:
             self._maybe_expand(follower, now, out)
         if offset != before:
@@ -379,7 +379,7 @@ class LeaderReplica:
         log, isr = self._log, self.isr
         if self._context.config.strict_min_isr and len(isr.committed) < self._min_isr:
             return
-        offset = reached(self._context, self.followers.values(), isr.maximal, now)
+        offset = compute_high_watermark(self._context, self.followers.values(), isr.maximal, now)
         if offset <= log.high_watermark:
             return
         if isr.eligible:
@@ -387,8 +387,8 @@ class LeaderReplica:
             return
         log.high_watermark = offset
         out.append(HighWatermarkMoved(offset))
-        error = acks.replicated(len(isr.maximal), self._min_isr)
-        self._answer_produces(self.waits.replicated.reached(offset), error, out)
+        error = acks.decide_replicated(len(isr.maximal), self._min_isr)
+        self._answer_produces(self.waits.replicated.take_reached(offset), error, out)
         self._wake(self.waits.consumers, offset, out)
 
     # ------------------------------------------------------------ ISR
@@ -497,7 +497,7 @@ class LeaderReplica:
 
     def _answer_expired(self, now: float, out: list[Effect]) -> None:
         log, waits = self._log, self.waits
-        expired = (*waits.replicated.expired(now), *waits.flushed.expired(now))
+        expired = (*waits.replicated.take_expired(now), *waits.flushed.take_expired(now))
         self._answer_produces(expired, KafkaErrorCode.REQUEST_TIMED_OUT, out)
         for fetches, limit in ((waits.followers, log.log_end), (waits.consumers, log.high_watermark)):
             for fetch in [each for each in fetches.values() if each.deadline <= now]:

@@ -147,7 +147,7 @@ class RecoveredReplica:
 
     `high_watermark` is the checkpoint; the replica limits it to the log. `durable_end` is the end of the part that
     survives a loss of power. `producers` describes the whole log: the last snapshot plus the batches behind it
-    (`producer_state.replayed`).
+    (`producer_state.replay`).
     """
 
     log_start: int = 0

@@ -2,7 +2,7 @@
 
 Each producer id keeps its epoch and its last five batches, because a client has at most five requests in flight. Leader
 and followers have the same state, because both record every batch of the log. A truncation or a restart makes the state
-from the log again: `replayed` takes the newest stored snapshot at or below the log's end, and the batches from there to
+from the log again: `replay` takes the newest stored snapshot at or below the log's end, and the batches from there to
 the end.
 """
 
@@ -119,7 +119,7 @@ class ProducerStates:
             )
 
 
-def replayed(
+def replay(
     snapshot: Iterable[ProducerSnapshot], batches: Iterable[BatchInfo], producers_max: int = 100_000
 ) -> tuple[ProducerSnapshot, ...]:
     """Returns the producers after `snapshot` and the batches that follow it in the log, with their base offsets.

@@ -58,13 +58,13 @@ class ReplicaLog:
         """True if everything in the log may be promised."""
         return not self.before_ack or self.flushed_end >= self.log_end
 
-    def appended(self, batch: BatchInfo, base_offset: int, now: float) -> None:
+    def record_append(self, batch: BatchInfo, base_offset: int, now: float) -> None:
         """One more batch is in the log; its leader epoch is recorded by the caller."""
         self.producers.record(batch, base_offset, now)
         self.log_end = base_offset + batch.offset_count
         self.window.append(self.log_end, batch.size)
 
-    def truncated(self, end: int, producers: tuple[ProducerSnapshot, ...] | None, now: float) -> None:
+    def record_truncation(self, end: int, producers: tuple[ProducerSnapshot, ...] | None, now: float) -> None:
         """The log now ends at `end`. Raises `PartitionError` if producers are missing although batches were removed."""
         if end < self.log_end:
             if producers is None:

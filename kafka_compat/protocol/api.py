@@ -100,7 +100,7 @@ class Api(Generic[RequestT, ResponseT]):
         if version in self.flexible:
             out.append(b"\0")
         self._wire(self.request, version).write(out, body)
-        return framed(out)
+        return frame_pieces(out)
 
     def decode_request_body(self, body: Buffer, position: int, version: int) -> RequestT:
         """Returns the request that begins at `position`, after its header. Raises `MalformedMessage`.
@@ -117,7 +117,7 @@ class Api(Generic[RequestT, ResponseT]):
         if self.response_header_version(version):
             out.append(b"\0")
         self._wire(self.response, version).write(out, response)
-        return framed(out)
+        return frame_pieces(out)
 
     def decode_response(self, body: Buffer, version: int) -> tuple[int, ResponseT]:
         """Returns the correlation id and the response of a frame's body; raises `MalformedMessage`."""
@@ -177,12 +177,12 @@ def skip_tags(buffer: memoryview, position: int) -> int:
         raise
 
 
-def unsupported(header: RequestHeader, detail: str) -> UnsupportedVersion:
+def build_unsupported(header: RequestHeader, detail: str) -> UnsupportedVersion:
     """Returns the error for a request that is not in the registry."""
     return UnsupportedVersion(detail, "header", 0, header.api_key, header.api_version, header.correlation_id)
 
 
-def framed(out: list[Buffer]) -> list[Buffer]:
+def frame_pieces(out: list[Buffer]) -> list[Buffer]:
     """Returns the body with its length in front, short pieces joined, long ones as they are."""
     pieces: list[Buffer] = [PREFIX.pack(sum(map(len, out)))]
     first = 0

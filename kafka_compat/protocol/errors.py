@@ -18,7 +18,7 @@ class MalformedMessage(WireError):
 
     def within(self, name: str) -> None:
         """Extends the path on the left, as the error leaves a field or an element (`[3]`)."""
-        self.path = joined(name, self.path)
+        self.path = join_path(name, self.path)
 
     def __str__(self) -> str:
         return f"malformed message: {self.path or 'body'} at byte {self.offset}: {self.detail}"
@@ -49,12 +49,12 @@ class CannotEncode(ValueError):
 
     def within(self, name: str) -> None:
         """Extends the path on the left."""
-        self.path = joined(name, self.path)
+        self.path = join_path(name, self.path)
 
     def __str__(self) -> str:
         return f"cannot encode {self.path or 'the message'}: {self.detail}"
 
 
-def joined(name: str, path: str) -> str:
+def join_path(name: str, path: str) -> str:
     """Returns the path of a field within `name`."""
     return name + path if not path or path.startswith("[") else f"{name}.{path}"

@@ -121,7 +121,7 @@ def _zigzag(value: int, bits: int) -> bytes:
 # ---------------------------------------------------------------- fixed size
 
 
-def fixed(code: str) -> Wire:
+def number_wire(code: str) -> Wire:
     """Returns the wire of a number or boolean, by its letter of `struct`."""
     layout = struct.Struct(f">{code}")
     size, unpack_from, pack = layout.size, layout.unpack_from, layout.pack
@@ -151,14 +151,14 @@ def _write_uuid(out: list[Buffer], value: bytes) -> None:
     out.append(value)
 
 
-BOOLEAN = fixed("?")
-INT8_WIRE = fixed("b")
-INT16_WIRE = fixed("h")
-UINT16_WIRE = fixed("H")
-INT32_WIRE = fixed("i")
-UINT32_WIRE = fixed("I")
-INT64_WIRE = fixed("q")
-FLOAT64_WIRE = fixed("d")
+BOOLEAN = number_wire("?")
+INT8_WIRE = number_wire("b")
+INT16_WIRE = number_wire("h")
+UINT16_WIRE = number_wire("H")
+INT32_WIRE = number_wire("i")
+UINT32_WIRE = number_wire("I")
+INT64_WIRE = number_wire("q")
+FLOAT64_WIRE = number_wire("d")
 UUID_WIRE = Wire(_read_uuid, _write_uuid, UUID_BYTES)
 
 
@@ -212,7 +212,7 @@ def _text_bytes(value: str) -> bytes:
     return encoded
 
 
-def _sized(
+def _make_sized(
     read_length: Read,
     encode_length: Callable[[int], bytes],
     make: Callable[[memoryview], Any],
@@ -248,7 +248,7 @@ def string(*, compact: bool, nullable: bool) -> Wire:
     read_length, encode_length = (
         (_read_compact_length, _compact_length) if compact else (_read_int16_length, _int16_length)
     )
-    read, write_null = _sized(read_length, encode_length, _as_text, STRING_BYTES_MAX, nullable=nullable)
+    read, write_null = _make_sized(read_length, encode_length, _as_text, STRING_BYTES_MAX, nullable=nullable)
 
     def write(out: list[Buffer], value: str | None) -> None:
         if value is None:
@@ -269,7 +269,7 @@ def octets(*, compact: bool, nullable: bool, copied: bool) -> Wire:
         (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
     )
     make: Callable[[memoryview], Any] = bytes if copied else _as_view
-    read, write_null = _sized(read_length, encode_length, make, 2**31 - 1, nullable=nullable)
+    read, write_null = _make_sized(read_length, encode_length, make, 2**31 - 1, nullable=nullable)
 
     def write(out: list[Buffer], value: Buffer | tuple[Buffer, ...] | None) -> None:
         if value is None:

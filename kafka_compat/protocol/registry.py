@@ -7,9 +7,9 @@ from kafka_compat.protocol.api import (
     API_VERSIONS_KEY,
     Api,
     ApiRequest,
+    build_unsupported,
     decode_request_start,
     skip_tags,
-    unsupported,
 )
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionRange, ApiVersionsResponse
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
@@ -129,15 +129,15 @@ def decode_request(body: Buffer) -> ApiRequest[Any]:
     header, position = decode_request_start(buffer)
     api = APIS.get(header.api_key) or BROKER_APIS.get(header.api_key)
     if api is None:
-        raise unsupported(header, f"API {header.api_key} is not supported")
+        raise build_unsupported(header, f"API {header.api_key} is not supported")
     if header.api_version not in api.versions:
-        raise unsupported(header, f"{api.name} is not supported in version {header.api_version}")
+        raise build_unsupported(header, f"{api.name} is not supported in version {header.api_version}")
     if header.api_version in api.flexible:
         position = skip_tags(buffer, position)
     return ApiRequest(header, api.decode_request_body(buffer, position, header.api_version))
 
 
-def advertised() -> tuple[ApiVersionRange, ...]:
+def list_advertised() -> tuple[ApiVersionRange, ...]:
     """Returns what ApiVersions lists: each API with its lowest and highest version, by key."""
     return tuple(
         ApiVersionRange(api_key=api.key, min_version=api.advertised_min, max_version=api.version_max)
@@ -153,7 +153,7 @@ def encode_unsupported_version(error: UnsupportedVersion) -> list[Buffer] | None
     """
     if error.api_key != API_VERSIONS_KEY:
         return None
-    response = ApiVersionsResponse(error_code=KafkaErrorCode.UNSUPPORTED_VERSION, api_keys=advertised())
+    response = ApiVersionsResponse(error_code=KafkaErrorCode.UNSUPPORTED_VERSION, api_keys=list_advertised())
     return API_VERSIONS.encode_response(0, error.correlation_id, response)
 
 

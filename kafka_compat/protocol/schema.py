@@ -149,7 +149,7 @@ def records(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTH
     return _field(RECORDS, versions, nullable, default, tag, is_array=False)
 
 
-def nested(
+def submessage(
     of: type, versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None
 ) -> Any:
     """A row that is a message; one that may be null begins with a byte that states it (KIP-893)."""
@@ -166,7 +166,7 @@ def array(
 @dataclass_transform(
     kw_only_default=True,
     frozen_default=True,
-    field_specifiers=(boolean, int8, int16, int32, int64, uuid, string, octets, records, nested, array),
+    field_specifiers=(boolean, int8, int16, int32, int64, uuid, string, octets, records, submessage, array),
 )
 def message(cls: ClassT) -> ClassT:
     """Makes a value of the class: slots, equality, keyword arguments.
@@ -186,7 +186,7 @@ def message(cls: ClassT) -> ClassT:
     return attrs.define(cls, unsafe_hash=True)
 
 
-def evolved(value: MessageT, **changes: Any) -> MessageT:
+def evolve(value: MessageT, **changes: Any) -> MessageT:
     """Returns a message like `value` with some fields changed."""
     return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know `message` for what it is
 

@@ -91,7 +91,7 @@ class BrokerStore:
         self._segment_bytes = SEGMENT_BYTES
         record = previous or RunRecord(stage=Stage.OPENING)
         self._run = attrs.evolve(record, stage=Stage.OPENING, boot=boot, flushed=flushed)
-        self._run = self._run.doubted(self._doubts_of_all(boot))
+        self._run = self._run.with_doubt(self._doubts_of_all(boot))
         self._record()
 
     @classmethod
@@ -167,7 +167,7 @@ class BrokerStore:
 
     def doubt_all(self, reason: str) -> None:
         """Every copy is doubtful; durable when it returns."""
-        self._run = self._run.doubted(reason)
+        self._run = self._run.with_doubt(reason)
         self._record()
 
     def doubt(self, partitions: Mapping[TopicPartition, tuple[bytes, str]]) -> None:
@@ -209,7 +209,7 @@ class BrokerStore:
             return f"the record of the last process, `{RUN_NAME}`, was missing or damaged"
         if not self._high_watermarks.found:
             return "the checkpoint of high watermarks was missing or damaged"
-        return self.previous.lost(boot)
+        return self.previous.reason_to_doubt(boot)
 
     def _record(self) -> None:
         """Make the record durable. A full disk removes it, which leaves everything doubtful for the next start."""

@@ -47,7 +47,7 @@ class RunRecord:
     doubts: Mapping[Key, str] = attrs.field(factory=dict)
     """The doubtful copies, with their reasons."""
 
-    def doubted(self, reason: str | None) -> Self:
+    def with_doubt(self, reason: str | None) -> Self:
         """Returns the record with every copy doubtful, unless `reason` is None; the first reason stays."""
         return self if reason is None or self.everything is not None else attrs.evolve(self, everything=reason)
 
@@ -74,7 +74,7 @@ class RunRecord:
             doubts=doubts,
         )
 
-    def lost(self, boot: str) -> str | None:
+    def reason_to_doubt(self, boot: str) -> str | None:
         """Returns the reason why this process leaves every copy doubtful to one that starts now, or None."""
         if self.everything is not None:
             return self.everything

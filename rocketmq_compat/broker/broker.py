@@ -234,7 +234,7 @@ class Broker:
         self._tables: TablesPort
         if members is not None:
             self._delays = DelayedMessages(context, {})
-            self._copy = RaftCopy(context, members.node_id, self._disk, self._delays, self._dispatched)
+            self._copy = RaftCopy(context, members.node_id, self._disk, self._delays, self._on_dispatched)
             peers = {node: at for node, at in members.addresses.items() if node != members.node_id}
             self._catch_up = CatchUp(context, reactor, self._copy, peers)
             self._tables = self._copy.tables
@@ -280,7 +280,7 @@ class Broker:
         if ha_listening is not None:
             self._links.listen(ha_listening)
         config, store = replication_config(self.context.properties), self._store
-        recovered = _recovered(store, self._plan.boot, lacks_tables=bool(self.context.lost_tables))
+        recovered = _recover(store, self._plan.boot, lacks_tables=bool(self.context.lost_tables))
         decider = CommitLogReplica(
             config, "slave" if self.context.is_slave else "master", recovered, rng.randint(1, INCARNATION_MAX)
         )
@@ -299,7 +299,7 @@ class Broker:
                 notes, boot=self._plan.boot, is_running=True, flushes=config.sync_flush, doubt=recovered.doubt
             )
         )
-        fixed = ReplicatedLog(self.context, decider, self._disk, self._links, self._dispatched, tables)
+        fixed = ReplicatedLog(self.context, decider, self._disk, self._links, self._on_dispatched, tables)
         self._links.report = fixed.step
         return fixed
 
@@ -613,11 +613,11 @@ class Broker:
                 self._reactor.request_round()
                 await self._deadline_moved.wait()
 
-    def _dispatched(self, runs: list[QueueRun]) -> None:
-        self._delays.arrived(runs)
-        self._pulls.arrived(runs)
+    def _on_dispatched(self, runs: list[QueueRun]) -> None:
+        self._delays.on_arrived(runs)
+        self._pulls.on_arrived(runs)
         if self._fixed is not None and self.context.is_slave:
-            self._sync.arrived(run.key[0] for run in runs)
+            self._sync.on_arrived(run.key[0] for run in runs)
 
     def _connection_closed(self, session: RemotingSession) -> None:
         self._pulls.connection_closed(session)
@@ -635,11 +635,11 @@ class Broker:
         """A name server has answered."""
         if self._fixed is None or not self.context.is_slave:
             return
-        self._sync.set_master(self._dialed(master))
+        self._sync.set_master(self._address_to_dial(master))
         if self.context.properties.text("haMasterAddress") is None:
-            self._links.set_master(self._dialed(ha))
+            self._links.set_master(self._address_to_dial(ha))
 
-    def _dialed(self, told: str | None) -> Address | None:
+    def _address_to_dial(self, told: str | None) -> Address | None:
         """Returns the address that this broker dials for an address from a name server, or None if `told` is not an
         address.
         """
@@ -718,7 +718,7 @@ def raft_settings(raft: RaftConfig, log_bytes: int, *, durable: bool) -> NodeSet
     )
 
 
-def _recovered(store: MessageStore, boot: str, *, lacks_tables: bool) -> RecoveredCopy:
+def _recover(store: MessageStore, boot: str, *, lacks_tables: bool) -> RecoveredCopy:
     log, copy = store.log, store.copy
     reach = LogReach(log.last_epoch, log.end_offset)
     return RecoveredCopy(

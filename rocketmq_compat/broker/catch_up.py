@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from raft.net.reactor import Reactor
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
@@ -34,7 +34,7 @@ class CatchUp:
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
-        return {RequestCode.COPY_COMMIT_LOG: guarded(self._serve)}
+        return {RequestCode.COPY_COMMIT_LOG: guard(self._serve)}
 
     def close(self) -> None:
         """End the connections."""
@@ -57,7 +57,7 @@ class CatchUp:
             if asked is None:
                 await trio.sleep_until(self._copying.deadline)
                 continue
-            self._copying.answered(clock(), asked, await self._ask(asked))
+            self._copying.on_answer(clock(), asked, await self._ask(asked))
             self._reactor.request_round()
 
     async def _ask(self, asked: CopyAsked) -> CopyAnswer | None:

@@ -112,15 +112,15 @@ class Context:
         """Calls back when name servers know all of these topics, as `when_known` does."""
         left = len(topics) + 1
 
-        def known() -> None:
+        def on_known() -> None:
             nonlocal left
             left -= 1
             if not left:
                 done()
 
         for topic in topics:
-            self.when_known(topic, known)
-        known()
+            self.when_known(topic, on_known)
+        on_known()
 
     def require_master(self) -> None:
         """Raises `RequestRefused` with SERVICE_NOT_AVAILABLE on a slave."""
@@ -147,7 +147,7 @@ class Context:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the broker[{self.address}] {what} is forbidden")
 
 
-def guarded(handler: Handler) -> Handler:
+def guard(handler: Handler) -> Handler:
     """Returns a handler that answers what the rules refuse, and messages that are none."""
 
     def serve(call: RemotingCall) -> None:

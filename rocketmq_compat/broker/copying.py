@@ -97,7 +97,7 @@ class CommitLogCopying:
         return self._retry_at if has_cause else math.inf
 
     def next(self, now: float) -> CopyAsked | None:
-        """Returns what to ask now, if anything; `answered` must follow."""
+        """Returns the request to send now, or None; `on_answer` must follow."""
         if now < self.deadline:
             return None
         if not self._left:
@@ -110,7 +110,7 @@ class CommitLogCopying:
             CopyCommitLogRequestHeader(offset=offset, epoch=epoch_before(log, offset), end=self._copy.state.end),
         )
 
-    def answered(self, now: float, asked: CopyAsked, answer: CopyAnswer | None) -> None:
+    def on_answer(self, now: float, asked: CopyAsked, answer: CopyAnswer | None) -> None:
         """Take a node's answer; None stands for a missing or malformed one."""
         self._is_asking = False
         has_something = answer is not None and self._take(asked, answer)

@@ -67,13 +67,13 @@ class DelayedMessages:
             self._schedule.bounds(level, start, end)
         self.timers.follow(offsets)
 
-    def arrived(self, runs: list[QueueRun]) -> None:
+    def on_arrived(self, runs: list[QueueRun]) -> None:
         """Messages have come; some of them may be delayed ones."""
         for run in runs:
             if run.key[0] == SCHEDULE_TOPIC:
                 start, _ = self._context.store.queue(run.key) or (0, 0)
                 self._schedule.bounds(run.key[1] + 1, start, run.next)
-        self.timers.arrived(runs)
+        self.timers.on_arrived(runs)
 
     def tick(self, replicated: MessagePort) -> None:
         """Deliver what is due."""
@@ -105,19 +105,19 @@ class DelayedMessages:
         context = self._context
         found = context.store.read((SCHEDULE_TOPIC, level - 1), offset, count_max=1)
         if not found.records:
-            self._schedule.delivered(level, offset)
+            self._schedule.on_delivered(level, offset)
             return
         again = deliver_again(context, found.records[0])
         if again is None:
             context.tell("delayed_message_dropped", level=level, offset=offset, reason="it names no topic and queue")
-            self._schedule.delivered(level, offset)
+            self._schedule.on_delivered(level, offset)
             return
-        self._schedule.started(level, offset)
+        self._schedule.on_started(level, offset)
 
-        def done(outcome: PutOutcome) -> None:
+        def on_outcome(outcome: PutOutcome) -> None:
             if isinstance(outcome, StoredMessages):
-                self._schedule.delivered(level, offset)
+                self._schedule.on_delivered(level, offset)
             else:
-                self._schedule.failed(context.wall_ms(), level, offset)
+                self._schedule.on_failed(context.wall_ms(), level, offset)
 
-        replicated.put([again], done)
+        replicated.put([again], on_outcome)

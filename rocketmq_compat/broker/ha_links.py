@@ -61,7 +61,7 @@ class _HaSession(Session[Frame]):
 
     def on_closed(self, reason: str) -> None:
         """See `Session`."""
-        self._links.closed(self, reason)
+        self._links.on_closed(self, reason)
 
 
 class SocketLinks:
@@ -112,7 +112,7 @@ class SocketLinks:
         self._sessions[number] = session
         return session
 
-    def closed(self, session: _HaSession, reason: str) -> None:
+    def on_closed(self, session: _HaSession, reason: str) -> None:
         """A connection has ended."""
         if session.listener is not None:
             session.listener.forget(session.connection)
@@ -193,7 +193,7 @@ class SocketLinks:
             number = self._dial
             if number is None:
                 continue
-            connected = await self._connected()
+            connected = await self._connect()
             if self._dial != number:  # it was closed, and perhaps another one ordered, meanwhile
                 if connected is not None:
                     connected.close()
@@ -207,7 +207,7 @@ class SocketLinks:
                 self.report(Connected(number))
             self._reactor.request_round()
 
-    async def _connected(self) -> socket.socket | None:
+    async def _connect(self) -> socket.socket | None:
         try:
             with trio.move_on_after(DIAL_S_MAX):
                 await self._master_known.wait()

@@ -60,7 +60,7 @@ class Housekeeping:
         self._save_due = now + SAVE_EVERY_S
         save = store.begin_save()
 
-        def saved(error: BaseException | None) -> None:
+        def on_saved(error: BaseException | None) -> None:
             self._saving = False
             store.end_save(save)
             if isinstance(error, NoSpace):
@@ -68,4 +68,4 @@ class Housekeeping:
             elif error is not None:
                 raise error
 
-        self._disk.submit(save.run, saved)
+        self._disk.submit(save.run, on_saved)

@@ -157,7 +157,7 @@ class RaftCopy:
         assert isinstance(last_index, int), "an index is a number"
         self._group = group
         self._replay_to = last_index
-        group.subscribe(self._delivered, after_index=LEADERSHIP_ALONE)
+        group.subscribe(self._on_delivered, after_index=LEADERSHIP_ALONE)
 
     def close(self) -> None:
         """The group ends: this node leads no more."""
@@ -177,7 +177,7 @@ class RaftCopy:
 
     def apply(self, index: int, command: bytes) -> bytes:
         """See `StateMachine`."""
-        decoded = _decoded(command)
+        decoded = _decode(command)
         if index > self._replay_to:
             self._replay_to = 2**63
             self._cut_to_state()
@@ -269,7 +269,7 @@ class RaftCopy:
 
     # ---------------------------------------------------------------- roles
 
-    def _delivered(self, news: Delivered) -> None:
+    def _on_delivered(self, news: Delivered) -> None:
         if not isinstance(news, LeaderChanged):
             return
         self.leader = news.leader
@@ -283,9 +283,9 @@ class RaftCopy:
     def _begin(self) -> None:
         self._begin_due = math.inf
         if self._elected_in is not None:
-            self._propose(BeginLeadership(self._elected_in), partial(self._begun, self._elected_in))
+            self._propose(BeginLeadership(self._elected_in), partial(self._on_begun, self._elected_in))
 
-    def _begun(self, term: int, outcome: Applied | RaftError) -> None:
+    def _on_begun(self, term: int, outcome: Applied | RaftError) -> None:
         if self._elected_in != term:
             return
         if isinstance(outcome, Applied):
@@ -363,7 +363,7 @@ class RaftCopy:
         if leadership is not None and deleted:
             leadership.deletions += 1
 
-        def settled(outcome: Applied | RaftError) -> None:
+        def on_settled(outcome: Applied | RaftError) -> None:
             if leadership is not None and deleted:
                 leadership.deletions -= 1
                 leadership.nexts = {key: each for key, each in leadership.nexts.items() if key[0] not in deleted}
@@ -372,7 +372,7 @@ class RaftCopy:
             else:
                 done(None if outcome.result == DONE else "its leadership has ended")
 
-        self._propose(ChangeTables(term, changes), settled)
+        self._propose(ChangeTables(term, changes), on_settled)
 
     def _propose(self, command: GroupCommand, settled: Callable[[Applied | RaftError], None]) -> None:
         assert self._group is not None, "a group that has ended has no leader"
@@ -420,16 +420,16 @@ class RaftCopy:
         self._flush_due = math.inf
         flush = self._store.begin_flush()
 
-        def done(error: BaseException | None) -> None:
+        def on_flushed(error: BaseException | None) -> None:
             self._flushing = False
             if error is not None:
                 raise error
             self._store.end_flush(flush)
 
-        self._disk.submit(flush.run, done)
+        self._disk.submit(flush.run, on_flushed)
 
 
-def _decoded(command: bytes) -> GroupCommand:
+def _decode(command: bytes) -> GroupCommand:
     try:
         return decode_group_command(command)
     except BadGroupCommand as error:

@@ -142,9 +142,9 @@ class RaftTables:
         assert self._term is not None, "only a master proposes"
         self._proposed.change(changes)
         self._under_way += 1
-        self._propose_changes(self._term, changes, partial(self._settled, self._term, waiting))
+        self._propose_changes(self._term, changes, partial(self._on_settled, self._term, waiting))
 
-    def _settled(self, term: int, waiting: list[Saved], failure: str | None) -> None:
+    def _on_settled(self, term: int, waiting: list[Saved], failure: str | None) -> None:
         self._under_way -= 1
         self._has_failed |= failure is not None and self._term == term
         for done in waiting:

@@ -134,7 +134,7 @@ class Registration:
                 name_server.queued.set()
                 self._publications.setdefault(name, _Publication()).pending += 1
 
-    def _published(self, name: str) -> None:
+    def _on_published(self, name: str) -> None:
         publication = self._publications[name]
         publication.pending -= 1
         if not publication.pending:
@@ -203,7 +203,7 @@ class Registration:
                     name_server.changed.set()
             finally:
                 for name in names:
-                    self._published(name)
+                    self._on_published(name)
                 self._reactor.request_round()
 
     async def _make_known(self, name_server: _NameServer, names: Iterable[str]) -> None:

@@ -185,7 +185,7 @@ class ReplicatedLog:
         divergences = {"divergences": divergences_text(self.divergences), "doubt": doubt}
         if not isinstance(role, Master):
             return divergences
-        return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences), **divergences}
+        return {"slaves": _join_ids(self.slaves), "divergedSlaves": _join_ids(role.divergences), **divergences}
 
     @property
     def divergences(self) -> tuple[LogDivergence, ...]:
@@ -395,11 +395,11 @@ class ReplicatedLog:
         """Make durable what was copied back, and then note that nothing is lacking."""
         self._store.flush()
 
-        def saved(failure: str | None) -> None:
+        def on_saved(failure: str | None) -> None:
             if failure is None and self._decider.log.doubt is None:
                 self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))
 
-        self._tables.save(saved)
+        self._tables.save(on_saved)
         self._context.tell("copy_is_sure", end=news.end, missing_bytes=news.missing_bytes)
         if isinstance(self._decider.role, Master):
             self._context.tell("role", role="master", epoch=self.epoch, broker=self._context.broker_name)
@@ -427,7 +427,7 @@ class ReplicatedLog:
         flush = self._store.begin_flush()
         cuts = self._cuts
 
-        def done(error: BaseException | None) -> None:
+        def on_flushed(error: BaseException | None) -> None:
             self._flushing = False
             if error is not None:
                 raise error
@@ -435,8 +435,8 @@ class ReplicatedLog:
             if cuts == self._cuts:
                 self.step(CommitLogFlushed(durable_end))
 
-        self._disk.submit(flush.run, done)
+        self._disk.submit(flush.run, on_flushed)
 
 
-def _listed(ids: Iterable[int]) -> str:
+def _join_ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, sorted(ids)))

@@ -67,7 +67,7 @@ class SlaveSync:
             self._is_stale = True
             self._is_wanted.set()
 
-    def arrived(self, topics: Iterable[str]) -> None:
+    def on_arrived(self, topics: Iterable[str]) -> None:
         """Messages of these topics are there."""
         self._take_delay_offsets()
         known = self._context.topics.topics
@@ -99,7 +99,7 @@ class SlaveSync:
     async def _learn_topics(self) -> str | None:
         """Returns None, or why not all topics of messages that are here were copied."""
         names, self._missing = list(self._missing), {}
-        client, context = self._connected(), self._context
+        client, context = self._connect(), self._context
         if client is None:
             return "the master is not known"
         try:
@@ -114,7 +114,7 @@ class SlaveSync:
             return str(error)
         return None
 
-    def _connected(self) -> RemotingClient | None:
+    def _connect(self) -> RemotingClient | None:
         if self._address is None:
             return None
         if self._client is None or self._client.address != self._address:
@@ -124,7 +124,7 @@ class SlaveSync:
 
     async def _sync(self) -> str | None:
         """Returns None, or why not all was copied."""
-        client, context = self._connected(), self._context
+        client, context = self._connect(), self._context
         if client is None:
             return "the master is not known"
         self._missing.clear()

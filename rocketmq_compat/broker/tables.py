@@ -56,18 +56,18 @@ SEPARATOR = "@"
 def answering(call: RemotingCall, body: bytes = b"") -> Saved:
     """Returns what answers a call, with `body`, when what it has changed lasts."""
 
-    def saved(failure: str | None) -> None:
+    def on_saved(failure: str | None) -> None:
         if failure is None:
             call.answer(body=body)
         else:
             call.refuse(ResponseCode.SYSTEM_ERROR, f"perhaps it does not last: {failure}")
 
-    return saved
+    return on_saved
 
 
 def topic_wrapper(table: TopicTable) -> TopicConfigSerializeWrapper:
     """Returns the topics as they are sent and written; to be encoded, since it has them as JSON already."""
-    encoded = cast("Mapping[str, TopicConfig]", table.encoded())
+    encoded = cast("Mapping[str, TopicConfig]", table.encode())
     return TopicConfigSerializeWrapper(topic_config_table=encoded, data_version=table.version)
 
 
@@ -145,7 +145,7 @@ class BrokerTables:
             for each in work:
                 each.write()
 
-        def written(error: BaseException | None) -> None:
+        def on_written(error: BaseException | None) -> None:
             self._under_way -= 1
             if isinstance(error, NoSpace):
                 for each in work:
@@ -158,7 +158,7 @@ class BrokerTables:
             if done is not None:
                 done(None if error is None else str(error))
 
-        self._disk.submit(write, written)
+        self._disk.submit(write, on_written)
 
     def _note_files(self) -> None:
         """A file that is there now, and is not at the next start, is lost."""

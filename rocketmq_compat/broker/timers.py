@@ -53,7 +53,7 @@ class TimerMessages:
         start, end = self._context.store.queue(TIMER_QUEUE) or (0, 0)
         self._schedule = TimerSchedule.starting_at(TimerState.among(offsets), start, end)
 
-    def arrived(self, runs: list[QueueRun]) -> None:
+    def on_arrived(self, runs: list[QueueRun]) -> None:
         """Messages have come; some of them may be timer messages."""
         for run in runs:
             if run.key == TIMER_QUEUE:
@@ -75,9 +75,9 @@ class TimerMessages:
         found = self._context.store.read(TIMER_QUEUE, offset, count_max=READ_OF_ROUND)
         for record in found.records:
             head = read_head(record)
-            schedule.passed_over(head.queue_offset)
+            schedule.pass_over(head.queue_offset)
             schedule.read(head.queue_offset, due_ms_of(read_properties(head.properties)))
-        schedule.passed_over(found.next_offset)
+        schedule.pass_over(found.next_offset)
 
     def _deliver(self, replicated: MessagePort, schedule: TimerSchedule, offset: int) -> None:
         context = self._context
@@ -86,16 +86,16 @@ class TimerMessages:
         if again is None:
             reason = "it names no topic and queue" if found.records else "it has left the log"
             context.tell("timer_message_dropped", offset=offset, reason=reason)
-            schedule.delivered(offset)
+            schedule.on_delivered(offset)
             return
 
-        def done(outcome: PutOutcome) -> None:
+        def on_outcome(outcome: PutOutcome) -> None:
             if isinstance(outcome, StoredMessages):
-                schedule.delivered(offset)
+                schedule.on_delivered(offset)
             else:
-                schedule.failed(context.wall_ms(), offset)
+                schedule.on_failed(context.wall_ms(), offset)
 
-        replicated.put([again], done)
+        replicated.put([again], on_outcome)
 
 
 def deliver_again(context: Context, record: Buffer) -> bytes | None:

@@ -178,20 +178,20 @@ class DelaySchedule:
         """Returns level and offset of each first message that is due."""
         return [(level, queue.next_offset) for level, queue in self._queues.items() if self._due_ms(queue) <= now_ms]
 
-    def started(self, level: int, offset: int) -> None:
-        """The message is being stored: it is not due until `delivered` or `failed`."""
+    def on_started(self, level: int, offset: int) -> None:
+        """The message is being stored: it is not due until `on_delivered` or `on_failed`."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.under_way = True
 
-    def delivered(self, level: int, offset: int) -> None:
+    def on_delivered(self, level: int, offset: int) -> None:
         """The message is stored in its real queue, or cannot be delivered by anyone: the next one is the first."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.next_offset, queue.head_due_ms, queue.not_before_ms = offset + 1, None, 0
             queue.under_way = False
 
-    def failed(self, now_ms: int, level: int, offset: int) -> None:
+    def on_failed(self, now_ms: int, level: int, offset: int) -> None:
         """The message could not be stored: it is due again later."""
         queue = self._queues[level]
         if queue.next_offset == offset:

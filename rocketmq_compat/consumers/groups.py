@@ -52,7 +52,7 @@ class GroupTable:
                 )
             found = SubscriptionGroupConfig(group_name=name)
             self._groups[name] = found
-            self._changed(time_ms, name)
+            self._note_change(time_ms, name)
         return found
 
     def update(self, time_ms: int, group: SubscriptionGroupConfig) -> None:
@@ -60,12 +60,12 @@ class GroupTable:
         if not is_group_name(group.group_name):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"a consumer group cannot be called {group.group_name!r}")
         self._groups[group.group_name] = group
-        self._changed(time_ms, group.group_name)
+        self._note_change(time_ms, group.group_name)
 
     def delete(self, time_ms: int, name: str) -> None:
         """An operator deletes a group; nothing happens if there is none."""
         if self._groups.pop(name, None) is not None:
-            self._changed(time_ms, name)
+            self._note_change(time_ms, name)
 
     def merge(self, time_ms: int, groups: Mapping[str, SubscriptionGroupConfig], *, theirs_count: bool) -> None:
         """Add the groups of another copy; where both have one, `theirs_count` decides whose is kept."""
@@ -81,7 +81,7 @@ class GroupTable:
         for watcher in self._watchers:
             watcher.note_all()
 
-    def _changed(self, time_ms: int, name: str) -> None:
+    def _note_change(self, time_ms: int, name: str) -> None:
         self.version = next_version(self.version, time_ms)
         for watcher in self._watchers:
             watcher.note((name,))

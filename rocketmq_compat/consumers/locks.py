@@ -55,7 +55,7 @@ class QueueLocks:
     def owner(self, now: float, group: str, queue: MessageQueue) -> str | None:
         """Returns the client that has locked the queue, or None."""
         lease = self._leases.get((group, queue))
-        return lease.client_id if lease is not None and not self._expired(now, lease) else None
+        return lease.client_id if lease is not None and not self._is_expired(now, lease) else None
 
     def consumes_in_order(self, now: float, group: str) -> bool:
         """Returns True if the group has a lock, which means that it consumes in order."""
@@ -76,13 +76,13 @@ class QueueLocks:
         self._leases[key] = _Lease(client_id, now)
         return True
 
-    def _expired(self, now: float, lease: _Lease) -> bool:
+    def _is_expired(self, now: float, lease: _Lease) -> bool:
         return now - lease.renewed_at > self.lease_s
 
     def _drop_expired(self, now: float) -> None:
         while self._leases:
             key = next(iter(self._leases))
-            if not self._expired(now, self._leases[key]):
+            if not self._is_expired(now, self._leases[key]):
                 return
             self._drop(key)
 

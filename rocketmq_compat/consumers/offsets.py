@@ -77,7 +77,7 @@ class ConsumerOffsets:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{self.offsets_max} offsets are kept, no more are taken")
         self._offsets[key] = offset
         self._ahead.add(key)
-        self._changed(time_ms, (key,))
+        self._note_changes(time_ms, (key,))
         return CommitEffect.WENT_BACK if before is not None and offset < before else CommitEffect.ADVANCED
 
     @property
@@ -159,16 +159,16 @@ class ConsumerOffsets:
         """Add the offsets of another copy; of two the greater counts."""
         for key, offset in snapshot.offsets.items():
             self._offsets[key] = max(offset, self._offsets.get(key, 0))
-        self._changed(time_ms, snapshot.offsets)
+        self._note_changes(time_ms, snapshot.offsets)
 
     def _remove(self, time_ms: int, keys: list[OffsetKey]) -> None:
         for key in keys:
             del self._offsets[key]
             self._ahead.discard(key)
         if keys:
-            self._changed(time_ms, keys)
+            self._note_changes(time_ms, keys)
 
-    def _changed(self, time_ms: int, keys: Iterable[OffsetKey]) -> None:
+    def _note_changes(self, time_ms: int, keys: Iterable[OffsetKey]) -> None:
         self.version = next_version(self.version, time_ms)
         self._snapshot = None
         for watcher in self._watchers:

@@ -50,7 +50,7 @@ class RetriedMessage:
         return not self.topic.startswith(RETRY_PREFIX)
 
 
-def sent_back(
+def send_back(
     message: ReturnedMessage,
     group: SubscriptionGroupConfig,
     *,

@@ -215,7 +215,7 @@ class TimerSchedule:
             self._offsets.append(offset)
             heapq.heappush(self._next, (due_ms, offset))
 
-    def passed_over(self, offset: int) -> None:
+    def pass_over(self, offset: int) -> None:
         """There is nothing to read before this offset any more."""
         self._read_end = max(self._read_end, min(offset, self._end))
 
@@ -234,14 +234,14 @@ class TimerSchedule:
         self._under_way.update(dict.fromkeys(taken))
         return taken
 
-    def delivered(self, offset: int) -> None:
+    def on_delivered(self, offset: int) -> None:
         """The message is stored in its real queue, or cannot be delivered by anyone."""
         if offset in self._under_way:
             del self._under_way[offset]
             self._delivered_ms = max(self._delivered_ms, self._times.pop(offset))
             self._has_news = True
 
-    def failed(self, now_ms: int, offset: int) -> None:
+    def on_failed(self, now_ms: int, offset: int) -> None:
         """The message could not be stored: it is due again later."""
         if offset in self._under_way:
             self._under_way[offset] = now_ms + round(RETRY_S * 1000)

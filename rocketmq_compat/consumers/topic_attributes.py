@@ -27,29 +27,29 @@ def changed_attributes(before: Mapping[str, str], text: str | None, *, is_new: b
     attributes = dict(before)
     named: set[str] = set()
     if text is not None and len(text) > TEXT_MAX:
-        raise _refused(f"{len(text)} characters of attributes, at most {TEXT_MAX}")
+        raise _refuse(f"{len(text)} characters of attributes, at most {TEXT_MAX}")
     for each in (text or "").split(","):
         word = each.strip()
         if not word:
             continue
         sign, name, equals, value = word[0], *word[1:].partition("=")
         if sign not in "+-" or not name or bool(equals) != (sign == "+"):
-            raise _refused(f"{word[:100]!r} is neither +NAME=VALUE nor -NAME")
+            raise _refuse(f"{word[:100]!r} is neither +NAME=VALUE nor -NAME")
         if name in named:
-            raise _refused(f"{name[:100]} is named twice")
+            raise _refuse(f"{name[:100]} is named twice")
         if name not in VALUES:
-            raise _refused(f"unsupported key: {name[:100]}")
+            raise _refuse(f"unsupported key: {name[:100]}")
         named.add(name)
         if sign == "+":
             if value not in VALUES[name]:
-                raise _refused(f"{name} can be {' or '.join(sorted(VALUES[name]))} here, not {value[:100]}")
+                raise _refuse(f"{name} can be {' or '.join(sorted(VALUES[name]))} here, not {value[:100]}")
             attributes[name] = value
         elif is_new:
-            raise _refused(f"only add attribute is supported while creating topic. key: {name}")
+            raise _refuse(f"only add attribute is supported while creating topic. key: {name}")
         elif attributes.pop(name, None) is None:
-            raise _refused(f"attempt to delete a nonexistent key: {name}")
+            raise _refuse(f"attempt to delete a nonexistent key: {name}")
     return attributes
 
 
-def _refused(reason: str) -> RequestRefused:
+def _refuse(reason: str) -> RequestRefused:
     return RequestRefused(ResponseCode.SYSTEM_ERROR, f"attributes: {reason}")

@@ -87,7 +87,7 @@ class TopicTable:
         self._watchers.append(watcher)
         return watcher
 
-    def encoded(self) -> Mapping[str, JsonText]:
+    def encode(self) -> Mapping[str, JsonText]:
         """Returns the JSON of every topic by its name. Only what has changed since the last call is written again."""
         texts = self._texts
         self._texts = {
@@ -187,7 +187,7 @@ class TopicTable:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
         if self._topics.pop(name, None) is None:
             return False
-        self._changed(time_ms, name)
+        self._note_change(time_ms, name)
         return True
 
     def load(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
@@ -215,7 +215,7 @@ class TopicTable:
         self.version = version
         self._topics = dict(topics)
 
-    def _changed(self, time_ms: int, name: str) -> None:
+    def _note_change(self, time_ms: int, name: str) -> None:
         self.version = next_version(self.version, time_ms)
         for watcher in self._watchers:
             watcher.note((name,))
@@ -246,7 +246,7 @@ class TopicTable:
     def _put(self, time_ms: int, topic: TopicConfig) -> TopicConfig:
         if self._topics.get(topic.topic_name) != topic:
             self._topics[topic.topic_name] = topic
-            self._changed(time_ms, topic.topic_name)
+            self._note_change(time_ms, topic.topic_name)
         return topic
 
 

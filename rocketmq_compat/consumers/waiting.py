@@ -66,7 +66,7 @@ class HeldPulls:
         heapq.heappush(self._deadlines, (pull.deadline, pull.token))
         return True
 
-    def arrived(self, queue: QueueKey, end_offset: int, tag_hashes: Iterable[int]) -> list[HeldPull]:
+    def on_arrived(self, queue: QueueKey, end_offset: int, tag_hashes: Iterable[int]) -> list[HeldPull]:
         """Messages with these tag hashes have come; the queue ends at `end_offset` now.
 
         Returns the pulls that have something to read, which are not held any more.

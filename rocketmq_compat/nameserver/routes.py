@@ -162,7 +162,7 @@ class RouteTable:
         group.members[broker.broker_id] = _Registered(
             broker, event.connection, now, event.expires_after_s, version, event.ha_address
         )
-        return [*effects, self._accepted(broker, group)]
+        return [*effects, self._accept(broker, group)]
 
     def _refusal(
         self, broker: BrokerIdentity, group: _BrokerGroup | None, before: _Registered | None, version: DataVersion
@@ -181,7 +181,7 @@ class RouteTable:
         return None
 
     @staticmethod
-    def _accepted(broker: BrokerIdentity, group: _BrokerGroup) -> RegistrationAccepted:
+    def _accept(broker: BrokerIdentity, group: _BrokerGroup) -> RegistrationAccepted:
         master = group.members.get(MASTER_ID)
         if broker.broker_id == MASTER_ID or master is None:
             return RegistrationAccepted()

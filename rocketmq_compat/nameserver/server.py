@@ -373,7 +373,7 @@ class NameServer:
     def _update_config(self, call: RemotingCall) -> None:
         try:
             assignments = assignments_of(bytes(call.request.body).decode(errors="replace"))
-            self._properties = self._properties.updated(assignments, running=True)
+            self._properties = self._properties.with_assignments(assignments, running=True)
         except InvalidProperty as error:
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
         else:

@@ -81,7 +81,7 @@ class RemotingClient(Session[Buffer]):
         waiting: _Waiting | None = None
         try:
             with trio.move_on_after(timeout_s):
-                connection = await self._connected()
+                connection = await self._connect()
                 waiting = self._waiting[opaque] = _Waiting()
                 connection.write_pieces(frame)
                 await waiting.ended.wait()
@@ -102,7 +102,7 @@ class RemotingClient(Session[Buffer]):
         self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
         frame = encode(attrs.evolve(request, opaque=self._last_opaque, flag=request.flag | IS_ONEWAY))
         with trio.move_on_after(timeout_s):
-            connection = await self._connected()
+            connection = await self._connect()
             connection.write_pieces(frame)
             return
         raise RemotingFailed(f"no connection to {self._name} within {timeout_s:g} s", definite=True)
@@ -118,7 +118,7 @@ class RemotingClient(Session[Buffer]):
     def _name(self) -> str:
         return "{}:{}".format(*self.address)
 
-    async def _connected(self) -> SocketConnection[Buffer]:
+    async def _connect(self) -> SocketConnection[Buffer]:
         async with self._dialling:
             self._require_open()
             if self._connection is None:

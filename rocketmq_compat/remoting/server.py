@@ -57,7 +57,7 @@ class RemotingServer:
         self._guests = guests or {}
         self._is_closing = False
         self.listener: Listener[Any] = Listener(
-            reactor, listening, self._open_connection, limits=limits, on_refused=self._refused
+            reactor, listening, self._open_connection, limits=limits, on_refused=self._on_refused
         )
 
     @property
@@ -81,7 +81,7 @@ class RemotingServer:
             self.listener.close(reason)
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
-        session = RemotingSession(self._handlers, self.listener.greeted, self._closed)
+        session = RemotingSession(self._handlers, self.listener.greeted, self._on_connection_closed)
         decoder: Decoder[Any] = BodyDecoder(FRAME_BYTES_MAX)
         if self._guests:
             decoder = UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES)
@@ -102,10 +102,10 @@ class RemotingServer:
         session.connection.decoder = BodyDecoder(FRAME_BYTES_MAX)
         return session.connection.decoder
 
-    def _refused(self, name: str, reason: str) -> None:
+    def _on_refused(self, name: str, reason: str) -> None:
         self._tell("connection_refused", peer=name, reason=reason)
 
-    def _closed(self, session: RemotingSession, reason: str) -> None:
+    def _on_connection_closed(self, session: RemotingSession, reason: str) -> None:
         self.listener.forget(session.connection)
         if reason != CLOSED_BY_OTHER_SIDE and not self._is_closing:
             self._tell("connection_closed", peer=session.connection.name, reason=reason)

@@ -78,7 +78,7 @@ class RemotingCall:
         """
         assert self.state != self.ANSWERED, "a request is answered once"
         ext = {} if header is None else header.ext()
-        self._session.answered(self, self.request.answer(code, ext=ext, body=body, more=more, remark=remark))
+        self._session.send_answer(self, self.request.answer(code, ext=ext, body=body, more=more, remark=remark))
 
     def refuse(self, code: int, remark: str) -> None:
         """Answer that the request has no effect, and why."""
@@ -87,7 +87,7 @@ class RemotingCall:
     def hold(self) -> bool:
         """Hold the call until something happens. Returns False if it cannot be held: then it must be answered now."""
         assert self.state == self.WORKING, "a call is put on hold once, before its answer"
-        return self._session.held(self)
+        return self._session.try_hold(self)
 
 
 class RemotingSession(Session[Buffer]):
@@ -164,17 +164,17 @@ class RemotingSession(Session[Buffer]):
 
     # ---------------------------------------------------------------- calls
 
-    def answered(self, call: RemotingCall, answer: Command) -> None:
+    def send_answer(self, call: RemotingCall, answer: Command) -> None:
         """A call has its answer."""
         self._release(call)
         call.state = call.ANSWERED
         if self.connection.is_closed:
             return
         if not call.request.is_oneway:
-            self.connection.write_pieces(_encoded(answer))
+            self.connection.write_pieces(_encode(answer))
         self._resume()
 
-    def held(self, call: RemotingCall) -> bool:
+    def try_hold(self, call: RemotingCall) -> bool:
         """A call is put on hold. Returns whether there is room for it."""
         if self._held >= self._held_max or self._held_bytes + call.request_bytes > self._taken_bytes_max:
             return False
@@ -273,7 +273,7 @@ def _not_supported(call: RemotingCall) -> None:
     call.refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request type {call.request.code} is not supported")
 
 
-def _encoded(answer: Command) -> list[Buffer]:
+def _encode(answer: Command) -> list[Buffer]:
     """The frame of an answer, or of one that states why there is none: the client must not wait."""
     try:
         return encode(answer)

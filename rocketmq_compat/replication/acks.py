@@ -125,7 +125,7 @@ class PutWaits:
         waiting = self._copies.get(copies)
         return waiting[0][1].end if waiting else math.inf
 
-    def flushed(self, end: int) -> Iterator[WaitingPut]:
+    def take_flushed(self, end: int) -> Iterator[WaitingPut]:
         """The log is flushed up to `end`. Yields what can be answered."""
         while self._flush and self._flush[0][1].end <= end:
             put = self._flush.popleft()[1]
@@ -133,7 +133,7 @@ class PutWaits:
             if put.status is not None:
                 yield put
 
-    def copied(self, copies: int, end: int) -> Iterator[WaitingPut]:
+    def take_copied(self, copies: int, end: int) -> Iterator[WaitingPut]:
         """So many copies have the log up to `end`. Yields what can be answered."""
         waiting = self._copies.get(copies)
         while waiting and waiting[0][1].end <= end:
@@ -143,7 +143,7 @@ class PutWaits:
                 yield put
         self._forget_empty(copies)
 
-    def expired(self, now: float) -> Iterator[WaitingPut]:
+    def take_expired(self, now: float) -> Iterator[WaitingPut]:
         """Yields what can be answered because a wait is over."""
         while self._flush and self._flush[0][0] <= now:
             put = self._flush.popleft()[1]

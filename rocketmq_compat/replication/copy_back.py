@@ -87,7 +87,7 @@ class CopyBack:
         had = "" if doubt.floor is None else f", and it had come to {doubt.floor.end}"
         return f"this master may lack messages: its log ends at {log.log_end}{had}; it waits for {self.awaited}"
 
-    def closed(self, connection: int) -> None:
+    def on_closed(self, connection: int) -> None:
         """A connection ended: what was copied on it stays."""
         if self.source is not None and self.source.connection == connection:
             self.source = None

@@ -138,24 +138,24 @@ class CommitLogReplica:
                 elif refusal is not None:
                     out.append(refusal)
             case CommitLogFlushed():
-                self._flushed(now, event.end, out)
+                self._on_flushed(now, event.end, out)
             case Connected():
                 if isinstance(role, Master):
-                    role.connected(event.connection, now)
+                    role.on_connected(event.connection, now)
                 else:
-                    role.connected(event.connection, now, out)
+                    role.on_connected(event.connection, now, out)
             case Received():
-                self._received(now, event, out)
+                self._on_received(now, event, out)
             case HaConnectionClosed():
                 if isinstance(role, Master):
-                    role.closed(event.connection)
+                    role.on_closed(event.connection)
                 else:
-                    role.closed(event.connection, now)
+                    role.on_closed(event.connection, now)
             case Pushed():
                 if isinstance(role, Master):
-                    role.pushed(event.connection, event.end, now, out)
+                    role.on_pushed(event.connection, event.end, now, out)
                 else:
-                    role.lent(event.connection, now)
+                    role.on_lent(event.connection, now)
             case LogStartMoved():
                 self.log.trim(event.log_start)
             case LossAccepted():
@@ -172,7 +172,7 @@ class CommitLogReplica:
             case _:
                 assert_never(event)
 
-    def _flushed(self, now: float, end: int, out: list[Effect]) -> None:
+    def _on_flushed(self, now: float, end: int, out: list[Effect]) -> None:
         log = self.log
         if end <= log.flushed_end:
             return
@@ -181,31 +181,31 @@ class CommitLogReplica:
             return
         match self.role:
             case Master():
-                self.role.flushed(out)
+                self.role.on_flushed(out)
             case Slave():
-                self.role.flushed(now, out)
+                self.role.on_flushed(now, out)
             case _:
                 assert_never(self.role)
 
-    def _received(self, now: float, event: Received, out: list[Effect]) -> None:
+    def _on_received(self, now: float, event: Received, out: list[Effect]) -> None:
         """A message of the wrong side closes the connection."""
         role, message = self.role, event.message
         match message:
             case Push():
-                role.received(event.connection, message, now, out)
+                role.on_received(event.connection, message, now, out)
                 return
             case Handshake() | Report() | Tables():
                 if isinstance(role, Master):
-                    role.received(event.connection, message, now, out)
+                    role.on_received(event.connection, message, now, out)
                     return
             case Welcome() | HandshakeRefused() | Heartbeat() | FetchBack() | TablesWanted():
                 if isinstance(role, Slave):
-                    role.received(event.connection, message, now, out)
+                    role.on_received(event.connection, message, now, out)
                     return
             case _:
                 assert_never(message)
         out.append(CloseHaConnection(event.connection, f"a {type(message).__name__} does not come from the other side"))
         if isinstance(role, Master):
-            role.closed(event.connection)
+            role.on_closed(event.connection)
         else:
-            role.closed(event.connection, now)
+            role.on_closed(event.connection, now)

@@ -209,16 +209,16 @@ class Master:
             "an operator must decide which of both counts"
         )
 
-    def flushed(self, out: list[Effect]) -> None:
+    def on_flushed(self, out: list[Effect]) -> None:
         """More of this copy is durable."""
-        _answer(self.waits.flushed(self._log.flushed_end), out)
+        _answer(self.waits.take_flushed(self._log.flushed_end), out)
         self._confirm(out)
 
-    def _reported(self, out: list[Effect]) -> None:
+    def _on_reported(self, out: list[Effect]) -> None:
         reports = [each.reported_end for each in self.slaves]
         for copies in self.waits.copies_awaited:
             end = acks.copied_end(self._log.log_end, reports, copies)
-            _answer(self.waits.copied(copies, end), out)
+            _answer(self.waits.take_copied(copies, end), out)
         self._confirm(out)
 
     def _confirm(self, out: list[Effect]) -> None:
@@ -230,11 +230,11 @@ class Master:
 
     # ------------------------------------------------------------ slaves
 
-    def connected(self, connection: int, now: float) -> None:
+    def on_connected(self, connection: int, now: float) -> None:
         """A connection was accepted; its handshake is still to come."""
         self.connections[connection] = SlaveProgress(connection, now, now)
 
-    def received(self, connection: int, message: FromSlave, now: float, out: list[Effect]) -> None:
+    def on_received(self, connection: int, message: FromSlave, now: float, out: list[Effect]) -> None:
         """A message of a slave, the first one or a later one."""
         slave = self.connections.get(connection)
         if slave is None:
@@ -253,10 +253,10 @@ class Master:
                 self._close(slave, f"reports {end} after {slave.reported_end}", out)
             case Report(end=end):
                 slave.reported_end = end
-                self._reported(out)
+                self._on_reported(out)
                 self._push(slave, out)
             case Push():
-                self._fetched(slave, message, now, out)
+                self._on_fetched(slave, message, now, out)
             case Tables(payload=payload):
                 self._tables_came(slave, payload, now, out)
             case _:
@@ -279,7 +279,7 @@ class Master:
             if agreed == log.log_end and not self._has_appended:
                 self._fetch_from(slave, shake, out)
                 return
-            self._diverged(slave, DivergenceFound(shake.slave_id, agreed, shake.log_end, not self.accepts_loss), out)
+            self._on_diverged(slave, DivergenceFound(shake.slave_id, agreed, shake.log_end, not self.accepts_loss), out)
             return
         is_anew = shake.log_start == shake.log_end or shake.log_end < log.log_start
         self._welcome(slave, shake.slave_id, log.log_start if is_anew else shake.log_end, now, out)
@@ -295,7 +295,7 @@ class Master:
         slave.sent_at = now
         is_sure = not self.is_in_doubt
         out.append(SendMessage(slave.connection, Welcome(push_from, self._log.confirm_offset, is_sure)))
-        self._compared(slave, now, out)
+        self._on_compared(slave, now, out)
         self._push(slave, out)
 
     def _objection_to(self, shake: Handshake) -> str | None:
@@ -314,7 +314,7 @@ class Master:
         own = History(log.log_start, log.log_end, log.epochs if self._has_appended else written)
         return agreed_end(own, History.of(shake.log_start, shake.log_end, shake.epochs))
 
-    def _diverged(self, slave: SlaveProgress, found: DivergenceFound, out: list[Effect]) -> None:
+    def _on_diverged(self, slave: SlaveProgress, found: DivergenceFound, out: list[Effect]) -> None:
         known = self.divergences
         is_room = found.slave_id in known or len(known) < DIVERGENCES_MAX  # one alone stops this master
         if is_room and known.get(found.slave_id) != found:
@@ -329,13 +329,13 @@ class Master:
 
     def _close(self, slave: SlaveProgress, reason: str, out: list[Effect]) -> None:
         del self.connections[slave.connection]
-        self.copy_back.closed(slave.connection)
+        self.copy_back.on_closed(slave.connection)
         out.append(CloseHaConnection(slave.connection, reason))
 
-    def closed(self, connection: int) -> None:
+    def on_closed(self, connection: int) -> None:
         """A connection ended; what waits for its slave waits on, for another connection or another slave."""
         self.connections.pop(connection, None)
-        self.copy_back.closed(connection)
+        self.copy_back.on_closed(connection)
 
     def loss_accepted(self, out: list[Effect]) -> None:
         """Take records from now on, in spite of diverging slaves, which stay refused."""
@@ -377,7 +377,7 @@ class Master:
         out.append(CopyBackBegan(shake.slave_id, start, shake.log_end))
         out.append(SendMessage(slave.connection, FetchBack(start, shake.log_end)))
 
-    def _fetched(self, slave: SlaveProgress, push: Push, now: float, out: list[Effect]) -> None:
+    def _on_fetched(self, slave: SlaveProgress, push: Push, now: float, out: list[Effect]) -> None:
         log, source = self._log, self.copy_back.source
         objection = None
         if source is None or source.connection != slave.connection:
@@ -402,7 +402,7 @@ class Master:
             self._push(other, out)
         self._confirm(out)
 
-    def _compared(self, slave: SlaveProgress, now: float, out: list[Effect]) -> None:
+    def _on_compared(self, slave: SlaveProgress, now: float, out: list[Effect]) -> None:
         """This slave's log has nothing that this one lacks."""
         doubt = self._log.doubt
         if doubt is None:
@@ -450,7 +450,7 @@ class Master:
         end_max = log.epochs.next_start(start, log.log_end)
         out.append(PushLog(slave.connection, start, end_max, log.epochs.at(start), log.confirm_offset))
 
-    def pushed(self, connection: int, end: int, now: float, out: list[Effect]) -> None:
+    def on_pushed(self, connection: int, end: int, now: float, out: list[Effect]) -> None:
         """A push is on its way. Raises `ReplicationError` if it cannot be the one that was ordered."""
         slave = self.connections.get(connection)
         if slave is None:
@@ -464,7 +464,7 @@ class Master:
 
     def time_passed(self, now: float, out: list[Effect]) -> None:
         """End waits and silent connections, and keep the others alive."""
-        _answer(self.waits.expired(now), out)
+        _answer(self.waits.take_expired(now), out)
         self._settle(now, out)
         config = self._config
         for slave in list(self.connections.values()):

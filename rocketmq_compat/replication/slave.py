@@ -97,7 +97,7 @@ class Slave:
         self.heard_at = self.sent_at = now
         out.append(Dial(self.connection))
 
-    def connected(self, connection: int, now: float, out: list[Effect]) -> None:
+    def on_connected(self, connection: int, now: float, out: list[Effect]) -> None:
         """Say who this is, and what it holds."""
         if connection != self.connection or self.is_connected:
             return
@@ -109,7 +109,7 @@ class Slave:
         shake = Handshake(config.broker_name, config.broker_id, checks, log.log_start, log.log_end, epochs)
         out.append(SendMessage(connection, shake))
 
-    def received(self, connection: int, message: FromMaster, now: float, out: list[Effect]) -> None:
+    def on_received(self, connection: int, message: FromMaster, now: float, out: list[Effect]) -> None:
         """A message of the master."""
         if connection != self.connection or not self.is_connected:
             return
@@ -126,7 +126,7 @@ class Slave:
             case Push() | Heartbeat() if not self.is_welcome:
                 self._give_up("a push before a welcome", now, out)
             case Push():
-                self._pushed(message, now, out)
+                self._on_pushed(message, now, out)
             case Heartbeat(confirm_offset=confirm):
                 self.log.confirm(confirm, out)
                 self._note_sure(confirm, out, is_sure=message.is_sure)
@@ -164,7 +164,7 @@ class Slave:
         epoch = log.epochs.at(fetch.offset)
         out.append(PushLog(self.connection, fetch.offset, end_max, epoch, log.confirm_offset))
 
-    def lent(self, connection: int, now: float) -> None:
+    def on_lent(self, connection: int, now: float) -> None:
         """A push to the master is on its way."""
         if connection == self.connection:
             self.is_lending = False
@@ -190,7 +190,7 @@ class Slave:
             log.doubt = None
             out.append(DoubtEnded(log.log_end, missing_bytes))
 
-    def _pushed(self, push: Push, now: float, out: list[Effect]) -> None:
+    def _on_pushed(self, push: Push, now: float, out: list[Effect]) -> None:
         log = self.log
         objection = None
         if push.offset != log.log_end:
@@ -209,7 +209,7 @@ class Slave:
         if not log.sync_flush:
             self._report(now, out)
 
-    def flushed(self, now: float, out: list[Effect]) -> None:
+    def on_flushed(self, now: float, out: list[Effect]) -> None:
         """More of this copy is durable."""
         if self.is_welcome:
             self._report(now, out)
@@ -230,7 +230,7 @@ class Slave:
         self.is_connected = self.is_welcome = False
         self.retry_at = now + self.config.reconnect_s
 
-    def closed(self, connection: int, now: float) -> None:
+    def on_closed(self, connection: int, now: float) -> None:
         """A connection ended, or none was made."""
         if connection == self.connection:
             self._pause(now)

@@ -175,9 +175,9 @@ class MessageStore:
         cut: CorruptLog | None = None
         while True:
             try:
-                return cls._opened(disk, directory, config, cut)
+                return cls._open(disk, directory, config, cut)
             except CorruptLog as damage:
-                if cut is not None or not cls._repaired(disk, directory, config, damage, repairs):
+                if cut is not None or not cls._try_repair(disk, directory, config, damage, repairs):
                     raise
                 cut = damage
 
@@ -188,7 +188,7 @@ class MessageStore:
         return LogStore.open(disk, f"{directory}/{COMMIT_LOG_NAME}", log_config)
 
     @classmethod
-    def _opened(cls, disk: Disk, directory: str, config: MessageStoreConfig, cut: CorruptLog | None) -> Self:
+    def _open(cls, disk: Disk, directory: str, config: MessageStoreConfig, cut: CorruptLog | None) -> Self:
         with contextlib.ExitStack() as undo:
             store = cls._log_store(disk, directory, config)
             undo.callback(_closed_in_any_case, store.close)
@@ -199,7 +199,7 @@ class MessageStore:
             return opened
 
     @classmethod
-    def _repaired(
+    def _try_repair(
         cls,
         disk: Disk,
         directory: str,
@@ -611,7 +611,7 @@ class MessageStore:
                         return records, offset, physical_end
                     record = reader.read(physical, size)
                     if record is None or record_size(record, physical) != size:
-                        raise self._lost(queue, offset, physical)
+                        raise self._loss_error(queue, offset, physical)
                     records.append(record)
                     left -= size
                     physical_end = physical + size
@@ -622,10 +622,10 @@ class MessageStore:
         physical = queue.place(offset)
         start = self.log.byte_reader().read(physical, RECORD_BYTES_MIN)
         if start is None or record_size(start, physical) is None:
-            raise self._lost(queue, offset, physical)
+            raise self._loss_error(queue, offset, physical)
         return store_time(start)
 
-    def _lost(self, queue: ConsumeQueue, offset: int, physical: int) -> CorruptLog:
+    def _loss_error(self, queue: ConsumeQueue, offset: int, physical: int) -> CorruptLog:
         topic, queue_id = queue.key
         reason = f"queue {queue_id} of {topic} has its message {offset} there, but there is none"
         return CorruptLog(self.log.directory, physical, reason)

@@ -58,7 +58,7 @@ KAFKA_DEFAULTS = {
 """Apache Kafka 4.3.1's settings of topics."""
 
 
-def named(key: ConfigKey) -> str:
+def name_of(key: ConfigKey) -> str:
     return f"{'topic' if key.synonyms else 'broker'}:{key.name}"
 
 
@@ -71,7 +71,7 @@ def check(key: ConfigKey, value: str) -> str:
 # ---------------------------------------------------------------- the tables
 
 
-@pytest.mark.parametrize("key", KEYS, ids=named)
+@pytest.mark.parametrize("key", KEYS, ids=name_of)
 def test_a_setting_says_what_it_is_and_its_default_is_valid(key: ConfigKey) -> None:
     assert key.doc.endswith(".")
     assert key.name not in NOT_HONOURED
@@ -82,7 +82,7 @@ def test_a_setting_says_what_it_is_and_its_default_is_valid(key: ConfigKey) -> N
     )
 
 
-@pytest.mark.parametrize("key", TOPIC_KEYS.values(), ids=named)
+@pytest.mark.parametrize("key", TOPIC_KEYS.values(), ids=name_of)
 def test_a_topic_setting_comes_from_broker_settings_of_the_same_kind(key: ConfigKey) -> None:
     assert key.dynamic
     for each in key.synonyms:
@@ -128,7 +128,7 @@ def test_every_topic_setting_of_kafka_is_described_and_taken_at_its_default() ->
     assert {name: check_topic_setting(name, value) for name, value in KAFKA_DEFAULTS.items()} == KAFKA_DEFAULTS
 
 
-@pytest.mark.parametrize("key", FIXED, ids=named)
+@pytest.mark.parametrize("key", FIXED, ids=name_of)
 def test_a_setting_that_is_served_at_its_default_alone_is_refused_at_others(key: ConfigKey) -> None:
     assert check(key, f" {key.default} ") == key.default
     other = {ConfigKind.INT: "7", ConfigKind.LONG: "7", ConfigKind.DOUBLE: "0.7", ConfigKind.BOOLEAN: "true"}
@@ -150,7 +150,7 @@ def test_a_fraction_is_a_number_from_0_to_1(wrong: str) -> None:
 # ---------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize("key", NUMBERS, ids=named)
+@pytest.mark.parametrize("key", NUMBERS, ids=name_of)
 def test_a_number_is_taken_from_its_least_to_its_greatest(key: ConfigKey) -> None:
     assert check(key, f" {key.least} ") == str(key.least)
     assert check(key, f"0{key.most}") == str(key.most)
@@ -163,7 +163,7 @@ def test_a_number_is_taken_from_its_least_to_its_greatest(key: ConfigKey) -> Non
 
 
 @pytest.mark.parametrize(
-    "key", [each for each in KEYS if each.kind is ConfigKind.BOOLEAN and not each.choices], ids=named
+    "key", [each for each in KEYS if each.kind is ConfigKind.BOOLEAN and not each.choices], ids=name_of
 )
 def test_a_flag_is_true_or_false(key: ConfigKey) -> None:
     assert [check(key, each) for each in ("true", "FALSE", " True ")] == ["true", "false", "true"]
@@ -295,9 +295,9 @@ def test_values_are_read_by_their_kind() -> None:
 def test_the_nearest_place_that_names_a_value_counts() -> None:
     settings = Settings({"min.insync.replicas": "2"})
     assert settings.number("min.insync.replicas") == 2
-    settings = settings.altered(cluster={"min.insync.replicas": "3"}, broker={})
+    settings = settings.with_altered(cluster={"min.insync.replicas": "3"}, broker={})
     assert settings.number("min.insync.replicas") == 3
-    settings = settings.altered(cluster={"min.insync.replicas": "3"}, broker={"min.insync.replicas": "4"})
+    settings = settings.with_altered(cluster={"min.insync.replicas": "3"}, broker={"min.insync.replicas": "4"})
     assert settings.number("min.insync.replicas") == 4
     assert settings.topic({}).min_insync_replicas == 4
     assert settings.topic({"min.insync.replicas": "5"}).min_insync_replicas == 5

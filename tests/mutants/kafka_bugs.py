@@ -294,8 +294,8 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a commit that failed is answered as if it was written",
         COORDINATOR,
         (
-            "self._offset_requests.committed(request, client_error(error))",
-            "self._offset_requests.committed(request, KafkaErrorCode.NONE)",
+            "self._offset_requests.build_response(request, client_error(error))",
+            "self._offset_requests.build_response(request, KafkaErrorCode.NONE)",
         ),
         oracles=["K8", "script"],
     ),

@@ -194,7 +194,7 @@ ANSWERS: Sequence[Mutant] = (
         MASTER,
         (
             "        slave.pushed_end = end\n        slave.sent_at = now\n",
-            "        slave.pushed_end = slave.reported_end = end\n        slave.sent_at = now\n        self._reported(out)\n",
+            "        slave.pushed_end = slave.reported_end = end\n        slave.sent_at = now\n        self._on_reported(out)\n",
         ),
         oracles=["Q1", "Q9"],
     ),
@@ -207,7 +207,7 @@ ANSWERS: Sequence[Mutant] = (
             '                self._close(slave, f"reports {end}, and was pushed up to {slave.pushed_end}", out)\n',
             "            case Report(end=end) if end > slave.pushed_end:\n"
             "                slave.reported_end = slave.pushed_end\n"
-            "                self._reported(out)\n",
+            "                self._on_reported(out)\n",
         ),
         oracles=["Q1", "Q9"],
     ),
@@ -367,8 +367,8 @@ STREAM: Sequence[Mutant] = (
         "a slave that was welcomed gets nothing until the next record is written (B7)",
         MASTER,
         (
-            "        self._compared(slave, now, out)\n        self._push(slave, out)\n",
-            "        self._compared(slave, now, out)\n",
+            "        self._on_compared(slave, now, out)\n        self._push(slave, out)\n",
+            "        self._on_compared(slave, now, out)\n",
         ),
         oracles=["script"],
     ),
@@ -377,8 +377,8 @@ STREAM: Sequence[Mutant] = (
         "a report does not make room for more pushes (B6)",
         MASTER,
         (
-            "                self._reported(out)\n                self._push(slave, out)\n",
-            "                self._reported(out)\n",
+            "                self._on_reported(out)\n                self._push(slave, out)\n",
+            "                self._on_reported(out)\n",
         ),
         oracles=["V-liveness"],
     ),

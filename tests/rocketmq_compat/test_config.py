@@ -96,9 +96,9 @@ def test_what_belongs_to_brokers_is_refused_by_name_servers() -> None:
 
 def test_only_some_can_change_while_the_process_runs() -> None:
     started = broker("brokerRole=SLAVE")
-    assert started.updated(["slaveReadEnable=true", "brokerRole=SLAVE"], running=True).flag("slaveReadEnable")
+    assert started.with_assignments(["slaveReadEnable=true", "brokerRole=SLAVE"], running=True).flag("slaveReadEnable")
     with pytest.raises(InvalidProperty, match="brokerRole cannot be changed while the process runs"):
-        started.updated(["brokerRole=ASYNC_MASTER"], running=True)
+        started.with_assignments(["brokerRole=ASYNC_MASTER"], running=True)
 
 
 def test_choices_begin_with_the_default() -> None:

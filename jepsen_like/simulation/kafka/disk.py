@@ -14,7 +14,7 @@ import attrs
 from kafka_compat.coordinator.events import Record
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.model import BatchInfo, EpochBegin, ProducerSnapshot, RecoveredReplica
-from kafka_compat.partition.producer_state import replayed
+from kafka_compat.partition.producer_state import replay
 from log.values import frozen
 
 
@@ -99,7 +99,7 @@ class SimulatedLog:
         self.start = max(self.start, start)
         keep = bisect_right(self._bases, self.start) - 1
         if keep > 0:
-            self._trimmed = replayed(self._trimmed, _of_producers(self.batches[:keep]))
+            self._trimmed = replay(self._trimmed, _of_producers(self.batches[:keep]))
             del self.batches[:keep], self._bases[:keep]
 
     def lose_page_cache(self, rng: random.Random) -> bool:
@@ -123,7 +123,7 @@ class SimulatedLog:
 
     def producers(self) -> tuple[ProducerSnapshot, ...]:
         """Returns the idempotent producers at the end of the log, read from its batches."""
-        return replayed(self._trimmed, _of_producers(self.batches))
+        return replay(self._trimmed, _of_producers(self.batches))
 
 
 def _of_producers(batches: Sequence[SimulatedBatch]) -> list[BatchInfo]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
@@ -104,6 +104,6 @@ class ClientWire:
                 answers(response)
 
             if not broker.coordinators.request(0, arrived, answered):
-                answers(refused(version, request, KafkaErrorCode.NOT_COORDINATOR))
+                answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 
         self.call(self.leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)

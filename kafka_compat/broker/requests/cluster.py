@@ -65,9 +65,9 @@ class ClusterRequests:
         request: InitProducerIdRequest = call.request
         if request.transactional_id is not None:
             # As FindCoordinator is answered: on this error every client fails at once instead of asking again.
-            call.answer(_refused(KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            call.answer(_build_refusal(KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         elif len(self._waiting) >= PRODUCERS_WAITING_MAX:
-            call.answer(_refused(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            call.answer(_build_refusal(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         elif self._next_id < self._ids_end:
             self._give(call)
         else:
@@ -81,9 +81,9 @@ class ClusterRequests:
 
     def _refill(self) -> None:
         context = self._context
-        context.controller.send(AllocateProducerIds(context.broker_id, context.broker_epoch), self._refilled)
+        context.controller.send(AllocateProducerIds(context.broker_id, context.broker_epoch), self._on_refilled)
 
-    def _refilled(self, result: CommandResult | CommandFailed) -> None:
+    def _on_refilled(self, result: CommandResult | CommandFailed) -> None:
         if isinstance(result, ProducerIdsAllocated) and result.error is KafkaErrorCode.NONE:
             self._next_id, self._ids_end = result.first, result.first + result.count
             while self._waiting and self._next_id < self._ids_end:
@@ -93,8 +93,8 @@ class ClusterRequests:
             return
         while self._waiting:
             # Clients try again; a block that was taken without an answer is never used.
-            self._waiting.popleft().answer(_refused(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            self._waiting.popleft().answer(_build_refusal(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
 
-def _refused(error: KafkaErrorCode) -> InitProducerIdResponse:
+def _build_refusal(error: KafkaErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER, producer_epoch=-1)

@@ -66,7 +66,7 @@ class ConfigRequests:
         rows = 0
         for asked in request.resources:
             if rows < ROWS_MAX:
-                results.append(self._described(asked, request))
+                results.append(self._describe_resource(asked, request))
                 rows += len(results[-1].configs)
             else:
                 refused = f"one answer has at most {ROWS_MAX} settings: describe the rest in another request"
@@ -75,7 +75,9 @@ class ConfigRequests:
         response = DescribeConfigsResponse(results=tuple(results))
         self._context.turns.answer(call, response, len(results) + rows)
 
-    def _described(self, asked: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
+    def _describe_resource(
+        self, asked: DescribeConfigsResource, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResult:
         found = self._rows(asked)
         if not isinstance(found, list):
             return _not_described(asked, *found)
@@ -119,11 +121,11 @@ class ConfigRequests:
                 changes.append(self._change(resource))
             except InvalidSetting as error:
                 code = KafkaErrorCode.INVALID_REQUEST if error.is_request else KafkaErrorCode.INVALID_CONFIG
-                refused[_key(resource)] = _altered(resource, code, str(error))
+                refused[_key(resource)] = _build_result(resource, code, str(error))
             except ValueError as error:
-                refused[_key(resource)] = _altered(resource, KafkaErrorCode.INVALID_REQUEST, str(error))
+                refused[_key(resource)] = _build_result(resource, KafkaErrorCode.INVALID_REQUEST, str(error))
 
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, ConfigsAltered):
                 by_name = {each.resource: each for each in result.resources}
                 outcomes = {(name.kind.value, name.name): (each.error, each.message) for name, each in by_name.items()}
@@ -135,16 +137,17 @@ class ConfigRequests:
             call.answer(
                 IncrementalAlterConfigsResponse(
                     responses=tuple(
-                        refused.get(_key(each)) or _altered(each, *outcomes[_key(each)]) for each in request.resources
+                        refused.get(_key(each)) or _build_result(each, *outcomes[_key(each)])
+                        for each in request.resources
                     )
                 )
             )
 
         if not changes:
-            done(ConfigsAltered(()))
+            on_result(ConfigsAltered(()))
             return
         command = AlterConfigs(tuple(changes), request.validate_only, self._context.unclean_default)
-        self._context.controller.send(command, done)
+        self._context.controller.send(command, on_result)
 
     def _change(self, resource: IncrementalAlterConfigsResource) -> ResourceChange:
         """Raises `InvalidSetting` for a wrong setting, `ValueError` for a wrong request."""
@@ -200,7 +203,7 @@ def _not_described(asked: DescribeConfigsResource, error: KafkaErrorCode, messag
     )
 
 
-def _altered(
+def _build_result(
     resource: IncrementalAlterConfigsResource, error: KafkaErrorCode, message: str
 ) -> IncrementalAlterConfigsResult:
     return IncrementalAlterConfigsResult(

@@ -90,16 +90,16 @@ class FetchSession:
     The session ends with it, since its client begins again on another connection.
     """
 
-    def appended(self, hosted: Hosted) -> None:
+    def on_appended(self, hosted: Hosted) -> None:
         """See `Watcher`: a follower wants what is not committed yet."""
         if self.follower != CONSUMER:
             self._note(hosted, wakes=True)
 
-    def moved(self, hosted: Hosted) -> None:
+    def on_moved(self, hosted: Hosted) -> None:
         """See `Watcher`: a consumer may read on; a follower learns of it with the next answer."""
         self._note(hosted, wakes=self.follower == CONSUMER)
 
-    def changed(self, hosted: Hosted) -> None:
+    def on_changed(self, hosted: Hosted) -> None:
         """See `Watcher`."""
         self._note(hosted, wakes=True)
 
@@ -401,7 +401,7 @@ class FetchRequests:
             if session.follower >= 0 and self._may_come(session, partition, now):
                 left.append(partition)
                 return None, 0, False
-            return _failed(partition, error), 0, True
+            return _build_failure(partition, error), 0, True
         partition.unknown_since = None
         asked = partition.asked
         if session.follower >= 0 and asked.current_leader_epoch > hosted.leader_epoch:
@@ -409,7 +409,7 @@ class FetchRequests:
         partition.looked_at = now
         answer = self._ask(session, fetch.request, hosted, asked)
         if answer.error or answer.diverging is not None:
-            return self._refused(hosted, partition, answer), 0, True
+            return self._build_refusal(hosted, partition, answer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
         if answer.start < answer.end and not (room > 0 or is_first):
@@ -483,7 +483,9 @@ class FetchRequests:
         assert isinstance(answer, AnswerFetch), "a fetch is answered as one"
         return answer
 
-    def _refused(self, hosted: Hosted, partition: SessionPartition, answer: AnswerFetch) -> FetchPartitionResponse:
+    def _build_refusal(
+        self, hosted: Hosted, partition: SessionPartition, answer: AnswerFetch
+    ) -> FetchPartitionResponse:
         diverging, leader = FetchDivergingEpoch(), LeaderIdAndEpoch()
         if answer.diverging is not None:
             diverging = FetchDivergingEpoch(epoch=answer.diverging.epoch, end_offset=answer.diverging.end_offset)
@@ -502,7 +504,7 @@ class FetchRequests:
         )
 
 
-def _failed(partition: SessionPartition, error: KafkaErrorCode) -> FetchPartitionResponse:
+def _build_failure(partition: SessionPartition, error: KafkaErrorCode) -> FetchPartitionResponse:
     return FetchPartitionResponse(
         partition_index=partition.asked.partition,
         error_code=error,

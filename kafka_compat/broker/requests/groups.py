@@ -11,7 +11,7 @@ from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.topic_creation import TopicCreation
-from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
@@ -59,7 +59,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
 )
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.schema import evolved
+from kafka_compat.protocol.schema import evolve
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 KEYS_VERSION = 4
@@ -110,10 +110,10 @@ class GroupApiRequests:
     def _answer_find(self, call: ClientCall) -> None:
         request: FindCoordinatorRequest = call.request
         if call.version >= KEYS_VERSION:
-            found = tuple(self._found(key, request.key_type, "") for key in request.coordinator_keys)
+            found = tuple(self._find(key, request.key_type, "") for key in request.coordinator_keys)
             call.answer(FindCoordinatorResponse(coordinators=found))
             return
-        one = self._found(request.key, request.key_type, KafkaErrorCode.NONE.name)
+        one = self._find(request.key, request.key_type, KafkaErrorCode.NONE.name)
         call.answer(
             FindCoordinatorResponse(
                 error_code=one.error_code,
@@ -124,7 +124,7 @@ class GroupApiRequests:
             )
         )
 
-    def _found(self, key: str, key_type: int, no_error: str) -> FoundCoordinator:
+    def _find(self, key: str, key_type: int, no_error: str) -> FoundCoordinator:
         """Returns the coordinator of a key.
 
         `no_error` is the message of a successful answer, which Apache Kafka words by version.
@@ -178,23 +178,23 @@ class GroupApiRequests:
             respond(join_responses(request, ()))
             return
 
-        def done(response: GroupResponse) -> None:
+        def on_response(response: GroupResponse) -> None:
             responses.append(response)
             if len(responses) == len(parts):
                 respond(join_responses(request, responses))
 
         for partition, part in parts.items():
-            if not self._coordinators.request(partition, self._arrived(call, part), done):
-                done(refused(call.version, part, KafkaErrorCode.NOT_COORDINATOR))
+            if not self._coordinators.request(partition, self._make_arrival(call, part), on_response):
+                on_response(error_response(call.version, part, KafkaErrorCode.NOT_COORDINATOR))
 
     @staticmethod
     def _without_topic(version: int, request: GroupRequest) -> GroupResponse:
         """Refuse a request while the offsets topic is missing: no group exists, and the client should look for its
         coordinator first.
         """
-        return refused(version, request, KafkaErrorCode.NOT_COORDINATOR)
+        return error_response(version, request, KafkaErrorCode.NOT_COORDINATOR)
 
-    def _arrived(self, call: ClientCall, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:
+    def _make_arrival(self, call: ClientCall, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:
         context = self._context
         identity = context.new_id().hex()
         suffix = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:]))
@@ -223,7 +223,7 @@ class GroupApiRequests:
             inside = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
             outside = tuple(each for each in topic.partitions if not 0 <= each.partition_index < count)
             if inside and found is not None:
-                known.append(evolved(topic, name=found.name, partitions=inside))
+                known.append(evolve(topic, name=found.name, partitions=inside))
             if outside:
                 error = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if by_id and found is None:
@@ -244,9 +244,9 @@ class GroupApiRequests:
 
         def respond(response: GroupResponse) -> None:
             assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
-            call.answer(evolved(response, topics=(*response.topics, *unknown)))
+            call.answer(evolve(response, topics=(*response.topics, *unknown)))
 
-        self._ask(call, evolved(request, topics=tuple(known)), respond)
+        self._ask(call, evolve(request, topics=tuple(known)), respond)
 
     def offset_delete(self, call: ClientCall) -> None:
         """Of partitions that do not exist there is nothing to delete."""
@@ -269,7 +269,7 @@ class GroupApiRequests:
             for topic in request.topics
         )
         known = tuple(
-            evolved(
+            evolve(
                 topic,
                 partitions=tuple(each for each in topic.partitions if 0 <= each.partition_index < counts[topic.name]),
             )
@@ -280,10 +280,10 @@ class GroupApiRequests:
             assert isinstance(response, OffsetDeleteResponse), "a deletion of offsets is answered as one"
             if not response.error_code:
                 found = [each for each in (*response.topics, *unknown) if each.partitions]
-                response = evolved(response, topics=tuple(found))
+                response = evolve(response, topics=tuple(found))
             call.answer(response)
 
-        self._ask(call, evolved(request, topics=known), respond)
+        self._ask(call, evolve(request, topics=known), respond)
 
     def offset_fetch(self, call: ClientCall) -> None:
         """From version 10 on topics are named by id."""
@@ -292,26 +292,24 @@ class GroupApiRequests:
             self.ask(call)
             return
         unknown: dict[str, list[OffsetFetchGroupTopicResponse]] = {}
-        groups = tuple(self._named(group, unknown.setdefault(group.group_id, [])) for group in request.groups)
+        groups = tuple(self._fill_names(group, unknown.setdefault(group.group_id, [])) for group in request.groups)
 
         def respond(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
             call.answer(
-                evolved(
-                    response, groups=tuple(self._identified(each, unknown[each.group_id]) for each in response.groups)
-                )
+                evolve(response, groups=tuple(self._fill_ids(each, unknown[each.group_id]) for each in response.groups))
             )
 
-        self._ask(call, evolved(request, groups=groups), respond)
+        self._ask(call, evolve(request, groups=groups), respond)
 
-    def _named(self, group: OffsetFetchGroup, unknown: list[OffsetFetchGroupTopicResponse]) -> OffsetFetchGroup:
+    def _fill_names(self, group: OffsetFetchGroup, unknown: list[OffsetFetchGroupTopicResponse]) -> OffsetFetchGroup:
         if group.topics is None:
             return group
         topics: list[OffsetFetchGroupTopic] = []
         for topic in group.topics:
             found = self._context.image.topics_by_id.get(topic.topic_id)
             if found is not None:
-                topics.append(evolved(topic, name=found.name))
+                topics.append(evolve(topic, name=found.name))
                 continue
             unknown.append(
                 OffsetFetchGroupTopicResponse(
@@ -327,9 +325,9 @@ class GroupApiRequests:
                     ),
                 )
             )
-        return evolved(group, topics=tuple(topics))
+        return evolve(group, topics=tuple(topics))
 
-    def _identified(
+    def _fill_ids(
         self, group: OffsetFetchGroupResponse, unknown: list[OffsetFetchGroupTopicResponse]
     ) -> OffsetFetchGroupResponse:
         topics: list[Any] = []
@@ -338,8 +336,8 @@ class GroupApiRequests:
             if topic.topic_id != NO_UUID:
                 topics.append(topic)
             elif found is not None:
-                topics.append(evolved(topic, topic_id=found.topic_id))
-        return evolved(group, topics=(*topics, *unknown))
+                topics.append(evolve(topic, topic_id=found.topic_id))
+        return evolve(group, topics=(*topics, *unknown))
 
 
 def _not_found(key: str, error: KafkaErrorCode, message: str) -> FoundCoordinator:

@@ -124,7 +124,7 @@ class LogRequests:
             if error is KafkaErrorCode.OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_VERSION:
                 error = KafkaErrorCode.LEADER_NOT_AVAILABLE
             return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
-        return self._found(hosted, asked, latest)
+        return self._find_offset(hosted, asked, latest)
 
     def _latest(self, hosted: Hosted, leader_epoch: int) -> AnswerLatestOffset:
         answers: list[Answer] = []
@@ -134,7 +134,7 @@ class LogRequests:
         assert isinstance(answer, AnswerLatestOffset), "answered as asked"
         return answer
 
-    def _found(
+    def _find_offset(
         self, hosted: Hosted, asked: ListOffsetsPartition, latest: AnswerLatestOffset
     ) -> ListOffsetsPartitionResponse:
         timestamp, offset, epoch = UNKNOWN, UNKNOWN, UNKNOWN
@@ -226,7 +226,7 @@ class LogRequests:
             results.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=UNKNOWN, error_code=error))
             return
 
-        def done(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             assert isinstance(answer, AnswerLogStart), "answered as asked"
             results.append(
                 DeleteRecordsPartitionResult(
@@ -238,7 +238,7 @@ class LogRequests:
                 self._answer_deletion(deletion)
 
         deletion.waits_for += 1
-        self._replicas.step(hosted, LogStartDue(offset, self._replicas.token(done)))
+        self._replicas.step(hosted, LogStartDue(offset, self._replicas.token(on_answer)))
 
     def _answer_deletion(self, deletion: _Deletion) -> None:
         response = DeleteRecordsResponse(
@@ -264,7 +264,7 @@ class LogRequests:
         by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
         for partition, hosted in sorted(self._replicas.hosted.items()):
             if asked is None or partition in asked:
-                by_topic.setdefault(partition.topic, []).append(_described(hosted))
+                by_topic.setdefault(partition.topic, []).append(_describe_partition(hosted))
             yield 1
         total, usable = _space(self._context.data)
         result = DescribeLogDirsResult(
@@ -287,7 +287,7 @@ def _space(directory: str) -> tuple[int, int]:
     return space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
 
 
-def _described(hosted: Hosted) -> DescribeLogDirsPartition:
+def _describe_partition(hosted: Hosted) -> DescribeLogDirsPartition:
     behind = 0 if hosted.leads or hosted.leader == NO_LEADER else hosted.high_watermark - hosted.log.end_offset
     return DescribeLogDirsPartition(
         partition_index=hosted.partition.partition,

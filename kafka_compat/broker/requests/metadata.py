@@ -37,8 +37,8 @@ from kafka_compat.protocol.apis.metadata import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.features import features
-from kafka_compat.protocol.registry import advertised
-from kafka_compat.protocol.schema import evolved
+from kafka_compat.protocol.registry import list_advertised
+from kafka_compat.protocol.schema import evolve
 from kafka_compat.topic_names import is_valid_topic_name
 
 BROKERS, CONTROLLERS = 1, 2
@@ -81,7 +81,7 @@ class MetadataRequests:
         call.answer(
             ApiVersionsResponse(
                 error_code=KafkaErrorCode.NONE,
-                api_keys=advertised(),
+                api_keys=list_advertised(),
                 supported_features=supported,
                 finalized_features_epoch=self._image.index,
                 finalized_features=finalized,
@@ -149,7 +149,7 @@ class MetadataRequests:
         if not is_valid_topic_name(asked.name):
             return _unknown_topic(KafkaErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
         unknown = _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
-        return evolved(unknown, topic_authorized_operations=operations)
+        return evolve(unknown, topic_authorized_operations=operations)
 
     def _topic(self, topic: TopicImage, operations: int) -> MetadataTopic:
         return MetadataTopic(
@@ -250,14 +250,14 @@ class MetadataRequests:
             if room <= 0:
                 following = DescribeTopicPartitionsCursor(topic_name=name, partition_index=0)
                 break
-            topics.append(self._described(topic, range(first, end)))
+            topics.append(self._describe(topic, range(first, end)))
             room -= end - first
             if end < len(topic.partitions):
                 following = DescribeTopicPartitionsCursor(topic_name=name, partition_index=end)
                 break
         call.answer(DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following))
 
-    def _described(self, topic: TopicImage, indexes: range) -> DescribedTopic:
+    def _describe(self, topic: TopicImage, indexes: range) -> DescribedTopic:
         return DescribedTopic(
             error_code=KafkaErrorCode.NONE,
             name=topic.name,

@@ -161,7 +161,7 @@ class ProduceRequests:
             assert hosted is not None, "nothing refused it"
             assert partition.records is not None, "nothing refused it"
             try:
-                header, records = yield from self._checked(outcome.call.version, hosted, partition.records)
+                header, records = yield from self._check_records(outcome.call.version, hosted, partition.records)
             except InvalidBatch as error:
                 refusal = error.code, str(error), error.record
             else:
@@ -173,9 +173,9 @@ class ProduceRequests:
         self._note_leader(outcome, topic, partition.index, refusal[0])
         leader = self._leader(topic, partition.index, refusal[0])
         log_start = hosted.log.start_offset if hosted is not None and hosted.leads else UNKNOWN_OFFSET
-        responses.append(_refused(partition.index, *refusal, leader=leader, log_start=log_start))
+        responses.append(_build_refusal(partition.index, *refusal, leader=leader, log_start=log_start))
 
-    def _checked(
+    def _check_records(
         self, version: int, hosted: Hosted, records: Buffer
     ) -> Generator[None, None, tuple[BatchHeader, Buffer]]:
         """Returns the one batch in `records`, with the newest time of its records in its header.
@@ -239,7 +239,7 @@ class ProduceRequests:
         index: int,
         responses: list[ProducePartitionResponse],
     ) -> None:
-        def done(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             if not isinstance(answer, AnswerProduce):  # CloseConnection: acks=0
                 outcome.call.close(f"a batch was refused: {answer.error.name}")
                 return
@@ -258,13 +258,13 @@ class ProduceRequests:
                 self._note_leader(outcome, topic, index, answer.error)
                 leader = self._leader(topic, index, answer.error)
                 start = answer.log_start
-                responses.append(_refused(index, answer.error, None, None, leader=leader, log_start=start))
+                responses.append(_build_refusal(index, answer.error, None, None, leader=leader, log_start=start))
             if outcome.began and not outcome.waits_for:
                 self._answer(outcome)
 
         if request.acks != 0:
             outcome.waits_for += 1
-        token = self._replicas.token(done)
+        token = self._replicas.token(on_answer)
         timeout_s = max(request.timeout_ms, 0) / 1000
         self._replicas.step(hosted, Produce(token, request.acks, batch, timeout_s, (records,)))
         if request.acks == 0:
@@ -333,7 +333,7 @@ def _info(header: BatchHeader) -> BatchInfo:
     )
 
 
-def _refused(
+def _build_refusal(
     index: int,
     error: KafkaErrorCode,
     message: str | None,

@@ -92,26 +92,28 @@ class TopicRequests:
         asked = {each.name: each for each in request.topics}
         for topic in request.topics:
             if names[topic.name] > 1:
-                refused[topic.name] = _refused(topic.name, KafkaErrorCode.INVALID_REQUEST, "the topic is named twice")
+                refused[topic.name] = _build_refusal(
+                    topic.name, KafkaErrorCode.INVALID_REQUEST, "the topic is named twice"
+                )
                 continue
             try:
                 wanted.append(self._new_topic(topic))
             except InvalidSetting as error:
-                refused[topic.name] = _refused(topic.name, KafkaErrorCode.INVALID_CONFIG, str(error))
+                refused[topic.name] = _build_refusal(topic.name, KafkaErrorCode.INVALID_CONFIG, str(error))
 
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, TopicsCreated):
-                made = {each.name: self._created(each, asked) for each in result.topics}
+                made = {each.name: self._describe_created(each, asked) for each in result.topics}
             else:
                 failed = _failure(result)
-                made = {each.name: _refused(each.name, failed.error, failed.reason) for each in wanted}
+                made = {each.name: _build_refusal(each.name, failed.error, failed.reason) for each in wanted}
             call.answer(CreateTopicsResponse(topics=tuple((refused | made)[name] for name in names)))
 
         if not wanted:
-            done(TopicsCreated(()))
+            on_result(TopicsCreated(()))
             return
         command = CreateTopics(tuple(wanted), self._context.rng.getrandbits(31), request.validate_only)
-        self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(command, on_result, timeout_s=_seconds(request.timeout_ms))
 
     def _new_topic(self, topic: CreateTopic) -> NewTopic:
         settings = self._context.settings
@@ -134,9 +136,9 @@ class TopicRequests:
             configs,
         )
 
-    def _created(self, made: TopicCreated, asked: Mapping[str, CreateTopic]) -> CreateTopicResult:
+    def _describe_created(self, made: TopicCreated, asked: Mapping[str, CreateTopic]) -> CreateTopicResult:
         if made.error:
-            return _refused(made.name, made.error, made.message)
+            return _build_refusal(made.name, made.error, made.message)
         overrides = dict(_configs(asked[made.name]))
         rows = self._context.settings.describe_topic(overrides)
         return CreateTopicResult(
@@ -169,7 +171,7 @@ class TopicRequests:
             )
             return
 
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, TopicsDeleted):
                 responses = tuple(
                     DeleteTopicResult(
@@ -185,7 +187,9 @@ class TopicRequests:
                 responses = tuple(_not_deleted(each, failed.error, failed.reason) for each in references)
             call.answer(DeleteTopicsResponse(responses=responses))
 
-        self._context.controller.send(DeleteTopics(tuple(references)), done, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(
+            DeleteTopics(tuple(references)), on_result, timeout_s=_seconds(request.timeout_ms)
+        )
 
     # ---------------------------------------------------------------- CreatePartitions
 
@@ -201,7 +205,7 @@ class TopicRequests:
             for each in request.topics
         )
 
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, PartitionsCreated):
                 results = tuple(
                     CreatePartitionsTopicResult(
@@ -218,7 +222,7 @@ class TopicRequests:
             call.answer(CreatePartitionsResponse(results=results))
 
         command = CreatePartitions(wanted, self._context.rng.getrandbits(31), request.validate_only)
-        self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(command, on_result, timeout_s=_seconds(request.timeout_ms))
 
     # ---------------------------------------------------------------- ElectLeaders
 
@@ -235,7 +239,7 @@ class TopicRequests:
             else tuple(TopicPartition(each.topic, number) for each in asked for number in each.partitions)
         )
 
-        def done(result: CommandResult | CommandFailed) -> None:
+        def on_result(result: CommandResult | CommandFailed) -> None:
             if not isinstance(result, LeadersElected):
                 error = _failure(result).error
                 call.answer(ElectLeadersResponse(error_code=error, replica_election_results=()))
@@ -258,7 +262,7 @@ class TopicRequests:
             )
 
         command = ElectLeaders(ElectionType(request.election_type), partitions)
-        self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(command, on_result, timeout_s=_seconds(request.timeout_ms))
 
 
 def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
@@ -283,7 +287,7 @@ def _failure(result: CommandResult | CommandFailed) -> CommandFailed:
     return result if isinstance(result, CommandFailed) else CommandFailed("the controller sent another answer", False)
 
 
-def _refused(name: str, error: KafkaErrorCode, message: str) -> CreateTopicResult:
+def _build_refusal(name: str, error: KafkaErrorCode, message: str) -> CreateTopicResult:
     return CreateTopicResult(name=name, error_code=error, error_message=message, configs=())
 
 

@@ -5,7 +5,7 @@ cluster whose `group.version` is 0. Without the listing such a consumer waits wi
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, STRING, array, int16, int32, message, nested, string, uuid
+from kafka_compat.protocol.schema import INT32, STRING, array, int16, int32, message, string, submessage, uuid
 
 
 @message
@@ -51,7 +51,7 @@ class ConsumerGroupHeartbeatResponse:
     member_id: str | None = string(nullable="0+", default=None)
     member_epoch: int = int32(default=0)
     heartbeat_interval_ms: int = int32(default=0)
-    assignment: ConsumerGroupHeartbeatAssignment | None = nested(
+    assignment: ConsumerGroupHeartbeatAssignment | None = submessage(
         ConsumerGroupHeartbeatAssignment, nullable="0+", default=None
     )
 

@@ -3,7 +3,7 @@ lead (KIP-966).
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, message, nested, string, uuid
+from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, message, string, submessage, uuid
 
 
 @message
@@ -27,7 +27,9 @@ class DescribeTopicPartitionsRequest:
 
     topics: tuple[DescribeTopicPartitionsRequestTopic, ...] = array(DescribeTopicPartitionsRequestTopic)
     response_partition_limit: int = int32(default=2000)
-    cursor: DescribeTopicPartitionsCursor | None = nested(DescribeTopicPartitionsCursor, nullable="0+", default=None)
+    cursor: DescribeTopicPartitionsCursor | None = submessage(
+        DescribeTopicPartitionsCursor, nullable="0+", default=None
+    )
 
 
 @message
@@ -63,7 +65,7 @@ class DescribeTopicPartitionsResponse:
 
     throttle_time_ms: int = int32(default=0)
     topics: tuple[DescribedTopic, ...] = array(DescribedTopic)
-    next_cursor: DescribeTopicPartitionsCursor | None = nested(
+    next_cursor: DescribeTopicPartitionsCursor | None = submessage(
         DescribeTopicPartitionsCursor, nullable="0+", default=None
     )
 

@@ -15,9 +15,9 @@ from kafka_compat.protocol.schema import (
     int32,
     int64,
     message,
-    nested,
     records,
     string,
+    submessage,
     uuid,
 )
 from raft.net.decoder import Buffer
@@ -78,7 +78,7 @@ class FetchRequest:
     forgotten_topics_data: tuple[FetchForgottenTopic, ...] = array(FetchForgottenTopic, "7+", default=())
     rack_id: str = string("11+", default="")
     cluster_id: str | None = string("12+", nullable="0+", default=None, tag=0)
-    replica_state: FetchReplicaState = nested(FetchReplicaState, "15+", default=FetchReplicaState(), tag=1)
+    replica_state: FetchReplicaState = submessage(FetchReplicaState, "15+", default=FetchReplicaState(), tag=1)
 
 
 @message
@@ -118,9 +118,9 @@ class FetchPartitionResponse:
     preferred_read_replica: int = int32("11+", default=-1)
     records: Buffer | tuple[Buffer, ...] | None = records(nullable="0+")
     """To be sent, they may be in pieces; received, they are one view of the frame."""
-    diverging_epoch: FetchDivergingEpoch = nested(FetchDivergingEpoch, "12+", default=FetchDivergingEpoch(), tag=0)
-    current_leader: LeaderIdAndEpoch = nested(LeaderIdAndEpoch, "12+", default=LeaderIdAndEpoch(), tag=1)
-    snapshot_id: FetchSnapshotId = nested(FetchSnapshotId, "12+", default=FetchSnapshotId(), tag=2)
+    diverging_epoch: FetchDivergingEpoch = submessage(FetchDivergingEpoch, "12+", default=FetchDivergingEpoch(), tag=0)
+    current_leader: LeaderIdAndEpoch = submessage(LeaderIdAndEpoch, "12+", default=LeaderIdAndEpoch(), tag=1)
+    snapshot_id: FetchSnapshotId = submessage(FetchSnapshotId, "12+", default=FetchSnapshotId(), tag=2)
 
 
 @message

@@ -6,7 +6,7 @@ higher (KAFKA-18659). Requests with `acks` 0 have no response.
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
-from kafka_compat.protocol.schema import NO_UUID, array, int16, int32, int64, message, nested, records, string, uuid
+from kafka_compat.protocol.schema import NO_UUID, array, int16, int32, int64, message, records, string, submessage, uuid
 from raft.net.decoder import Buffer
 
 
@@ -59,7 +59,7 @@ class ProducePartitionResponse:
     log_start_offset: int = int64("5+", default=-1)
     record_errors: tuple[ProduceRecordError, ...] = array(ProduceRecordError, "8+", default=())
     error_message: str | None = string("8+", nullable="0+", default=None)
-    current_leader: LeaderIdAndEpoch = nested(LeaderIdAndEpoch, "10+", default=LeaderIdAndEpoch(), tag=0)
+    current_leader: LeaderIdAndEpoch = submessage(LeaderIdAndEpoch, "10+", default=LeaderIdAndEpoch(), tag=0)
 
 
 @message

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.broker.tables import Saved, TablesPort, answering, group_wrapper, topic_wrapper
 from rocketmq_compat.config import InvalidProperty, assignments_of
 from rocketmq_compat.consumers.model import RequestRefused
@@ -48,7 +48,7 @@ class AdminRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            code: guarded(handler)
+            code: guard(handler)
             for code, handler in {
                 RequestCode.UPDATE_AND_CREATE_TOPIC: self._update_topic,
                 RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
@@ -108,13 +108,13 @@ class AdminRequests:
         """Returns what answers a call when its change of a topic lasts, and the name servers know it."""
         answer = answering(call)
 
-        def saved(failure: str | None) -> None:
+        def on_saved(failure: str | None) -> None:
             if failure is None:
                 self._context.when_known(topic, lambda: answer(None))
             else:
                 answer(failure)
 
-        return saved
+        return on_saved
 
     def _all_topics(self, call: RemotingCall) -> None:
         call.answer(body=topic_wrapper(self._context.topics).encode())
@@ -205,7 +205,7 @@ class AdminRequests:
         context = self._context
         text = bytes(call.request.body).decode(errors="replace")
         try:
-            context.properties = context.properties.updated(assignments_of(text), running=True)
+            context.properties = context.properties.with_assignments(assignments_of(text), running=True)
         except InvalidProperty as error:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from None
         context.topics.auto_create = context.properties.flag("autoCreateTopicEnable")

@@ -6,7 +6,7 @@ The broker notifies clients of changed members (40).
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.consumers.model import RequestRefused, retry_topic
 from rocketmq_compat.consumers.registry import (
     ChannelLost,
@@ -54,13 +54,13 @@ class ClientRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.HEART_BEAT: guarded(self._heartbeat),
-            RequestCode.UNREGISTER_CLIENT: guarded(self._unregister),
-            RequestCode.CHECK_CLIENT_CONFIG: guarded(self._check),
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: guarded(self._consumer_list),
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: guarded(self._consumers),
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: guarded(self._producers),
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: guarded(self._groups_of_topic),
+            RequestCode.HEART_BEAT: guard(self._heartbeat),
+            RequestCode.UNREGISTER_CLIENT: guard(self._unregister),
+            RequestCode.CHECK_CLIENT_CONFIG: guard(self._check),
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: guard(self._consumer_list),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: guard(self._consumers),
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: guard(self._producers),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: guard(self._groups_of_topic),
         }
 
     def session_of_producer(self, client_id: str) -> RemotingSession | None:

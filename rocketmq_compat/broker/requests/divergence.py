@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from log.errors import NoSpace
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -26,7 +26,7 @@ class DivergenceRequests:
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
-        return {RequestCode.DECIDE_DIVERGENCE: guarded(self._decide)}
+        return {RequestCode.DECIDE_DIVERGENCE: guard(self._decide)}
 
     def _decide(self, call: RemotingCall) -> None:
         context, log = self._context, self._log

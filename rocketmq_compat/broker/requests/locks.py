@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.remoting.bodies import LockBatchRequestBody, LockBatchResponseBody
 from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.session import Handler, RemotingCall
@@ -17,8 +17,8 @@ class LockRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.LOCK_BATCH_MQ: guarded(self._lock),
-            RequestCode.UNLOCK_BATCH_MQ: guarded(self._unlock),
+            RequestCode.LOCK_BATCH_MQ: guard(self._lock),
+            RequestCode.UNLOCK_BATCH_MQ: guard(self._unlock),
         }
 
     def _lock(self, call: RemotingCall) -> None:

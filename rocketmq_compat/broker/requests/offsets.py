@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.broker.tables import TablesPort, answering, offset_wrapper
 from rocketmq_compat.remoting.bodies import DelayOffsetSerializeWrapper
 from rocketmq_compat.remoting.codes import RequestCode
@@ -32,14 +32,14 @@ class OffsetQueries:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.QUERY_CONSUMER_OFFSET: guarded(self._query),
-            RequestCode.UPDATE_CONSUMER_OFFSET: guarded(self._update),
-            RequestCode.GET_ALL_CONSUMER_OFFSET: guarded(self._all),
-            RequestCode.GET_ALL_DELAY_OFFSET: guarded(self._delays),
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: guarded(self._search),
-            RequestCode.GET_MAX_OFFSET: guarded(self._max),
-            RequestCode.GET_MIN_OFFSET: guarded(self._min),
-            RequestCode.GET_EARLIEST_MSG_STORETIME: guarded(self._earliest),
+            RequestCode.QUERY_CONSUMER_OFFSET: guard(self._query),
+            RequestCode.UPDATE_CONSUMER_OFFSET: guard(self._update),
+            RequestCode.GET_ALL_CONSUMER_OFFSET: guard(self._all),
+            RequestCode.GET_ALL_DELAY_OFFSET: guard(self._delays),
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: guard(self._search),
+            RequestCode.GET_MAX_OFFSET: guard(self._max),
+            RequestCode.GET_MIN_OFFSET: guard(self._min),
+            RequestCode.GET_EARLIEST_MSG_STORETIME: guard(self._earliest),
         }
 
     def _query(self, call: RemotingCall) -> None:

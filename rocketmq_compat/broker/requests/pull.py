@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import attrs
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription, require_tags
 from rocketmq_compat.consumers.waiting import HeldPull, HeldPulls
@@ -51,8 +51,8 @@ class PullRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.PULL_MESSAGE: guarded(self._pull),
-            RequestCode.LITE_PULL_MESSAGE: guarded(self._pull),
+            RequestCode.PULL_MESSAGE: guard(self._pull),
+            RequestCode.LITE_PULL_MESSAGE: guard(self._pull),
         }
 
     @property
@@ -62,11 +62,11 @@ class PullRequests:
 
     # ---------------------------------------------------------------- what wakes pulls
 
-    def arrived(self, runs: list[QueueRun]) -> None:
+    def on_arrived(self, runs: list[QueueRun]) -> None:
         """Consumers can see these messages from now on."""
         for run in runs:
             hashes = (tag for _, _, tag in UNIT.iter_unpack(run.units))
-            self._wake(self._held.arrived(run.key, run.next, hashes))
+            self._wake(self._held.on_arrived(run.key, run.next, hashes))
 
     def tick(self, now: float) -> None:
         """Answer the pulls whose time is up."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.pulling import (
@@ -25,8 +25,8 @@ class QueryRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.VIEW_MESSAGE_BY_ID: guarded(self._view),
-            RequestCode.QUERY_MESSAGE: guarded(self._query),
+            RequestCode.VIEW_MESSAGE_BY_ID: guard(self._view),
+            RequestCode.QUERY_MESSAGE: guard(self._query),
         }
 
     def _view(self, call: RemotingCall) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.requests.send import born_host, queue_of
 from rocketmq_compat.broker.stamps import MessageStamps
@@ -65,8 +65,8 @@ class ReplyRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.SEND_REPLY_MESSAGE: guarded(self._reply_v1),
-            RequestCode.SEND_REPLY_MESSAGE_V2: guarded(self._reply_v2),
+            RequestCode.SEND_REPLY_MESSAGE: guard(self._reply_v1),
+            RequestCode.SEND_REPLY_MESSAGE_V2: guard(self._reply_v2),
         }
 
     @property
@@ -117,18 +117,20 @@ class ReplyRequests:
         text = write_properties({**properties, **self._stamps.values()})
         record = self._record(call, header, topic, queue_id, text)
         forget = session.ask(
-            self._pushed(call, header, queue_id, write_properties(properties)), partial(self._answered, push)
+            self._build_push(call, header, queue_id, write_properties(properties)), partial(self._on_answer, push)
         )
         if forget is None:
             raise self._not_pushed(client_id)
         push.forget = forget
         self._pushes[push] = None
         if context.properties.flag("storeReplyMessageEnable"):
-            self._replicated.put([record], partial(self._stored, push))
+            self._replicated.put([record], partial(self._on_stored, push))
         else:
-            self._stored(push, None)
+            self._on_stored(push, None)
 
-    def _pushed(self, call: RemotingCall, header: SendMessageRequestHeader, queue_id: int, properties: str) -> Command:
+    def _build_push(
+        self, call: RemotingCall, header: SendMessageRequestHeader, queue_id: int, properties: str
+    ) -> Command:
         context = self._context
         pushed = ReplyMessageRequestHeader(
             producer_group=header.producer_group,
@@ -167,7 +169,7 @@ class ReplyRequests:
             body_bytes_max=context.properties.number("maxMessageSize"),
         )
 
-    def _answered(self, push: _Push, answer: Command) -> None:
+    def _on_answer(self, push: _Push, answer: Command) -> None:
         push.failed = answer.code != ResponseCode.SUCCESS
         self._settle(push)
 
@@ -176,7 +178,7 @@ class ReplyRequests:
         push.is_settled = True
         self._answer(push)
 
-    def _stored(self, push: _Push, outcome: PutOutcome | None) -> None:
+    def _on_stored(self, push: _Push, outcome: PutOutcome | None) -> None:
         """A reply that could not be stored was pushed all the same."""
         push.is_stored = True
         push.stored = outcome if isinstance(outcome, StoredMessages) else None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rocketmq_compat.broker.context import Context, guarded
+from rocketmq_compat.broker.context import Context, guard
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.stamps import STAMPS, MessageStamps
 from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, dead_letter_topic
@@ -18,7 +18,7 @@ from rocketmq_compat.consumers.retry import (
     WAIT_STORED,
     ReturnedMessage,
     is_exhausted,
-    sent_back,
+    send_back,
 )
 from rocketmq_compat.consumers.timers import TIMER_PREFIX
 from rocketmq_compat.record_layout import TRANSACTION_MASK
@@ -62,10 +62,10 @@ class SendRequests:
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
         return {
-            RequestCode.SEND_MESSAGE: guarded(self._send_v1),
-            RequestCode.SEND_MESSAGE_V2: guarded(self._send_v2),
-            RequestCode.SEND_BATCH_MESSAGE: guarded(self._send_v2),
-            RequestCode.CONSUMER_SEND_MSG_BACK: guarded(self._send_back),
+            RequestCode.SEND_MESSAGE: guard(self._send_v1),
+            RequestCode.SEND_MESSAGE_V2: guard(self._send_v2),
+            RequestCode.SEND_BATCH_MESSAGE: guard(self._send_v2),
+            RequestCode.CONSUMER_SEND_MSG_BACK: guard(self._send_back),
         }
 
     def _send_v1(self, call: RemotingCall) -> None:
@@ -86,7 +86,7 @@ class SendRequests:
         if header.batch or call.request.code == RequestCode.SEND_BATCH_MESSAGE:
             self._send_batch(call, header, topic, queue_id)
             return
-        name, queue_id, text, wait = self._placed(header, topic, queue_id)
+        name, queue_id, text, wait = self._place(header, topic, queue_id)
         record = encode_record(
             topic=name,
             body=call.request.body,
@@ -104,16 +104,14 @@ class SendRequests:
         unique_id = _unique_id(header.properties or "")
         self._put(call, topic.topic_name, [record], queue_id, wait=wait, unique_id=unique_id)
 
-    def _placed(
-        self, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
-    ) -> tuple[str, int, str, bool]:
+    def _place(self, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int) -> tuple[str, int, str, bool]:
         """Returns topic, queue and properties with which to store a message, and True if its sender waits for flush and
         slaves.
         """
         text, name = header.properties or "", topic.topic_name
         is_dead = name != header.topic
         if not is_dead and _is_plain(text) and (_WAITS not in text or _WAITS_INDEED in text):
-            return name, queue_id, _joined(text, self._stamps.text()), True
+            return name, queue_id, _join(text, self._stamps.text()), True
         properties = read_properties(text)
         if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
             raise self._no_transactions()
@@ -178,7 +176,7 @@ class SendRequests:
         context = self._context
         host = context.store_host
 
-        def done(outcome: PutOutcome) -> None:
+        def on_outcome(outcome: PutOutcome) -> None:
             if not isinstance(outcome, StoredMessages):
                 call.refuse(outcome.code, outcome.reason)
                 return
@@ -192,7 +190,7 @@ class SendRequests:
             )
             context.when_known(topic, lambda: call.answer(outcome.status, header))
 
-        self._replicated.put(records, done, wait=wait)
+        self._replicated.put(records, on_outcome, wait=wait)
 
     def _topic(self, header: SendMessageRequestHeader) -> TopicConfig:
         """Returns the topic to store a message in: its own topic, or the dead-letter topic of a group that gives up."""
@@ -238,7 +236,7 @@ class SendRequests:
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
         head = read_head(record)
-        retried = sent_back(
+        retried = send_back(
             ReturnedMessage(head.topic, head.message_id, head.reconsume_times, read_properties(head.properties)),
             group,
             delay_level=header.delay_level,
@@ -267,13 +265,13 @@ class SendRequests:
             reconsume_times=retried.reconsume_times,
         )
 
-        def done(outcome: PutOutcome) -> None:
+        def on_outcome(outcome: PutOutcome) -> None:
             if isinstance(outcome, StoredMessages):
                 context.when_known(topic.topic_name, call.answer)
             else:
                 call.refuse(outcome.code, outcome.reason)
 
-        self._replicated.put([again], done)
+        self._replicated.put([again], on_outcome)
 
 
 def _unique_id(properties: str) -> str | None:
@@ -292,7 +290,7 @@ def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
     Raises `RequestRefused` with MESSAGE_ILLEGAL if the message asks for a time of its own.
     """
     if _is_plain(properties):
-        return _joined(properties, added)
+        return _join(properties, added)
     if _AT_A_TIME.search(properties) is not None:
         raise RequestRefused(
             ResponseCode.MESSAGE_ILLEGAL, "a message of a batch cannot be delayed, or belong to a transaction"
@@ -314,7 +312,7 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _joined(text: str, added: str) -> str:
+def _join(text: str, added: str) -> str:
     return f"{text}{added}" if not text or text.endswith("\2") else f"{text}\2{added}"
 
 

@@ -108,11 +108,11 @@ def written_fields(header: ExtHeader, fields: tuple[ExtField, ...]) -> dict[str,
     for field in fields:
         value = getattr(header, field.attribute)
         if value is not None:
-            ext[field.name] = value if type(value) is str else _written(value)
+            ext[field.name] = value if type(value) is str else _write(value)
     return ext
 
 
-def _written(value: object) -> str:
+def _write(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"
@@ -130,11 +130,11 @@ def plan(cls: type[Any]) -> tuple[ExtField, ...]:
     """Returns the fields of a header class, in the order of its table."""
     known = _plans.get(cls)
     if known is None:
-        known = _plans[cls] = _compiled(cls)
+        known = _plans[cls] = _compile(cls)
     return known
 
 
-def _compiled(cls: type[Any]) -> tuple[ExtField, ...]:
+def _compile(cls: type[Any]) -> tuple[ExtField, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[ExtField] = []
     for each in attrs.fields(cls):

@@ -248,7 +248,7 @@ def test_a_timestamp_with_a_meaning_is_taken_from_the_version_that_gave_it_one(
 # ---------------------------------------------------------------- settings
 
 
-def described(broker: World, kind: int, name: str, *keys: str) -> Any:
+def describe(broker: World, kind: int, name: str, *keys: str) -> Any:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys or None)
     request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
     return ask(ConfigRequests(broker.context).describe, DESCRIBE_CONFIGS, 4, request).answer.results[0]
@@ -257,7 +257,7 @@ def described(broker: World, kind: int, name: str, *keys: str) -> Any:
 def test_synonyms_are_described_under_their_own_name_with_their_own_value() -> None:
     with world("log.retention.hours=2", "log.roll.hours=3") as made:
         made.topic("t")
-        rows = {each.name: each for each in described(made, TOPIC, "t", "retention.ms", "segment.ms").configs}
+        rows = {each.name: each for each in describe(made, TOPIC, "t", "retention.ms", "segment.ms").configs}
     assert {name: row.value for name, row in rows.items()} == {"retention.ms": "7200000", "segment.ms": "10800000"}
     synonyms = {name: [(each.name, each.value) for each in row.synonyms] for name, row in rows.items()}
     assert synonyms == {
@@ -284,7 +284,7 @@ def test_without_keys_everything_is_described(broker: World) -> None:
     ],
 )
 def test_what_cannot_be_described_is_said_so(broker: World, kind: int, name: str, error: str, message: str) -> None:
-    answer = described(broker, kind, name)
+    answer = describe(broker, kind, name)
     assert (KafkaErrorCode(answer.error_code).name, answer.error_message) == (error, message)
 
 

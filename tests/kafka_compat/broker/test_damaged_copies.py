@@ -35,12 +35,12 @@ def without(prefix: str) -> Damage:
     return damage
 
 
-def flipped(disk: MemoryDisk) -> None:
+def flip(disk: MemoryDisk) -> None:
     """Flip a bit in the first batch."""
     disk.flip_bit(f"{PLACE}logs/t-0/{0:020d}.log", 8 * 120)
 
 
-async def filled(brokers: Cluster) -> None:
+async def fill(brokers: Cluster) -> None:
     """A topic on all brokers with some acknowledged records."""
     async with brokers.client(1) as client:
         assert await client.create("t", 3) is NONE
@@ -50,7 +50,7 @@ async def filled(brokers: Cluster) -> None:
             assert await client.produce("t", value) == (NONE, number)
 
 
-async def kept(brokers: Cluster) -> None:
+async def assert_kept(brokers: Cluster) -> None:
     """All of the records are there, and the partition takes more with all replicas in sync."""
     with trio.fail_after(20):
         for running in list(brokers.running.values()):
@@ -64,7 +64,7 @@ async def kept(brokers: Cluster) -> None:
 
 
 DAMAGES = {
-    "flipped": flipped,
+    "flipped": flip,
     "no partition": without(f"{PLACE}logs/t-0/"),
     "no segment": without(f"{PLACE}logs/t-0/{0:020d}.log"),
     "no partitions": without(PLACE),
@@ -76,7 +76,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 async def test_the_last_one_to_stop_is_damaged_and_what_the_others_hold_is_kept(damage: Damage) -> None:
     async with cluster(min_insync_replicas="2") as brokers:
-        await filled(brokers)
+        await fill(brokers)
         for each in (3, 2, 1):
             if each != 1:
                 await brokers.running[each].broker.shut_down()
@@ -84,7 +84,7 @@ async def test_the_last_one_to_stop_is_damaged_and_what_the_others_hold_is_kept(
         damage(brokers.disks[1])
         for each in (1, 2, 3):
             await brokers.start(each)
-        await kept(brokers)
+        await assert_kept(brokers)
         assert any(event == "doubtful" and number == 1 for number, event, _ in brokers.events)
 
 
@@ -93,7 +93,7 @@ async def test_all_are_killed_and_one_is_damaged_and_what_the_others_hold_is_kep
     number = list(DAMAGES.values()).index(damage)
     order, broken = list(itertools.permutations((1, 2, 3)))[number % 6], 3 - number % 3
     async with cluster(min_insync_replicas="1") as brokers:
-        await filled(brokers)
+        await fill(brokers)
         disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
         for each in order:
             await brokers.kill(each)
@@ -101,7 +101,7 @@ async def test_all_are_killed_and_one_is_damaged_and_what_the_others_hold_is_kep
         damage(disks[broken])
         for each in reversed(order):
             await brokers.start(each)
-        await kept(brokers)
+        await assert_kept(brokers)
 
 
 METADATA_DAMAGES = {
@@ -113,7 +113,7 @@ METADATA_DAMAGES = {
 @pytest.mark.parametrize("damage", METADATA_DAMAGES.values(), ids=METADATA_DAMAGES)
 async def test_a_broker_whose_metadata_is_gone_learns_it_again_and_keeps_its_logs(damage: Damage) -> None:
     async with cluster(min_insync_replicas="1") as brokers:
-        await filled(brokers)
+        await fill(brokers)
         disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
         for each in (1, 2, 3):
             await brokers.kill(each)
@@ -122,7 +122,7 @@ async def test_a_broker_whose_metadata_is_gone_learns_it_again_and_keeps_its_log
         brokers.events.clear()
         for each in (2, 1, 3):
             await brokers.start(each)
-        await kept(brokers)
+        await assert_kept(brokers)
         assert not any(event == "doubtful" for _, event, _ in brokers.events)
         damaged = [(number, fields["log"]) for number, event, fields in brokers.events if event == "damage"]
         assert damaged == [(2, "metadata")]
@@ -130,7 +130,7 @@ async def test_a_broker_whose_metadata_is_gone_learns_it_again_and_keeps_its_log
 
 async def test_logs_stay_where_they_are_if_all_metadata_is_gone() -> None:
     async with cluster(min_insync_replicas="1") as brokers:
-        await filled(brokers)
+        await fill(brokers)
         for each in (1, 2, 3):
             await brokers.kill(each)
         for disk in brokers.disks.values():
@@ -174,6 +174,6 @@ async def test_the_copy_of_a_directory_from_before_is_not_trusted() -> None:
         brokers.events.clear()
         for each in (1, 2, 3):
             await brokers.start(each)
-        await kept(brokers)
+        await assert_kept(brokers)
         reasons = [fields["reason"] for number, event, fields in brokers.events if (number, event) == (1, "doubtful")]
         assert any("older than the one from which this broker served last" in reason for reason in reasons)

@@ -56,7 +56,7 @@ def remove_disk(home: Path, broker: int) -> None:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., ProcessKafka]]:
+def open_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessKafka]]:
     """Opens a cluster on the directory of the test."""
     opened: list[ProcessKafka] = []
 
@@ -73,9 +73,9 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., ProcessKafka]]:
 
 @pytest.mark.parametrize("min_insync", [pytest.param(1, marks=pytest.mark.campaign), 2])
 def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
-    opened: Callable[..., ProcessKafka], tmp_path: Path, min_insync: int
+    open_cluster: Callable[..., ProcessKafka], tmp_path: Path, min_insync: int
 ) -> None:
-    cluster = opened(min_insync)
+    cluster = open_cluster(min_insync)
     send(cluster, "before")
     for broker in (2, 3, 1):
         cluster.stop(broker)
@@ -96,13 +96,13 @@ def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
     ],
 )
 def test_all_are_killed_at_once_and_one_is_damaged(
-    opened: Callable[..., ProcessKafka],
+    open_cluster: Callable[..., ProcessKafka],
     tmp_path: Path,
     min_insync: int,
     damage: Callable[[Path, int], None],
 ) -> None:
     """The damaged one is the one that a controller would fence last, and the first to start."""
-    cluster = opened(min_insync)
+    cluster = open_cluster(min_insync)
     send(cluster, "before")
     cluster.kill(1, 2, 3)
     damage(tmp_path, 3)
@@ -115,9 +115,9 @@ def test_all_are_killed_at_once_and_one_is_damaged(
 
 
 def test_damage_that_a_consumer_meets_ends_no_process_and_is_fetched_again(
-    opened: Callable[..., ProcessKafka], tmp_path: Path
+    open_cluster: Callable[..., ProcessKafka], tmp_path: Path
 ) -> None:
-    cluster = opened(1, log_segment_bytes=4096)
+    cluster = open_cluster(1, log_segment_bytes=4096)
     send(cluster, "before")
     leader = cluster.leader("orders")
     oldest = min(each for each in log_of(tmp_path, leader).glob("*.log"))

@@ -28,7 +28,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield broker.port
 
 
-def described(port: int, index: int) -> DescribeTopicPartitionsResponse:
+def describe(port: int, index: int) -> DescribeTopicPartitionsResponse:
     cursor = DescribeTopicPartitionsCursor(topic_name="a", partition_index=index)
     request = DescribeTopicPartitionsRequest(topics=(), response_partition_limit=2, cursor=cursor)
     with connect(port) as connection:
@@ -38,11 +38,11 @@ def described(port: int, index: int) -> DescribeTopicPartitionsResponse:
 
 @pytest.mark.parametrize("index", [4, 5, 2**31 - 1])
 def test_a_cursor_after_the_last_partition_makes_no_more_room_than_was_asked_for(port: int, index: int) -> None:
-    answer = described(port, index)
+    answer = describe(port, index)
     assert sum(len(each.partitions) for each in answer.topics) == 2
     assert answer.next_cursor == DescribeTopicPartitionsCursor(topic_name="b", partition_index=2)
 
 
 def test_a_cursor_before_the_first_partition_closes_the_connection(port: int) -> None:
     with pytest.raises(EOFError):
-        described(port, -1)
+        describe(port, -1)

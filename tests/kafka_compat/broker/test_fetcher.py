@@ -68,7 +68,7 @@ class World:
     def pump(self) -> None:
         self.fetcher.pump(self.now)
 
-    def sent(self) -> tuple[dict[tuple[bytes, int], int], set[tuple[bytes, int]], int, int]:
+    def read_sent(self) -> tuple[dict[tuple[bytes, int], int], set[tuple[bytes, int]], int, int]:
         """Returns the partitions that the newest request added (with offsets) and forgot, and its session."""
         request = self.leader.waiting[-1][0]
         added = {
@@ -83,7 +83,7 @@ def world() -> World:
     return World()
 
 
-def begun(world: World) -> None:
+def begin(world: World) -> None:
     """A session with both partitions at 0, and no request under way."""
     world.fetch(A, 0)
     world.fetch(B, 0)
@@ -92,19 +92,19 @@ def begun(world: World) -> None:
 
 
 def test_it_begins_with_a_full_request_and_then_names_only_what_changed(world: World) -> None:
-    begun(world)
+    begin(world)
     world.fetch(A, 5)
     world.pump()
-    assert world.sent() == ({(ID, 0): 5}, set(), SESSION, 1)
+    assert world.read_sent() == ({(ID, 0): 5}, set(), SESSION, 1)
 
 
 def test_a_second_request_follows_one_that_waits_and_a_third_does_not(world: World) -> None:
-    begun(world)
+    begin(world)
     world.pump()
-    assert world.sent() == ({}, set(), SESSION, 1)
+    assert world.read_sent() == ({}, set(), SESSION, 1)
     world.fetch(A, 5)
     world.pump()
-    assert world.sent() == ({(ID, 0): 5}, set(), SESSION, 2)
+    assert world.read_sent() == ({(ID, 0): 5}, set(), SESSION, 2)
     world.fetch(B, 6)
     world.pump()
     assert len(world.leader.waiting) == 2
@@ -119,7 +119,7 @@ def test_nothing_follows_the_first_request_before_the_session_is_known(world: Wo
 
 
 def test_an_answer_belongs_to_the_position_that_its_request_found(world: World) -> None:
-    begun(world)
+    begin(world)
     world.pump()
     new = world.fetch(A, 5)
     world.pump()
@@ -130,24 +130,24 @@ def test_an_answer_belongs_to_the_position_that_its_request_found(world: World) 
 
 
 def test_what_is_stopped_is_forgotten_and_its_answer_ignored(world: World) -> None:
-    begun(world)
+    begin(world)
     world.pump()
     world.fetcher.stop(A)
     world.leader.answer((ID, 0, 0))
     assert world.answers == []
     world.pump()
-    assert world.sent() == ({}, {(ID, 0)}, SESSION, 2)
+    assert world.read_sent() == ({}, {(ID, 0)}, SESSION, 2)
 
 
 def test_a_topic_made_again_under_its_name_replaces_the_old_one_in_the_session(world: World) -> None:
     """The leader answers for a topic that is gone at once, and with an error: it must not be asked again and again."""
-    begun(world)
+    begin(world)
     world.pump()
     world.fetcher.stop(A)
     world.pump()
     new = world.fetch(A, 0, NEW_ID)
     world.pump()
-    assert world.sent() == ({(NEW_ID, 0): 0}, {(ID, 0)}, SESSION, 2)
+    assert world.read_sent() == ({(NEW_ID, 0): 0}, {(ID, 0)}, SESSION, 2)
     world.leader.answer((ID, 0, KafkaErrorCode.UNKNOWN_TOPIC_ID))
     assert world.answers == [], "the old topic's error is not the new one's"
     world.leader.answer((NEW_ID, 0, 0))
@@ -155,22 +155,22 @@ def test_a_topic_made_again_under_its_name_replaces_the_old_one_in_the_session(w
 
 
 def test_a_refused_partition_pauses_and_is_asked_for_again(world: World) -> None:
-    begun(world)
+    begin(world)
     world.pump()
     world.leader.answer((ID, 0, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER))
     world.fetch(A, 0)
     world.pump()
-    assert world.sent()[:2] == ({}, {(ID, 0)})
+    assert world.read_sent()[:2] == ({}, {(ID, 0)})
     assert world.fetcher.deadline == world.now + PAUSE_AFTER_ERROR_S
     world.now += PAUSE_AFTER_ERROR_S
     world.pump()
-    assert world.sent()[:2] == ({(ID, 0): 0}, set())
+    assert world.read_sent()[:2] == ({(ID, 0): 0}, set())
     assert world.fetcher.deadline is None
 
 
 @pytest.mark.parametrize("lost", ["connection", "session"])
 def test_after_a_break_all_begins_anew_and_late_answers_are_ignored(world: World, lost: str) -> None:
-    begun(world)
+    begin(world)
     world.pump()
     world.fetch(A, 5)
     world.pump()
@@ -182,7 +182,7 @@ def test_after_a_break_all_begins_anew_and_late_answers_are_ignored(world: World
     late(PeerFailed("gone", was_sent=True))
     world.leader.waiting.clear()
     world.pump()
-    assert world.sent() == ({(ID, 0): 5, (ID, 1): 0}, set(), 0, 0)
+    assert world.read_sent() == ({(ID, 0): 5, (ID, 1): 0}, set(), 0, 0)
     assert len(world.leader.waiting) == 1
 
 
@@ -193,11 +193,11 @@ def test_without_a_session_every_request_is_a_full_one(world: World) -> None:
     world.leader.answer((ID, 0, 0), session=0)
     world.fetch(A, 3)
     world.pump()
-    assert world.sent() == ({(ID, 0): 3, (ID, 1): 0}, set(), 0, 0)
+    assert world.read_sent() == ({(ID, 0): 3, (ID, 1): 0}, set(), 0, 0)
 
 
 def test_an_answer_for_what_was_never_asked_is_ignored(world: World) -> None:
-    begun(world)
+    begin(world)
     world.pump()
     world.leader.answer((NEW_ID, 0, 0), (ID, 9, 0))
     assert world.answers == []
@@ -206,11 +206,11 @@ def test_an_answer_for_what_was_never_asked_is_ignored(world: World) -> None:
 def test_nothing_is_sent_when_nothing_is_followed(world: World) -> None:
     world.pump()
     assert world.leader.waiting == []
-    begun(world)
+    begin(world)
     world.fetcher.stop(A)
     world.fetcher.stop(B)
     world.pump()
-    assert world.sent()[1] == {(ID, 0), (ID, 1)}
+    assert world.read_sent()[1] == {(ID, 0), (ID, 1)}
     world.leader.answer()
     world.pump()
     assert world.leader.waiting == []

@@ -46,7 +46,7 @@ from kafka_compat.protocol.registry import LARGE_REQUEST_BYTES, SMALL_REQUEST_BY
 from kafka_compat.records import encode_records
 from raft.net.decoder import Buffer
 from tests.kafka_compat.broker.cluster import Cluster
-from tests.kafka_compat.broker.watched import Watched, watched
+from tests.kafka_compat.broker.watched import Watched, watch
 from tests.kafka_compat.broker.world import Connection, world
 
 LONG_WITHIN_S = 300.0
@@ -260,7 +260,7 @@ def create(name: str, partitions: int, replicas: int = 3) -> CreateTopicsRequest
 
 @pytest.mark.cluster
 def test_many_partitions_are_made_and_deleted_while_a_client_next_to_them_is_served(tmp_path: Path) -> None:
-    with watched(tmp_path) as brokers, closing(Wire(brokers.addresses[1])) as wire:
+    with watch(tmp_path) as brokers, closing(Wire(brokers.addresses[1])) as wire:
         assert wire.ask(CREATE_TOPICS, 5, create("healthy", 1)).topics[0].error_code == 0
         with healthy(brokers) as took:
             assert wire.ask(CREATE_TOPICS, 5, create("many", 200)).topics[0].error_code == 0
@@ -274,7 +274,7 @@ def test_many_partitions_are_made_and_deleted_while_a_client_next_to_them_is_ser
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, watched(Path(directory)) as brokers:
+    with tempfile.TemporaryDirectory() as directory, watch(Path(directory)) as brokers:
         with closing(Wire(brokers.addresses[1])) as wire:
             wire.ask(CREATE_TOPICS, 5, create("healthy", 1))
         with healthy(brokers) as took:
@@ -286,7 +286,7 @@ def main() -> None:
                 ("DeleteTopics", DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=("many",), timeout_ms=60_000)),
             ]
             for what, api, version, request in asked:
-                before, turns = len(took), len(brokers.named("long_turn"))
+                before, turns = len(took), len(brokers.select("long_turn"))
                 began = time.monotonic()
                 with closing(Wire(brokers.addresses[1])) as wire:
                     answer = wire.ask(api, version, request)
@@ -300,9 +300,9 @@ def main() -> None:
                 print_line(
                     f"{what}: {outcome} in {seconds:.2f} s; longest produce meanwhile {longest:.2f} s, {len(took) - before} of them"
                 )
-                for turn in brokers.named("long_turn")[turns:]:
+                for turn in brokers.select("long_turn")[turns:]:
                     print_line(f"  {turn}")
-        led = [fields for fields in brokers.named("controller") if fields["role"] == "leader"]
+        led = [fields for fields in brokers.select("controller") if fields["role"] == "leader"]
         print_line(f"controllers {len(led)}, fences {len(brokers.fences())}")
 
 

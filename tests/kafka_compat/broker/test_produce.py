@@ -58,7 +58,7 @@ class Broker:
         assert isinstance(answer, ProducePartitionResponse)
         return answer
 
-    def stored(self, partition: int = 0) -> list[bytes]:
+    def read_stored(self, partition: int = 0) -> list[bytes]:
         log = self.world.replicas.hosted[TopicPartition("t", partition)].log
         return [bytes(each.payload) for each in log.store_log.read(0, 1 << 24)]
 
@@ -118,7 +118,7 @@ def test_a_batch_is_taken_or_refused_in_words(broker: Broker, content: bytes, er
     answer = broker.outcome(content)
     assert KafkaErrorCode(answer.error_code).name == error
     assert (answer.error_message or "").find(words or "") >= 0
-    assert len(broker.stored()) == (error == "NONE")
+    assert len(broker.read_stored()) == (error == "NONE")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_leader_writes_the_newest_time(broker: Broker, pack: Packer, claimed
     codec, body = pack(records(0, 7, 3))
     content = batch(body, attributes=codec, count=3, last_offset_delta=2, max_timestamp=claimed)
     assert broker.outcome(content).error_code == KafkaErrorCode.NONE
-    (stored,) = broker.stored()
+    (stored,) = broker.read_stored()
     assert check_batch(stored).max_timestamp == 1_000_007
     assert stored[HEADER_BYTES:] == content[HEADER_BYTES:]
     log = broker.world.replicas.hosted[T0].log
@@ -163,7 +163,7 @@ def test_the_leader_writes_the_newest_time(broker: Broker, pack: Packer, claimed
 
 def test_a_batch_whose_newest_time_is_right_is_stored_as_it_was_sent(broker: Broker) -> None:
     broker.outcome(GOOD)
-    (stored,) = broker.stored()
+    (stored,) = broker.read_stored()
     assert stored[16:] == GOOD[16:]
 
 
@@ -194,12 +194,12 @@ def test_a_long_batch_is_walked_in_several_rounds_and_appended_once(slow: Broker
     asked = slow.send(many(95))
     rounds = 0
     while slow.produces.has_more:
-        assert slow.stored() == []
+        assert slow.read_stored() == []
         slow.produces.pump()
         rounds += 1
     assert asked.is_answered
     assert 7 <= rounds <= 12
-    assert [each.count for _, each in batch_headers(slow.stored()[0])] == [95]
+    assert [each.count for _, each in batch_headers(slow.read_stored()[0])] == [95]
 
 
 def test_what_follows_on_a_connection_waits_and_other_connections_do_not(slow: Broker) -> None:
@@ -213,7 +213,7 @@ def test_what_follows_on_a_connection_waits_and_other_connections_do_not(slow: B
     while slow.produces.has_more:
         slow.produces.pump()
     assert all(each.is_answered for each in asked)
-    values = [next(iter(read_records(each))).value for each in slow.stored()]
+    values = [next(iter(read_records(each))).value for each in slow.read_stored()]
     assert values == [b"other", b"first", b"second"]
 
 
@@ -228,7 +228,7 @@ def test_connections_with_long_requests_take_turns(slow: Broker) -> None:
 
 def test_a_request_of_many_partitions_is_cut_between_them(slow: Broker) -> None:
     asked = slow.send(many(8), many(8), many(8))
-    assert [len(slow.stored(each)) for each in range(3)] == [1, 0, 0]
+    assert [len(slow.read_stored(each)) for each in range(3)] == [1, 0, 0]
     while slow.produces.has_more:
         slow.produces.pump()
     assert [each.error_code for each in asked.answer.responses[0].partition_responses] == [0, 0, 0]
@@ -241,7 +241,7 @@ def test_a_request_of_a_connection_that_has_closed_is_given_up(slow: Broker) -> 
     connection.close("gone")
     slow.produces.pump()
     assert not slow.produces.has_more
-    assert slow.stored() == []
+    assert slow.read_stored() == []
 
 
 def test_a_partition_that_is_lost_while_its_batch_is_walked_is_answered_so(slow: Broker) -> None:

@@ -42,7 +42,7 @@ def flush(broker: World) -> None:
     round_ = broker.store.begin_round()
     round_.run()
     broker.store.end_round(round_)
-    broker.replicas.flushed(waiting)
+    broker.replicas.on_flushed(waiting)
 
 
 def files(broker: World) -> set[str]:
@@ -68,7 +68,7 @@ def test_before_ack_answers_come_after_the_flush_that_covers_them() -> None:
         waiting = broker.replicas.take_unflushed()
         late = broker.produce("t")
         assert (len(answers), len(late)) == (0, 0)
-        broker.replicas.flushed(waiting)
+        broker.replicas.on_flushed(waiting)
         assert (len(answers), len(late)) == (1, 0)
 
 
@@ -79,7 +79,7 @@ def test_a_flush_does_not_count_for_what_came_in_the_place_of_what_it_wrote() ->
         waiting = broker.replicas.take_unflushed()
         hosted = broker.replicas.hosted[T0]
         hosted.log.changes += 1
-        broker.replicas.flushed(waiting)
+        broker.replicas.on_flushed(waiting)
         assert hosted.decider.log.flushed_end == 0
         assert broker.replicas.has_unflushed
 

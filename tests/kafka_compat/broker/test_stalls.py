@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_compat.broker.watched import SERVES_WITHIN_S, watched
+from tests.kafka_compat.broker.watched import SERVES_WITHIN_S, watch
 
 
 @pytest.mark.cluster
 def test_a_stall_that_is_shorter_than_the_session_fences_nobody(tmp_path: Path) -> None:
-    with watched(tmp_path) as brokers:
+    with watch(tmp_path) as brokers:
         for number in brokers.processes:
             brokers.stall(number, 0.45)
         for _ in range(4):  # too short for an election, and longer than a heartbeat's interval
@@ -34,7 +34,7 @@ def test_a_stall_that_is_shorter_than_the_session_fences_nobody(tmp_path: Path) 
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, watched(Path(directory)) as brokers:
+    with tempfile.TemporaryDirectory() as directory, watch(Path(directory)) as brokers:
         for _ in range(10):
             brokers.stall(brokers.controller(), 0.4)
             time.sleep(0.3)
@@ -45,7 +45,7 @@ def main() -> None:
                 time.sleep(0.3)
         sys.stdout.write(f"24 stalls of 0.1 to 2 s: {len(brokers.fences())} fences proposed {brokers.fences()}\n")
         sys.stdout.write(
-            f"controllers: {len([each for each in brokers.named('controller') if each['role'] == 'leader'])}\n"
+            f"controllers: {len([each for each in brokers.select('controller') if each['role'] == 'leader'])}\n"
         )
 
 

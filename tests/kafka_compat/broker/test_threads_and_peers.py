@@ -31,7 +31,7 @@ def test_work_is_done_in_order_and_its_errors_are_given_to_the_loop() -> None:
         assert [type(each) for each in done] == [type(None), IndexError, type(None)]
 
 
-async def called(address: tuple[str, int], timeout_s: float) -> Any:
+async def call_once(address: tuple[str, int], timeout_s: float) -> Any:
     """Returns the outcome of one call."""
     with closing(Reactor()) as reactor:
         async with trio.open_nursery() as nursery:
@@ -45,14 +45,14 @@ async def called(address: tuple[str, int], timeout_s: float) -> Any:
 
 
 async def test_a_call_to_a_port_where_no_one_listens_certainly_was_not_sent() -> None:
-    outcome = await called(free_ports(1)[0], 5)
+    outcome = await call_once(free_ports(1)[0], 5)
     assert isinstance(outcome, PeerFailed)
     assert not outcome.was_sent
 
 
 async def test_a_call_that_is_not_answered_in_time_may_have_been_carried_out() -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    outcome = await called(listener.socket.getsockname(), 0.2)
+    outcome = await call_once(listener.socket.getsockname(), 0.2)
     await listener.aclose()
     assert isinstance(outcome, PeerFailed)
     assert outcome.was_sent

@@ -45,7 +45,7 @@ class Watched:
                 self.events.append((number, json.loads(line)))
                 self.changed.notify_all()
 
-    def named(self, event: str) -> list[dict[str, Any]]:
+    def select(self, event: str) -> list[dict[str, Any]]:
         with self.changed:
             return [fields for _, fields in self.events if fields["event"] == event]
 
@@ -57,7 +57,7 @@ class Watched:
         assert serving, "the brokers do not serve"
 
     def fences(self) -> list[dict[str, Any]]:
-        return [fields for fields in self.named("proposes") if fields["command"] == "FenceBroker"]
+        return [fields for fields in self.select("proposes") if fields["command"] == "FenceBroker"]
 
     def controller(self) -> int:
         """The broker that became controller last."""
@@ -87,7 +87,7 @@ class Watched:
 
 
 @contextmanager
-def watched(directory: Path) -> Iterator[Watched]:
+def watch(directory: Path) -> Iterator[Watched]:
     brokers = Watched(directory)
     try:
         brokers.serve()

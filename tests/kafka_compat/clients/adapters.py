@@ -60,7 +60,7 @@ class Member(ABC):
         """Commit, and wait for the answer."""
 
     @abstractmethod
-    def committed(self, partition: int) -> int | None:
+    def fetch_committed(self, partition: int) -> int | None:
         """As the coordinator has it."""
 
 
@@ -124,7 +124,7 @@ def values(received: Sequence[Received]) -> list[bytes | None]:
     return [one.value for one in received]
 
 
-def numbered(count: int, prefix: str = "record") -> list[Message]:
+def number_messages(count: int, prefix: str = "record") -> list[Message]:
     return [Message(f"{prefix} {number}".encode()) for number in range(count)]
 
 

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 ACKS: dict[str, int | str] = {"0": 0, "1": 1, "all": "all"}
 
 
-def received(polled: dict[Any, Any]) -> list[Received]:
+def convert_records(polled: dict[Any, Any]) -> list[Received]:
     return [
         Received(record.partition, record.offset, record.value, record.key, tuple(record.headers), record.timestamp)
         for records in polled.values()
@@ -62,7 +62,7 @@ class AiokafkaMember(Member):
         self._topic = topic
 
     def poll(self) -> list[Received]:
-        return received(self._runner.run(self._consumer.getmany(timeout_ms=100)))
+        return convert_records(self._runner.run(self._consumer.getmany(timeout_ms=100)))
 
     def assignment(self) -> set[int]:
         return {each.partition for each in self._consumer.assignment()}
@@ -71,7 +71,7 @@ class AiokafkaMember(Member):
         at = TopicPartition(self._topic, partition)
         self._runner.run(self._consumer.commit({at: OffsetAndMetadata(offset, metadata)}))
 
-    def committed(self, partition: int) -> int | None:
+    def fetch_committed(self, partition: int) -> int | None:
         found: int | None = self._runner.run(self._consumer.committed(TopicPartition(self._topic, partition)))
         return found
 
@@ -83,7 +83,7 @@ class AiokafkaClient(Client):
     @contextmanager
     def _producer(self, **settings: Any) -> Iterator[tuple[LoopThread, Any]]:
         with LoopThread() as runner:
-            producer = runner.run(self._made(AIOKafkaProducer, **settings))
+            producer = runner.run(self._make(AIOKafkaProducer, **settings))
             try:
                 yield runner, producer
             finally:
@@ -93,7 +93,7 @@ class AiokafkaClient(Client):
     def _consumer(self, *topics: str, **settings: Any) -> Iterator[tuple[LoopThread, Any]]:
         with LoopThread() as runner:
             consumer = runner.run(
-                self._made(
+                self._make(
                     AIOKafkaConsumer, *topics, auto_offset_reset="earliest", enable_auto_commit=False, **settings
                 )
             )
@@ -102,7 +102,7 @@ class AiokafkaClient(Client):
             finally:
                 runner.run(consumer.stop())
 
-    async def _made(self, kind: Any, *topics: str, **settings: Any) -> Any:
+    async def _make(self, kind: Any, *topics: str, **settings: Any) -> Any:
         """Its constructors need a loop that runs."""
         made = kind(*topics, bootstrap_servers=self.bootstrap, **settings)
         try:
@@ -154,7 +154,7 @@ class AiokafkaClient(Client):
             consumer.seek(at, start)
             end = time.monotonic() + PATIENCE_S
             while len(found) < count and time.monotonic() < end:
-                found += received(await consumer.getmany(at, timeout_ms=100, max_records=count - len(found)))
+                found += convert_records(await consumer.getmany(at, timeout_ms=100, max_records=count - len(found)))
             return found
 
         with self._consumer() as (runner, consumer):

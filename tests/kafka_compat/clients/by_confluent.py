@@ -11,7 +11,7 @@ from confluent_kafka import Message as Delivered
 from tests.kafka_compat.clients.adapters import CODECS, PATIENCE_S, Acks, Client, Member, Message, Received, Sender
 
 
-def received(record: Delivered) -> Received:
+def convert_record(record: Delivered) -> Received:
     if record.error() is not None:
         raise KafkaException(record.error())
     partition, offset = record.partition(), record.offset()
@@ -48,7 +48,7 @@ class ConfluentMember(Member):
         self._topic = topic
 
     def poll(self) -> list[Received]:
-        return [received(record) for record in self._consumer.consume(100, 0.1)]
+        return [convert_record(record) for record in self._consumer.consume(100, 0.1)]
 
     def assignment(self) -> set[int]:
         return {each.partition for each in self._consumer.assignment()}
@@ -61,7 +61,7 @@ class ConfluentMember(Member):
             if each.error is not None:
                 raise KafkaException(each.error)
 
-    def committed(self, partition: int) -> int | None:
+    def fetch_committed(self, partition: int) -> int | None:
         (found,) = self._consumer.committed([TopicPartition(self._topic, partition)], PATIENCE_S)
         return found.offset if found.offset >= 0 else None
 
@@ -128,7 +128,7 @@ class ConfluentClient(Client):
             consumer.assign([TopicPartition(topic, partition, start)])
             end = time.monotonic() + PATIENCE_S
             while len(found) < count and time.monotonic() < end:
-                found += [received(record) for record in consumer.consume(count - len(found), 0.1)]
+                found += [convert_record(record) for record in consumer.consume(count - len(found), 0.1)]
         return found
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:

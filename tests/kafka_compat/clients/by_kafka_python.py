@@ -17,7 +17,7 @@ __all__ = ["KafkaAdminClient", "KafkaPythonClient", "TopicPartition"]
 ACKS = {"0": 0, "1": 1, "all": "all"}
 
 
-def received(polled: dict[Any, list[Any]]) -> list[Received]:
+def convert_records(polled: dict[Any, list[Any]]) -> list[Received]:
     return [
         Received(record.partition, record.offset, record.value, record.key, tuple(record.headers), record.timestamp)
         for records in polled.values()
@@ -40,7 +40,7 @@ class KafkaPythonMember(Member):
         self._topic = topic
 
     def poll(self) -> list[Received]:
-        return received(self._consumer.poll(timeout_ms=100))
+        return convert_records(self._consumer.poll(timeout_ms=100))
 
     def assignment(self) -> set[int]:
         return {each.partition for each in self._consumer.assignment()}
@@ -48,7 +48,7 @@ class KafkaPythonMember(Member):
     def commit(self, partition: int, offset: int, metadata: str = "") -> None:
         self._consumer.commit({TopicPartition(self._topic, partition): OffsetAndMetadata(offset, metadata, -1)})
 
-    def committed(self, partition: int) -> int | None:
+    def fetch_committed(self, partition: int) -> int | None:
         found: int | None = self._consumer.committed(TopicPartition(self._topic, partition))
         return found
 
@@ -117,7 +117,7 @@ class KafkaPythonClient(Client):
             consumer.seek(at, start)
             end = time.monotonic() + PATIENCE_S
             while len(found) < count and time.monotonic() < end:
-                found += received(consumer.poll(timeout_ms=100, max_records=count - len(found)))
+                found += convert_records(consumer.poll(timeout_ms=100, max_records=count - len(found)))
         return found
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from jepsen_like.bench.kafka.cluster import KafkaCluster
-from tests.kafka_compat.clients.adapters import PATIENCE_S, Message, numbered, read_some, until
+from tests.kafka_compat.clients.adapters import PATIENCE_S, Message, number_messages, read_some, until
 from tests.kafka_compat.clients.by_confluent import ConfluentClient
 from tests.kafka_compat.clients.conftest import new_name
 
@@ -49,7 +49,7 @@ def only(answers: dict[Any, Any]) -> Any:
     return answer.result(PATIENCE_S)
 
 
-def refused(answers: dict[Any, Any]) -> int:
+def refusal_code(answers: dict[Any, Any]) -> int:
     """The error code of the one thing that was asked for."""
     with pytest.raises(KafkaException) as error:
         only(answers)
@@ -80,22 +80,22 @@ def test_a_topic_is_there_once_it_was_created_and_gone_once_it_was_deleted(admin
     assert [each.id for each in found.partitions] == [0, 1, 2]
     assert all(sorted(broker.id for broker in each.replicas) == [1, 2, 3] for each in found.partitions)
     assert len({each.leader.id for each in found.partitions}) == 3, "leaders are spread"
-    assert refused(admin.create_topics([NewTopic(name, 1, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
+    assert refusal_code(admin.create_topics([NewTopic(name, 1, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
     only(admin.delete_topics([name]))
     until(lambda: name not in admin.list_topics(timeout=PATIENCE_S).topics, "topic out of metadata")
-    assert refused(admin.delete_topics([name])) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert refusal_code(admin.delete_topics([name])) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_a_topic_created_again_has_another_id_and_no_records(
     admin: AdminClient, confluent: ConfluentClient, cluster: KafkaCluster, topic: str
 ) -> None:
-    confluent.produce(topic, numbered(5))
+    confluent.produce(topic, number_messages(5))
     before = only(admin.describe_topics(TopicCollection([topic]))).topic_id
     only(admin.delete_topics([topic]))
     until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, "topic out of metadata")
     cluster.create(topic)
     assert str(only(admin.describe_topics(TopicCollection([topic]))).topic_id) != str(before)
-    confluent.produce(topic, numbered(2))
+    confluent.produce(topic, number_messages(2))
     assert confluent.bounds(topic) == (0, 2)
 
 
@@ -111,7 +111,7 @@ def test_a_topic_created_again_has_another_id_and_no_records(
 def test_what_cannot_be_created_is_refused_with_kafkas_code(
     admin: AdminClient, name: str, partitions: int, replicas: int, settings: dict[str, str], code: int
 ) -> None:
-    assert refused(admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])) == code
+    assert refusal_code(admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])) == code
     assert name not in admin.list_topics(timeout=PATIENCE_S).topics
 
 
@@ -123,18 +123,18 @@ def test_validation_alone_creates_nothing(admin: AdminClient) -> None:
 
 def test_partitions_can_be_added_and_never_taken(admin: AdminClient, confluent: ConfluentClient, topic: str) -> None:
     only(admin.create_partitions([NewPartitions(topic, 3)]))
-    until(lambda: written(confluent, topic, 2), "third partition on the broker that the producer asked")
+    until(lambda: try_write(confluent, topic, 2), "third partition on the broker that the producer asked")
     assert confluent.bounds(topic, 2) == (0, 2)
-    assert refused(admin.create_partitions([NewPartitions(topic, 2)])) == KafkaError.INVALID_PARTITIONS
-    assert refused(admin.create_partitions([NewPartitions("absent", 2)])) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert refusal_code(admin.create_partitions([NewPartitions(topic, 2)])) == KafkaError.INVALID_PARTITIONS
+    assert refusal_code(admin.create_partitions([NewPartitions("absent", 2)])) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def written(client: ConfluentClient, topic: str, partition: int) -> bool:
+def try_write(client: ConfluentClient, topic: str, partition: int) -> bool:
     """Returns True once two records are written: a broker may learn about a partition later than the one that created
     it.
     """
     try:
-        client.produce(topic, numbered(2), partition=partition)
+        client.produce(topic, number_messages(2), partition=partition)
     except KafkaException as error:
         if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
             raise
@@ -151,7 +151,7 @@ def test_the_cluster_names_its_brokers_and_a_controller(admin: AdminClient) -> N
 
 
 def test_a_topic_that_is_not_there_is_unknown_and_not_made(admin: AdminClient) -> None:
-    assert refused(admin.describe_topics(TopicCollection(["absent"]))) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert refusal_code(admin.describe_topics(TopicCollection(["absent"]))) == KafkaError.UNKNOWN_TOPIC_OR_PART
     error = admin.list_topics("absent", timeout=PATIENCE_S).topics["absent"].error
     assert error is not None
     assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -188,7 +188,7 @@ def test_settings_of_a_topic_can_be_changed_one_by_one(admin: AdminClient, new_t
 
 def test_settings_that_do_not_exist_or_fit_are_refused_and_change_nothing(admin: AdminClient, topic: str) -> None:
     unknown = alter(admin, ResourceType.TOPIC, topic, ("no.such.setting", "1", AlterConfigOpType.SET))
-    assert refused(unknown) == KafkaError.INVALID_CONFIG
+    assert refusal_code(unknown) == KafkaError.INVALID_CONFIG
     bad = alter(
         admin,
         ResourceType.TOPIC,
@@ -196,10 +196,10 @@ def test_settings_that_do_not_exist_or_fit_are_refused_and_change_nothing(admin:
         ("segment.bytes", "2097152", AlterConfigOpType.SET),
         ("retention.ms", "soon", AlterConfigOpType.SET),
     )
-    assert refused(bad) == KafkaError.INVALID_CONFIG
+    assert refusal_code(bad) == KafkaError.INVALID_CONFIG
     assert settings_of(admin, ResourceType.TOPIC, topic)["segment.bytes"].is_default
     absent = alter(admin, ResourceType.TOPIC, "absent", ("retention.ms", "1", AlterConfigOpType.SET))
-    assert refused(absent) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert refusal_code(absent) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_a_broker_describes_its_settings(admin: AdminClient) -> None:
@@ -230,29 +230,29 @@ def test_offsets_are_listed_by_kind_and_by_time(
     for number, time_ms in enumerate((1000, 3000, 2000)):
         confluent.produce(topic, [Message(f"{number}".encode(), timestamp_ms=1_700_000_000_000 + time_ms)])
 
-    def listed(spec: OffsetSpec) -> int:
+    def list_offset(spec: OffsetSpec) -> int:
         offset: int = only(
             admin.list_offsets({TopicPartition(topic, 0): spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
         ).offset
         return offset
 
-    assert listed(SPEC.earliest()) == 0
-    assert listed(SPEC.latest()) == 3
-    assert listed(SPEC.max_timestamp()) == 1
-    assert listed(SPEC.for_timestamp(1_700_000_001_500)) == 1
-    assert listed(SPEC.for_timestamp(1_700_000_004_000)) == -1
+    assert list_offset(SPEC.earliest()) == 0
+    assert list_offset(SPEC.latest()) == 3
+    assert list_offset(SPEC.max_timestamp()) == 1
+    assert list_offset(SPEC.for_timestamp(1_700_000_001_500)) == 1
+    assert list_offset(SPEC.for_timestamp(1_700_000_004_000)) == -1
 
 
 def test_deleted_records_are_gone_on_every_replica_and_the_rest_is_there(
     admin: AdminClient, confluent: ConfluentClient, topic: str
 ) -> None:
     for part in range(4):
-        confluent.produce(topic, numbered(5, f"part {part}"))
+        confluent.produce(topic, number_messages(5, f"part {part}"))
     assert only(admin.delete_records([TopicPartition(topic, 0, 7)])).low_watermark == 7
     assert confluent.bounds(topic) == (7, 20)
     assert [one.offset for one in confluent.consume(topic, 13, start=7)] == list(range(7, 20))
     assert [one.offset for one in confluent.consume(topic, 13, start=3)] == list(range(7, 20)), "by auto.offset.reset"
-    assert refused(admin.delete_records([TopicPartition(topic, 0, 21)])) == KafkaError.OFFSET_OUT_OF_RANGE
+    assert refusal_code(admin.delete_records([TopicPartition(topic, 0, 21)])) == KafkaError.OFFSET_OUT_OF_RANGE
     assert only(admin.delete_records([TopicPartition(topic, 0, -1)])).low_watermark == 20
     assert confluent.bounds(topic) == (20, 20)
 
@@ -263,7 +263,7 @@ def test_deleted_records_are_gone_on_every_replica_and_the_rest_is_there(
 def test_groups_are_listed_described_and_deleted(
     admin: AdminClient, confluent: ConfluentClient, topic: str, group: str
 ) -> None:
-    confluent.produce(topic, numbered(3))
+    confluent.produce(topic, number_messages(3))
     with confluent.joining(group, topic) as member:
         read_some(member)
         member.commit(0, 2)
@@ -276,7 +276,7 @@ def test_groups_are_listed_described_and_deleted(
         (one,) = described.members
         assert one.client_id == "rdkafka"
         assert [(each.topic, each.partition) for each in one.assignment.topic_partitions] == [(topic, 0)]
-        assert refused(admin.delete_consumer_groups([group])) == KafkaError.NON_EMPTY_GROUP
+        assert refusal_code(admin.delete_consumer_groups([group])) == KafkaError.NON_EMPTY_GROUP
     assert only(admin.describe_consumer_groups([group])).state == ConsumerGroupState.EMPTY
     (offset,) = only(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])).topic_partitions
     assert (offset.topic, offset.partition, offset.offset) == (topic, 0, 2)
@@ -286,7 +286,7 @@ def test_groups_are_listed_described_and_deleted(
     assert offset.offset == 1
     only(admin.delete_consumer_groups([group]))
     assert group not in {each.group_id for each in admin.list_consumer_groups().result(PATIENCE_S).valid}
-    assert refused(admin.delete_consumer_groups([group])) == KafkaError.GROUP_ID_NOT_FOUND
+    assert refusal_code(admin.delete_consumer_groups([group])) == KafkaError.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_that_never_was_is_dead_and_has_no_offsets(admin: AdminClient, topic: str, group: str) -> None:

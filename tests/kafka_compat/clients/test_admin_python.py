@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.bench.kafka.cluster import KafkaCluster
-from tests.kafka_compat.clients.adapters import Client, numbered, read_some, until
+from tests.kafka_compat.clients.adapters import Client, number_messages, read_some, until
 from tests.kafka_compat.clients.by_aiokafka import LoopThread
 from tests.kafka_compat.clients.by_kafka_python import KafkaAdminClient, KafkaPythonClient, TopicPartition
 from tests.kafka_compat.clients.conftest import new_name
@@ -28,7 +28,7 @@ def kafka_python(bootstrap: str) -> Client:
     return KafkaPythonClient(bootstrap)
 
 
-def known(ask: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+def ask_until_known(ask: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     """Returns the topics from a broker that knows them all.
 
     The client asks any broker, and metadata reaches one after the other.
@@ -59,7 +59,7 @@ def test_kafka_python_leaves_counts_to_the_broker(admin: Any) -> None:
     name = new_name("topic")
     admin.create_topics([name])
     admin.wait_for_topics([name])
-    (found,) = known(lambda: admin.describe_topics([name]))
+    (found,) = ask_until_known(lambda: admin.describe_topics([name]))
     assert len(found["partitions"][0]["replica_nodes"]) == 3
 
 
@@ -67,7 +67,7 @@ def test_kafka_python_places_replicas_by_hand(admin: Any) -> None:
     name = new_name("topic")
     admin.create_topics({name: {"assignments": {0: [3, 1], 1: [2, 3]}}})
     admin.wait_for_topics([name])
-    (found,) = known(lambda: admin.describe_topics([name]))
+    (found,) = ask_until_known(lambda: admin.describe_topics([name]))
     placed = {each["partition_index"]: each["replica_nodes"] for each in found["partitions"]}
     assert placed == {0: [3, 1], 1: [2, 3]}
 
@@ -75,7 +75,7 @@ def test_kafka_python_places_replicas_by_hand(admin: Any) -> None:
 def test_kafka_python_describes_the_cluster_and_its_disks(admin: Any, kafka_python: Client, topic: str) -> None:
     found = admin.describe_cluster()
     assert sorted(broker["broker_id"] for broker in found["brokers"]) == [1, 2, 3]
-    kafka_python.produce(topic, numbered(20))
+    kafka_python.produce(topic, number_messages(20))
     sizes = stored_bytes(kafka_python.bootstrap, topic)
     assert len(sizes) == 3
     assert len(set(sizes)) == 1
@@ -93,7 +93,7 @@ def test_kafka_python_describes_partitions_page_by_page(admin: Any) -> None:
         topics: Sequence[Any] = pages[-1]["topics"]
         return topics
 
-    found = [(each["name"], len(each["partitions"])) for each in known(first_page)]
+    found = [(each["name"], len(each["partitions"])) for each in ask_until_known(first_page)]
     assert found == [(names[0], 3), (names[1], 1)]
     assert pages[-1]["next_cursor"]["topic_name"] == names[1]
     assert pages[-1]["next_cursor"]["partition_index"] == 1
@@ -102,7 +102,7 @@ def test_kafka_python_describes_partitions_page_by_page(admin: Any) -> None:
 def test_kafka_python_lists_groups_and_removes_offsets(
     admin: Any, kafka_python: Client, topic: str, group: str
 ) -> None:
-    kafka_python.produce(topic, numbered(3))
+    kafka_python.produce(topic, number_messages(3))
     with kafka_python.joining(group, topic) as member:
         read_some(member)
         member.commit(0, 2)
@@ -121,13 +121,13 @@ def test_kafka_python_lists_groups_and_removes_offsets(
 def aiokafka_admin(bootstrap: str) -> Iterator[tuple[LoopThread, Any]]:
     from aiokafka.admin import AIOKafkaAdminClient
 
-    async def made() -> Any:
+    async def make() -> Any:
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
         await admin.start()
         return admin
 
     with LoopThread() as loop:
-        admin = loop.run(made())
+        admin = loop.run(make())
         try:
             yield loop, admin
         finally:

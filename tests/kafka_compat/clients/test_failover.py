@@ -14,7 +14,7 @@ from tests.kafka_compat.clients.adapters import (
     PATIENCE_S,
     Client,
     Received,
-    numbered,
+    number_messages,
     read_some,
     read_until,
     until,
@@ -35,7 +35,7 @@ def killable(cluster: KafkaCluster) -> KafkaCluster:
 
 
 @contextmanager
-def killed(cluster: KafkaCluster, broker: int) -> Iterator[None]:
+def kill(cluster: KafkaCluster, broker: int) -> Iterator[None]:
     """One broker is dead meanwhile; afterwards the three are whole again."""
     process = cluster.members[broker - 1]
     process.kill()
@@ -65,10 +65,10 @@ def test_a_producer_and_a_group_go_on_after_the_leader_was_killed(
         offsets = [sender.send(f"before {number}".encode()) for number in range(5)]
         read_some(member, 5)
         member.commit(0, 5)
-        with killed(killable, leader_of(killable, topic)):
+        with kill(killable, leader_of(killable, topic)):
             offsets += [sender.send(f"while it is dead {number}".encode()) for number in range(5)]
             got = read_until(member, lambda got: len(distinct(got)) >= 5, "records after the failover")
-            until(lambda: member.committed(0) == 5, "committed offset after the failover")
+            until(lambda: member.fetch_committed(0) == 5, "committed offset after the failover")
             member.commit(0, 10)
             assert distinct(got) == {offset: f"while it is dead {offset - 5}".encode() for offset in range(5, 10)}
         killable.await_in_sync(topic)
@@ -87,10 +87,10 @@ def test_records_under_way_when_the_leader_dies_arrive_once_and_in_order(
 ) -> None:
     """An idempotent producer repeats what it got no answer for; the new leader knows what it has already."""
     leader = leader_of(killable, topic)
-    client.produce(topic, numbered(1))
+    client.produce(topic, number_messages(1))
     killing = threading.Timer(0.05, killable.members[leader - 1].kill)
     killing.start()
-    sent = numbered(2000, "under way")
+    sent = number_messages(2000, "under way")
     try:
         assert client.produce(topic, sent, idempotent=True) == list(range(1, 2001))
     finally:
@@ -104,7 +104,7 @@ def test_records_under_way_when_the_leader_dies_arrive_once_and_in_order(
 
 def test_the_preferred_replica_leads_again_once_it_is_asked_for(killable: KafkaCluster, topic: str) -> None:
     preferred = leader_of(killable, topic)
-    with killed(killable, preferred):
+    with kill(killable, preferred):
         until(lambda: killable.leader(topic) not in (None, preferred), "another leader")
     killable.await_in_sync(topic)
     asked = [TopicPartition(topic, 0)]

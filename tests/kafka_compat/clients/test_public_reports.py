@@ -53,7 +53,7 @@ def leader(bootstrap: str, topic: str) -> Iterator[Wire]:
     wire.close()
 
 
-def produced(leader: Wire, topic: str, records: bytes) -> tuple[KafkaErrorCode, int]:
+def produce(leader: Wire, topic: str, records: bytes) -> tuple[KafkaErrorCode, int]:
     """The outcome of one batch, and its offset."""
     ends = time.monotonic() + WITHIN_S
     while True:
@@ -126,7 +126,7 @@ def test_a_record_is_found_by_its_own_time_in_a_batch_of_any_codec(bootstrap: st
 def test_a_time_far_ahead_is_refused(leader: Wire, topic: str, ahead_ms: int, error: str) -> None:
     """KAFKA-14991: microseconds that were taken for milliseconds never expire."""
     now_ms = time.time_ns() // 10**6
-    assert produced(leader, topic, encode_records([(None, b"v")], now_ms + ahead_ms))[0].name == error
+    assert produce(leader, topic, encode_records([(None, b"v")], now_ms + ahead_ms))[0].name == error
 
 
 @pytest.mark.parametrize("pack", [PACKERS["none"], PACKERS["gzip"], PACKERS["zstd"]], ids=["none", "gzip", "zstd"])
@@ -139,7 +139,7 @@ def test_the_leader_writes_the_newest_time_of_a_batch(
     codec, packed = pack(body(base, base + 2000, base + 1000))
     sent = -1 if claimed is None else base + claimed
     content = batch(packed, attributes=codec, count=3, last_offset_delta=2, base_timestamp=base, max_timestamp=sent)
-    assert produced(leader, topic, content) == (KafkaErrorCode.NONE, 0)
+    assert produce(leader, topic, content) == (KafkaErrorCode.NONE, 0)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(max_wait_ms=500, min_bytes=1, topics=(FetchTopic(topic=topic, partitions=(partition,)),))
     (fetched,) = leader.ask(FETCH, 11, request).responses[0].partitions
@@ -179,8 +179,8 @@ def test_what_no_client_could_read_is_refused_and_the_partition_stays_readable(
         *((batch(good, attributes=codec), unreadable) for codec in (1, 2, 3, 4)),
     ]
     for number, (content, errors) in enumerate(wrong):
-        assert produced(leader, topic, content)[0].name in errors, number
-    assert produced(leader, topic, encode_records([(None, b"after")], now)) == (KafkaErrorCode.NONE, 0)
+        assert produce(leader, topic, content)[0].name in errors, number
+    assert produce(leader, topic, encode_records([(None, b"after")], now)) == (KafkaErrorCode.NONE, 0)
     assert values(bootstrap, topic, 1) == [b"after"]
 
 
@@ -244,7 +244,7 @@ def test_the_newer_group_protocol_is_there_or_refused_with_a_reason(bootstrap: s
 
 def test_an_epoch_that_is_to_come_has_no_end(leader: Wire, topic: str) -> None:
     """KIP-320: a consumer takes an end for the place from which records were lost."""
-    assert produced(leader, topic, encode_records([(None, b"v")], time.time_ns() // 10**6))[0].name == "NONE"
+    assert produce(leader, topic, encode_records([(None, b"v")], time.time_ns() // 10**6))[0].name == "NONE"
 
     def end_of(epoch: int) -> tuple[int, int, int]:
         partition = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)

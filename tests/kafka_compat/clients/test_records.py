@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from jepsen_like.bench.kafka.cluster import KafkaCluster
-from tests.kafka_compat.clients.adapters import Acks, Client, Message, numbered, read_some, values
+from tests.kafka_compat.clients.adapters import Acks, Client, Message, number_messages, read_some, values
 from tests.kafka_compat.clients.by_confluent import ConfluentClient
 from tests.kafka_compat.clients.conftest import CLIENTS
 from tests.kafka_compat.clients.log_dirs import stored_bytes
@@ -17,7 +17,7 @@ LARGE_BYTES = 900_000
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_records_arrive_in_order_with_every_acks(client: Client, topic: str, acks: Acks) -> None:
-    sent = numbered(50)
+    sent = number_messages(50)
     offsets = client.produce(topic, sent, acks=acks)
     if acks != "0":
         assert offsets == list(range(50))
@@ -53,18 +53,18 @@ def test_what_a_client_compresses_is_stored_compressed_and_read_the_same(
 
 
 def test_an_idempotent_producer_writes_each_record_once(client: Client, topic: str) -> None:
-    assert client.produce(topic, numbered(200), idempotent=True) == list(range(200))
+    assert client.produce(topic, number_messages(200), idempotent=True) == list(range(200))
     assert client.bounds(topic) == (0, 200)
 
 
 def test_what_one_client_writes_every_other_reads(bootstrap: str, client: Client, topic: str) -> None:
-    sent = numbered(20)
+    sent = number_messages(20)
     ConfluentClient(bootstrap).produce(topic, sent, codec="gzip")
     assert values(client.consume(topic, 20)) == [message.value for message in sent]
 
 
 def test_reading_starts_at_any_offset_also_within_a_batch(client: Client, topic: str) -> None:
-    sent = numbered(100)
+    sent = number_messages(100)
     client.produce(topic, sent)
     for start in (0, 37, 99):
         read = client.consume(topic, 100 - start, start=start)
@@ -81,7 +81,7 @@ def test_large_records_arrive_whole(client: Client, topic: str) -> None:
 def test_every_partition_has_offsets_of_its_own(client: Client, new_topic: Callable[..., str]) -> None:
     topic = new_topic(3)
     for partition in range(3):
-        assert client.produce(topic, numbered(partition + 1, f"p{partition}"), partition=partition) == [
+        assert client.produce(topic, number_messages(partition + 1, f"p{partition}"), partition=partition) == [
             *range(partition + 1)
         ]
     assert [client.bounds(topic, partition) for partition in range(3)] == [(0, 1), (0, 2), (0, 3)]

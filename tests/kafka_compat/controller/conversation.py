@@ -68,10 +68,10 @@ class Conversation:
             match effect:
                 case ProposeCommand():
                     self.proposed.append(effect.command)
-                    lines.append(f"propose {shown(effect.command)} ({effect.reason})")
+                    lines.append(f"propose {show(effect.command)} ({effect.reason})")
                 case AnswerHeartbeat():
                     assert effect.token == self.token
-                    lines.append(f"answer {answered(effect)}")
+                    lines.append(f"answer {show_answer(effect)}")
         return lines
 
     def on_cluster(self, count: str) -> None:
@@ -141,7 +141,7 @@ class Conversation:
         return [f"brokers {'; '.join(brokers)}", f"leaders {'; '.join(partitions)}", f"due {self.liveness.deadline}"]
 
 
-def shown(command: Command) -> str:
+def show(command: Command) -> str:
     match command:
         case UnfenceBroker() | FenceBroker() | BeginShutdown():
             return f"{type(command).__name__} {command.broker}@{command.epoch}"
@@ -151,7 +151,7 @@ def shown(command: Command) -> str:
             raise AssertionError(command)
 
 
-def answered(answer: AnswerHeartbeat) -> str:
+def show_answer(answer: AnswerHeartbeat) -> str:
     if answer.error is not KafkaErrorCode.NONE:
         return answer.error.name
     words = ["fenced" if answer.fenced else "unfenced", "caught up" if answer.is_caught_up else "behind"]

@@ -102,7 +102,7 @@ def test_only_the_leader_may_ask_which_comes_after_the_leader_epoch_and_before_t
     assert world.alter(older, sender=3).error is KafkaErrorCode.FENCED_LEADER_EPOCH
 
 
-def fenced(world: World) -> None:
+def fence(world: World) -> None:
     world.fence(3)
 
 
@@ -116,7 +116,7 @@ def another_process(world: World) -> None:
     world.unfence(3)
 
 
-@pytest.mark.parametrize("became", [fenced, shutting_down, another_process])
+@pytest.mark.parametrize("became", [fence, shutting_down, another_process])
 def test_a_broker_does_not_join_an_isr_when_meanwhile_it_became(became: Callable[[World], None]) -> None:
     world = three_brokers()
     world.alter(world.change(1, 2))

@@ -71,18 +71,18 @@ RESULTS: list[c.CommandResult] = [
 ]
 
 
-def named(values: Sequence[object]) -> list[str]:
+def name_each(values: Sequence[object]) -> list[str]:
     return [f"{type(value).__name__}-{number}" for number, value in enumerate(values)]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=named(COMMANDS))
+@pytest.mark.parametrize("command", COMMANDS, ids=name_each(COMMANDS))
 def test_a_command_is_the_same_after_its_bytes(command: c.Command) -> None:
     encoded = c.encode_command(command)
     assert encoded[0] == 1
     assert c.decode_command(encoded) == command
 
 
-@pytest.mark.parametrize("result", RESULTS, ids=named(RESULTS))
+@pytest.mark.parametrize("result", RESULTS, ids=name_each(RESULTS))
 def test_a_result_is_the_same_after_its_bytes(result: c.CommandResult) -> None:
     encoded = c.encode_result(result)
     assert encoded[0] == 1
@@ -109,7 +109,7 @@ def test_a_long_message_is_cut_and_its_result_stays_readable() -> None:
     assert cut == c.Acknowledged(KafkaErrorCode.INVALID_REQUEST, "x" * c.MESSAGE_MAX)
 
 
-def packed(*value: Any) -> bytes:
+def pack(*value: Any) -> bytes:
     return b"\x01" + bytes(msgpack.packb(value))
 
 
@@ -120,23 +120,23 @@ def packed(*value: Any) -> bytes:
         (b"\x02\x90", "version 2"),
         (b"\x01", "msgpack"),
         (b"\x01\xc1", "msgpack"),
-        (packed(3, (1, 2, False)) + b"\x00", "msgpack"),
-        (packed(99, ()), "unknown number 99"),
-        (packed(3, (1, 2)), "array of 3"),
-        (packed(3, 5), "array of 3"),
-        (packed(True, (1, 2, False)), "a number and an array"),
-        (packed(3, (True, 2, False)), "FenceBroker.broker"),
-        (packed(3, (-1, 2, False)), "FenceBroker.broker"),
-        (packed(3, (1, 2**62 + 1, False)), "FenceBroker.epoch"),
-        (packed(3, (1, 2, 0)), "FenceBroker.unclean_default"),
-        (packed(3, (1, 2.0, False)), "FenceBroker.epoch"),
-        (packed(1, (1, b"short", "h", 1, None, False)), "RegisterBroker.incarnation"),
-        (packed(1, (1, bytes(16), "h" * 40_000, 1, None, False)), "RegisterBroker.host"),
-        (packed(1, (1, bytes(16), "h", 65_536, None, False)), "RegisterBroker.port"),
-        (packed(7, (2, None)), "ElectionType"),
-        (packed(7, (0, (("t",),))), "TopicPartition"),
-        (packed(8, ({}, 0, False)), "array"),
-        (packed(8, ({1: 2}, 0, False)), "msgpack"),
+        (pack(3, (1, 2, False)) + b"\x00", "msgpack"),
+        (pack(99, ()), "unknown number 99"),
+        (pack(3, (1, 2)), "array of 3"),
+        (pack(3, 5), "array of 3"),
+        (pack(True, (1, 2, False)), "a number and an array"),
+        (pack(3, (True, 2, False)), "FenceBroker.broker"),
+        (pack(3, (-1, 2, False)), "FenceBroker.broker"),
+        (pack(3, (1, 2**62 + 1, False)), "FenceBroker.epoch"),
+        (pack(3, (1, 2, 0)), "FenceBroker.unclean_default"),
+        (pack(3, (1, 2.0, False)), "FenceBroker.epoch"),
+        (pack(1, (1, b"short", "h", 1, None, False)), "RegisterBroker.incarnation"),
+        (pack(1, (1, bytes(16), "h" * 40_000, 1, None, False)), "RegisterBroker.host"),
+        (pack(1, (1, bytes(16), "h", 65_536, None, False)), "RegisterBroker.port"),
+        (pack(7, (2, None)), "ElectionType"),
+        (pack(7, (0, (("t",),))), "TopicPartition"),
+        (pack(8, ({}, 0, False)), "array"),
+        (pack(8, ({1: 2}, 0, False)), "msgpack"),
         (b"\x01\x92\x08\x93\xdd\xff\xff\xff\xff", "msgpack"),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_is_no_snapshot_is_refused_and_changes_nothing() -> None:
     name, topic_id, partitions, configs = value[3][0]
     empty = [*value[:3], [[name, topic_id, [[[], *partitions[0][1:]]], configs]], *value[4:]]
     world.machine.drain_changes()
-    for damaged in (b"", snapshot[:-1], b"\x02" + snapshot[1:], packed(*twice), packed(*empty)):
+    for damaged in (b"", snapshot[:-1], b"\x02" + snapshot[1:], pack(*twice), pack(*empty)):
         with pytest.raises(InvalidRequest, match="snapshot"):
             world.machine.restore(damaged)
     assert world.machine.snapshot() == snapshot
@@ -240,7 +240,7 @@ def test_what_is_no_snapshot_is_refused_and_changes_nothing() -> None:
 
 
 def test_equal_clusters_have_equal_snapshots_whatever_the_order_of_what_was_done() -> None:
-    def built(order: tuple[str, str]) -> World:
+    def build(order: tuple[str, str]) -> World:
         world = World()
         for broker in (1, 2):
             world.register(broker, incarnation=broker)
@@ -253,7 +253,7 @@ def test_equal_clusters_have_equal_snapshots_whatever_the_order_of_what_was_done
             world.configure(c.ResourceKind.BROKER, "", name, "1")
         return world
 
-    assert built(("a", "b")).machine.snapshot() == built(("b", "a")).machine.snapshot()
+    assert build(("a", "b")).machine.snapshot() == build(("b", "a")).machine.snapshot()
 
 
 def test_a_command_that_has_no_effect_reports_no_change_but_moves_the_index() -> None:

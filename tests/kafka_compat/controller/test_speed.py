@@ -52,17 +52,17 @@ def costs_of(topics: int) -> Costs:
     named = [NewTopic(f"topic-{number}", uuid(number + 1), PARTITIONS, 3) for number in range(topics)]
     world.do(CreateTopics(tuple(named), 7), TopicsCreated)
     world.machine.drain_changes()
-    fence = timed(world, encode_command(FenceBroker(1, world.epoch(1))))
+    fence = time_command(world, encode_command(FenceBroker(1, world.epoch(1))))
     (delta,) = world.machine.drain_changes()
     assert len(delta.partitions) == PARTITIONS * topics
     assert world.machine.image.leaderships(1) == 0
-    unfence = timed(world, encode_command(UnfenceBroker(1, world.epoch(1))))
+    unfence = time_command(world, encode_command(UnfenceBroker(1, world.epoch(1))))
     begun = time.process_time()
     MetadataMachine().restore(world.machine.snapshot())
     return Costs(fence, unfence, time.process_time() - begun)
 
 
-def timed(world: World, command: bytes) -> float:
+def time_command(world: World, command: bytes) -> float:
     begun = time.process_time()
     world.apply(command)
     return time.process_time() - begun

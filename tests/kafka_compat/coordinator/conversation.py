@@ -110,7 +110,7 @@ class Conversation:
             case "loaded":
                 yield from self.step(LoadFinished(self.time_ms))
             case "show":
-                yield from self.shown()
+                yield from self.show()
             case _:
                 yield from self.ask(verb, plain, options)
 
@@ -203,7 +203,7 @@ class Conversation:
                         self.generations[client] = response.generation_id
                 return f"{client}: {response_text(response)}"
 
-    def shown(self) -> Iterator[str]:
+    def show(self) -> Iterator[str]:
         for group in self.coordinator.groups.values():
             members = " ".join(group.members)
             yield f"{group.id} {group.state} gen={group.generation} [{members}] pending=[{' '.join(group.pending_members)}]"

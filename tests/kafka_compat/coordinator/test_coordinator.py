@@ -195,7 +195,7 @@ def test_topic_ids_come_back_in_answers() -> None:
     assert isinstance(answer.response, OffsetCommitResponse)
     assert answer.response.topics[0].topic_id == TOPIC_ID
     wanted = OffsetFetchGroupTopic(name="t", topic_id=TOPIC_ID, partition_indexes=(0, 1))
-    response = fetched(coordinator, 10, OffsetFetchRequest(groups=(OffsetFetchGroup(group_id="g", topics=(wanted,)),)))
+    response = fetch(coordinator, 10, OffsetFetchRequest(groups=(OffsetFetchGroup(group_id="g", topics=(wanted,)),)))
     (found,) = response.groups[0].topics
     assert found.topic_id == TOPIC_ID
     assert [each.committed_offset for each in found.partitions] == [5, -1]
@@ -209,13 +209,13 @@ def test_old_versions_of_offset_fetch_ask_for_one_group() -> None:
     )
     coordinator.step(0.0, GroupRequestArrived(1, 8, commit, 0))
     coordinator.step(0.0, Written(1))
-    everything = fetched(coordinator, 5, OffsetFetchRequest(group_id="g", topics=None))
+    everything = fetch(coordinator, 5, OffsetFetchRequest(group_id="g", topics=None))
     assert [(each.name, each.partitions[0].committed_offset) for each in everything.topics] == [("t", 5)]
     some = OffsetFetchRequest(group_id="g", topics=(OffsetFetchTopic(name="u", partition_indexes=(0,)),))
-    assert fetched(coordinator, 5, some).topics[0].partitions[0].committed_offset == -1
+    assert fetch(coordinator, 5, some).topics[0].partitions[0].committed_offset == -1
 
 
-def fetched(coordinator: GroupCoordinator, version: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def fetch(coordinator: GroupCoordinator, version: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
     (answer,) = coordinator.step(0.0, GroupRequestArrived(99, version, request, 0))
     assert isinstance(answer, GroupAnswer)
     assert isinstance(answer.response, OffsetFetchResponse)

@@ -140,7 +140,7 @@ class GroupMachine(RuleBasedStateMachine):
                     self.deletions += any(key == group_key(GROUP) and value is None for key, value in records)
                     self.under_way.add(write_id)
                 case GroupAnswer(token=token, response=response):
-                    self.answered(self.open.pop(token), token, response)
+                    self.check_answer(self.open.pop(token), token, response)
 
     def ask(self, client: Client, version: int, request: GroupRequest) -> None:
         self.tokens += 1
@@ -158,7 +158,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.sent_in[self.tokens] = self.deletions, request.generation_id
         self.step(event)
 
-    def answered(self, sent: Sent, token: int, response: GroupResponse) -> None:
+    def check_answer(self, sent: Sent, token: int, response: GroupResponse) -> None:
         client = sent.client
         match response:
             case OffsetCommitResponse(topics=topics):
@@ -166,13 +166,13 @@ class GroupMachine(RuleBasedStateMachine):
                     self.acknowledge(sent.request)
             case SyncGroupResponse(error_code=error, assignment=assignment):
                 if error == NONE:
-                    self.assigned(sent, assignment)
+                    self.check_assignment(sent, assignment)
             case _:
                 pass
         if sent.life == client.life:
-            self.received(client, response)
+            self.receive(client, response)
 
-    def received(self, client: Client, response: GroupResponse) -> None:
+    def receive(self, client: Client, response: GroupResponse) -> None:
         match response:
             case JoinGroupResponse(error_code=error):
                 if error in (NONE, KafkaErrorCode.MEMBER_ID_REQUIRED):
@@ -194,7 +194,7 @@ class GroupMachine(RuleBasedStateMachine):
     def forget(self, client: Client) -> None:
         client.member_id, client.generation, client.joined, client.assigned = "", -1, False, False
 
-    def assigned(self, sent: Sent, assignment: bytes) -> None:
+    def check_assignment(self, sent: Sent, assignment: bytes) -> None:
         """In one generation there is one leader's assignment, and each part of it has one owner."""
         request = sent.request
         assert isinstance(request, SyncGroupRequest)

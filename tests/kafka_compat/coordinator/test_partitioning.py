@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.events import GroupRequest
 from kafka_compat.coordinator.partitioning import java_string_hash, join_responses, partition_of, split_request
 from kafka_compat.protocol.api import Api
@@ -78,7 +78,7 @@ def test_a_refusal_can_be_encoded_in_every_version_and_shows_its_error(
     request_: GroupRequest, api: Api[Any, Any]
 ) -> None:
     for version in api.versions:
-        response = refused(version, request_, KafkaErrorCode.NOT_COORDINATOR)
+        response = error_response(version, request_, KafkaErrorCode.NOT_COORDINATOR)
         body = b"".join(api.encode_response(version, 1, response))[4:]
         _, decoded = api.decode_response(body, version)
         assert "error_code=16" in repr(decoded), version
@@ -95,7 +95,7 @@ def test_requests_about_several_groups_are_split_and_their_answers_joined() -> N
     ):
         parts = split_request(request, 9, 3, ())
         assert set(parts) == {0, 1, 2}
-        answers = [refused(9, part, KafkaErrorCode.NOT_COORDINATOR) for part in parts.values()]
+        answers = [error_response(9, part, KafkaErrorCode.NOT_COORDINATOR) for part in parts.values()]
         joined = repr(join_responses(request, answers))
         assert all(joined.count(f"'{group}'") == 1 for group in groups)
         for partition, part in parts.items():
@@ -108,15 +108,15 @@ def test_a_request_about_one_group_goes_to_its_partition_as_it_is() -> None:
     old = OffsetFetchRequest(group_id="group-1", topics=None)
     assert split_request(old, 7, 50, ()) == {partition_of("group-1", 50): old}
     with pytest.raises(ValueError, match="2 responses to one HeartbeatRequest"):
-        join_responses(request, [refused(4, request, KafkaErrorCode.NONE)] * 2)
+        join_responses(request, [error_response(4, request, KafkaErrorCode.NONE)] * 2)
 
 
 def test_a_list_of_groups_is_whole_or_an_error() -> None:
     request = ListGroupsRequest()
     assert split_request(request, 5, 50, (3, 4)) == {3: request, 4: request}
     some = ListGroupsResponse(error_code=0, groups=(ListedGroup(group_id="g", protocol_type="consumer"),))
-    moved = refused(5, request, KafkaErrorCode.NOT_COORDINATOR)
-    loading = refused(5, request, KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    moved = error_response(5, request, KafkaErrorCode.NOT_COORDINATOR)
+    loading = error_response(5, request, KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert join_responses(request, [some, moved]) == some
     assert join_responses(request, [some, loading]) == loading
     assert join_responses(request, []) == ListGroupsResponse(error_code=0, groups=())

@@ -36,7 +36,7 @@ def run(step: ForeignStep) -> tuple[bool, str]:
         shown = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
         return False, f"not done within {WITHIN_S:g} s\n{shown}"
     output = done.stdout + done.stderr
-    return step.kept(done.returncode, output), output
+    return step.is_kept(done.returncode, output), output
 
 
 @click.command()

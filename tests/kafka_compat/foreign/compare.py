@@ -88,22 +88,22 @@ class Brokers:
         made = self.ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics=(topic,), timeout_ms=30_000))
         self.topic_id = made.topics[0].topic_id
         records = encode_records([(b"k", b"v%d" % at) for at in range(3)], [BASE_MS + at for at in range(3)])
-        until(lambda: self._produced(records))
-        until(self._found)
-        until(self._committed)
+        until(lambda: self._produce(records))
+        until(self._find_coordinator)
+        until(self._commit)
         until(lambda: all(self._knows(each) for each in self._addresses))
 
-    def _produced(self, records: bytes) -> bool:
+    def _produce(self, records: bytes) -> bool:
         topic = ProduceTopic(name=TOPIC, partition_data=(ProducePartition(index=0, records=records),))
         answer = self.ask(PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=5000, topic_data=(topic,)))
         return not answer.responses[0].partition_responses[0].error_code
 
-    def _found(self) -> bool:
+    def _find_coordinator(self) -> bool:
         (one,) = self.ask(FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=(GROUP,))).coordinators
         self.coordinator = f"{one.host}:{one.port}"
         return not one.error_code
 
-    def _committed(self) -> bool:
+    def _commit(self) -> bool:
         partition = OffsetCommitPartition(partition_index=0, committed_offset=2, committed_metadata="noted")
         topic = OffsetCommitTopic(name=TOPIC, partitions=(partition,))
         request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=(topic,))
@@ -178,7 +178,7 @@ class Difference:
         return all(fnmatch.fnmatchcase(value, pattern) for value, pattern in zip(mine, patterns, strict=True))
 
 
-def compared(ours: Brokers, theirs: Brokers, only: str) -> Iterator[tuple[Difference, int]]:
+def compare(ours: Brokers, theirs: Brokers, only: str) -> Iterator[tuple[Difference, int]]:
     """Yields each difference and the version in which it was seen."""
     for number, step in enumerate(steps()):
         if only not in f"{step.api.name} {step.what}":
@@ -192,7 +192,7 @@ def compared(ours: Brokers, theirs: Brokers, only: str) -> Iterator[tuple[Differ
                 yield Difference(step.api.name, step.what, path, mine, other), version
 
 
-def shown(path: str, value: Any) -> str:
+def show(path: str, value: Any) -> str:
     """A value in few characters; an error code by its name."""
     if path.endswith("error_code") and value in list(KafkaErrorCode):
         return KafkaErrorCode(value).name
@@ -216,7 +216,7 @@ def main(ours: str | None, apache: str | None, only: str, every: bool) -> None:
                 bootstrap = stack.enter_context(KAFKA_SYSTEMS[key].cluster(home / key, SETTINGS)).bootstrap
             kinds.append(Brokers(bootstrap))
             kinds[-1].prepare()
-        for difference, version in compared(kinds[0], kinds[1], only):
+        for difference, version in compare(kinds[0], kinds[1], only):
             found.setdefault(difference, []).append(version)
     unknown = [each for each in found if each.reason() is None]
     stale = [] if only else [key for key in KNOWN if not any(each.is_known_by(key) for each in found)]
@@ -224,7 +224,7 @@ def main(ours: str | None, apache: str | None, only: str, every: bool) -> None:
         if every or each in unknown:
             where = f"{each.api} {versions[0]}-{versions[-1]}, {each.what}: {each.path}"
             reason = f"  ({each.reason()})" if each.reason() else ""
-            click.echo(f"{where}: {shown(each.path, each.ours)} | {shown(each.path, each.theirs)}{reason}")
+            click.echo(f"{where}: {show(each.path, each.ours)} | {show(each.path, each.theirs)}{reason}")
     for row in stale:
         click.echo(f"no difference any more: {' / '.join(row)}")
     click.echo(f"{len(found)} fields differ, {len(found) - len(unknown)} for a reason that is known")

@@ -102,7 +102,7 @@ from kafka_compat.protocol.apis.offset_for_leader_epoch import (
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP, SyncGroupRequest
 from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, encode_batch_header
-from kafka_compat.protocol.schema import NO_UUID, evolved
+from kafka_compat.protocol.schema import NO_UUID, evolve
 from kafka_compat.records import encode_records, encode_varint
 
 TOPIC = "compared"
@@ -172,7 +172,7 @@ def cluster_steps() -> Iterator[Step]:
     def metadata(*topics: MetadataRequestTopic, flags: bool = False) -> Callable[[Place], MetadataRequest]:
         return lambda place: MetadataRequest(
             topics=tuple(
-                evolved(each, topic_id=place.topic_id) if each.topic_id == b"known" else each for each in topics
+                evolve(each, topic_id=place.topic_id) if each.topic_id == b"known" else each for each in topics
             ),
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=flags,
@@ -217,7 +217,7 @@ def described_steps() -> Iterator[Step]:
             first=1,
         )
 
-    def described(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Callable[[Place], Any]:
+    def describe(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Callable[[Place], Any]:
         place_of = (
             None if cursor is None else DescribeTopicPartitionsCursor(topic_name=cursor[0], partition_index=cursor[1])
         )
@@ -227,11 +227,11 @@ def described_steps() -> Iterator[Step]:
             cursor=place_of,
         )
 
-    yield Step(DESCRIBE_TOPIC_PARTITIONS, "a topic", described(TOPIC))
-    yield Step(DESCRIBE_TOPIC_PARTITIONS, "in parts", described(TOPIC, limit=1))
-    yield Step(DESCRIBE_TOPIC_PARTITIONS, "the second part", described(TOPIC, cursor=(TOPIC, 1)))
-    yield Step(DESCRIBE_TOPIC_PARTITIONS, "a cursor behind", described(TOPIC, cursor=(TOPIC, 9)))
-    yield Step(DESCRIBE_TOPIC_PARTITIONS, "unknown", described("nowhere", "a b", TOPIC))
+    yield Step(DESCRIBE_TOPIC_PARTITIONS, "a topic", describe(TOPIC))
+    yield Step(DESCRIBE_TOPIC_PARTITIONS, "in parts", describe(TOPIC, limit=1))
+    yield Step(DESCRIBE_TOPIC_PARTITIONS, "the second part", describe(TOPIC, cursor=(TOPIC, 1)))
+    yield Step(DESCRIBE_TOPIC_PARTITIONS, "a cursor behind", describe(TOPIC, cursor=(TOPIC, 9)))
+    yield Step(DESCRIBE_TOPIC_PARTITIONS, "unknown", describe("nowhere", "a b", TOPIC))
     for transaction in (None, "", "t"):
         yield Step(
             INIT_PRODUCER_ID,
@@ -611,7 +611,7 @@ def topic_steps() -> Iterator[Step]:
 
         return request
 
-    def assigned(*brokers: tuple[int, ...], first: int = 0) -> tuple[CreateTopicAssignment, ...]:
+    def assign(*brokers: tuple[int, ...], first: int = 0) -> tuple[CreateTopicAssignment, ...]:
         return tuple(
             CreateTopicAssignment(partition_index=first + at, broker_ids=each) for at, each in enumerate(brokers)
         )
@@ -638,16 +638,16 @@ def topic_steps() -> Iterator[Step]:
     ):
         yield Step(CREATE_TOPICS, f"{key}={value}", create(configs={key: value}, only=True))
     for what, assignments in {
-        "assigned": assigned((1, 2), (2, 3)),
-        "assigned unevenly": assigned((1, 2), (2,)),
-        "assigned twice to a broker": assigned((1, 1)),
-        "assigned to an unknown broker": assigned((1, 9)),
-        "assigned to none": assigned(()),
-        "assigned from 1 on": assigned((1,), first=1),
+        "assigned": assign((1, 2), (2, 3)),
+        "assigned unevenly": assign((1, 2), (2,)),
+        "assigned twice to a broker": assign((1, 1)),
+        "assigned to an unknown broker": assign((1, 9)),
+        "assigned to none": assign(()),
+        "assigned from 1 on": assign((1,), first=1),
     }.items():
         yield Step(CREATE_TOPICS, what, create(partitions=-1, replicas=-1, assignments=assignments, only=True))
     yield Step(
-        CREATE_TOPICS, "assigned and counted", create(partitions=1, replicas=1, assignments=assigned((1,)), only=True)
+        CREATE_TOPICS, "assigned and counted", create(partitions=1, replicas=1, assignments=assign((1,)), only=True)
     )
 
 

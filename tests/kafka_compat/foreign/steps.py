@@ -34,7 +34,7 @@ class ForeignStep:
     lacks: str = ""
     """The forbidden output."""
 
-    def kept(self, status: int, output: str) -> bool:
+    def is_kept(self, status: int, output: str) -> bool:
         """Returns True if it ended well and showed the required output."""
         found = len(re.findall(self.pattern, output, re.MULTILINE))
         return status == 0 and found >= self.count and not (self.lacks and re.search(self.lacks, output, re.MULTILINE))

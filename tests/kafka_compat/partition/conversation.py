@@ -219,7 +219,7 @@ class PartitionConversation:
         self.world.slow_truncation.add(int(broker))
 
     def do_truncated(self, broker: str) -> None:
-        self.world.truncated(int(broker))
+        self.world.end_truncation(int(broker))
 
     def do_cut(self, one: str, other: str) -> None:
         self.world.cut |= {(int(one), int(other)), (int(other), int(one))}
@@ -269,7 +269,7 @@ def say(effect: Effect) -> str:
         case CloseConnection(token=token, error=error):
             return f"closes the connection of #{token}: {error.name}"
         case AnswerFetch():
-            return f"answers fetch #{effect.token}: {_fetched(effect)}"
+            return f"answers fetch #{effect.token}: {_show_fetch(effect)}"
         case AnswerEpochEnd(token=token, error=error, epoch=epoch, end_offset=end):
             return f"answers #{token}: {error.name} epoch {epoch} ends at {end}"
         case AnswerLatestOffset(token=token, error=error, offset=offset):
@@ -298,7 +298,7 @@ def _batches(batches: tuple[BatchInfo, ...], base: int) -> str:
     return " ".join(texts)
 
 
-def _fetched(effect: AnswerFetch) -> str:
+def _show_fetch(effect: AnswerFetch) -> str:
     if effect.error is not KafkaErrorCode.NONE:
         return effect.error.name
     if effect.diverging is not None:

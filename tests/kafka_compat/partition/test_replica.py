@@ -219,7 +219,7 @@ def test_an_empty_batch_is_refused() -> None:
 # ---------------------------------------------------------------- follower
 
 
-def sent(*batches: BatchInfo, **facts: int) -> FetchAnswered:
+def answer_with(*batches: BatchInfo, **facts: int) -> FetchAnswered:
     return FetchAnswered(4, facts.pop("fetch_offset", 10), batches=batches, log_start=0, **facts)  # type: ignore[arg-type]
 
 
@@ -239,7 +239,7 @@ def sent(*batches: BatchInfo, **facts: int) -> FetchAnswered:
 )
 def test_batches_that_cannot_follow_are_refused_whole(batches: list[BatchInfo], reason: str) -> None:
     follower = following()
-    (refusal,) = follower.step(0.0, sent(*batches, high_watermark=10))
+    (refusal,) = follower.step(0.0, answer_with(*batches, high_watermark=10))
     assert isinstance(refusal, RefusePeer)
     assert reason in refusal.reason
     assert (follower.log_end, follower.high_watermark, follower.deadline) == (10, 6, 1.0)
@@ -249,7 +249,7 @@ def test_batches_that_cannot_follow_are_refused_whole(batches: list[BatchInfo], 
 def test_a_gap_that_compaction_left_is_taken() -> None:
     follower = following()
     batches = (BatchInfo(2, 100, base_offset=15, leader_epoch=4),)
-    effects = follower.step(0.0, sent(*batches, high_watermark=12))
+    effects = follower.step(0.0, answer_with(*batches, high_watermark=12))
     assert effects == [AppendBatches(15, -1, batches, None), HighWatermarkMoved(12), FetchFrom(2, 4, 17, 4, 0)]
 
 

@@ -116,7 +116,7 @@ class ReplicationMachine(RuleBasedStateMachine):
     @rule(broker=BROKERS)
     def end_truncation(self, broker: int) -> None:
         self.world.slow_truncation.discard(broker)
-        self.world.truncated(broker)
+        self.world.end_truncation(broker)
 
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.0]))
     def pass_time(self, seconds: float) -> None:

@@ -18,7 +18,7 @@ from kafka_compat.partition.model import (
     ProducerSnapshot,
     SequenceRange,
 )
-from kafka_compat.partition.producer_state import ProducerStates, last_sequence, replayed
+from kafka_compat.partition.producer_state import ProducerStates, last_sequence, replay
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 # ---------------------------------------------------------------- leader epochs
@@ -144,7 +144,7 @@ def test_a_replay_from_any_snapshot_gives_the_same_state(writes: list[tuple[int,
     for each in log:
         assert leader.check(each) is KafkaErrorCode.NONE
         leader.record(each, each.base_offset, 0.0)
-    assert replayed(replayed((), log[:at]), log[at:]) == leader.snapshot(0.0)
+    assert replay(replay((), log[:at]), log[at:]) == leader.snapshot(0.0)
 
 
 # ---------------------------------------------------------------- waits
@@ -154,8 +154,8 @@ def test_waiting_produces_are_reached_in_the_order_of_their_ends() -> None:
     waiting = WaitingProduces()
     for token, end in ((1, 5), (2, 8), (3, 5), (4, 9)):
         waiting.add(WaitingProduce(token, end - 1, end, 10.0))
-    assert [each.token for each in waiting.reached(4)] == []
-    assert [each.token for each in waiting.reached(8)] == [1, 3, 2]
+    assert [each.token for each in waiting.take_reached(4)] == []
+    assert [each.token for each in waiting.take_reached(8)] == [1, 3, 2]
     assert len(waiting) == 1
 
 
@@ -163,7 +163,7 @@ def test_expired_produces_leave_the_others_waiting() -> None:
     waiting = WaitingProduces()
     waiting.add(WaitingProduce(1, 0, 1, 5.0))
     waiting.add(WaitingProduce(2, 1, 2, 3.0))
-    assert [each.token for each in waiting.expired(3.0)] == [2]
+    assert [each.token for each in waiting.take_expired(3.0)] == [2]
     assert [each.token for each in waiting.all()] == [1]
 
 
@@ -193,13 +193,13 @@ def test_what_lies_before_the_window_counts_as_enough() -> None:
 
 def test_a_follower_is_caught_up_when_it_has_what_the_leader_had_at_its_last_fetch() -> None:
     follower = FollowerState(2)
-    follower.fetched(0, 0, 12, leader_end=10, now=1.0)
+    follower.record_fetch(0, 0, 12, leader_end=10, now=1.0)
     assert not follower.is_caught_up(10, 1.0, 30.0)
-    follower.fetched(10, 0, 12, leader_end=15, now=5.0)
+    follower.record_fetch(10, 0, 12, leader_end=15, now=5.0)
     assert follower.caught_up_at == 1.0
-    follower.fetched(12, 0, 12, leader_end=20, now=9.0)
+    follower.record_fetch(12, 0, 12, leader_end=20, now=9.0)
     assert follower.caught_up_at == 1.0, "it has less than the leader had at 5.0"
-    follower.fetched(20, 0, 12, leader_end=20, now=12.0)
+    follower.record_fetch(20, 0, 12, leader_end=20, now=12.0)
     assert follower.caught_up_at == 12.0
 
 

@@ -47,7 +47,7 @@ from kafka_compat.partition.events import (
     Truncated,
 )
 from kafka_compat.partition.model import BatchInfo, EpochBegin, PartitionConfig, RecoveredReplica
-from kafka_compat.partition.producer_state import replayed
+from kafka_compat.partition.producer_state import replay
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 CONTROLLER = 0
@@ -182,7 +182,7 @@ class Broker:
     def read(self, start: int, end: int) -> tuple[Stored, ...]:
         return tuple(batch for batch in self.log if start < batch.end <= end)
 
-    def recovered(self) -> RecoveredReplica:
+    def recover(self) -> RecoveredReplica:
         epochs: list[EpochBegin] = []
         for batch in self.log:
             if not epochs or epochs[-1].epoch != batch.info.leader_epoch:
@@ -193,7 +193,7 @@ class Broker:
             durable_end=self.flushed,
             high_watermark=self.high_watermark,
             leader_epochs=tuple(epochs),
-            producers=replayed((), [batch.info for batch in self.log]),
+            producers=replay((), [batch.info for batch in self.log]),
         )
 
 
@@ -274,7 +274,7 @@ class World:
                 if answer is None:
                     self._serve(target, message)
                 else:
-                    self._answered(target, order, answer, batches)
+                    self._answer(target, order, answer, batches)
             case Image(state=state, brokers=brokers):
                 self.step(target, BrokersChanged(brokers))
                 self.step(target, PartitionStateChanged(state))
@@ -305,7 +305,7 @@ class World:
             ),
         )
 
-    def _answered(self, target: int, order: FetchFrom, answer: AnswerFetch, batches: tuple[Stored, ...]) -> None:
+    def _answer(self, target: int, order: FetchFrom, answer: AnswerFetch, batches: tuple[Stored, ...]) -> None:
         self.step(
             target,
             FetchAnswered(
@@ -323,7 +323,7 @@ class World:
     # ------------------------------------------------------------ brokers
 
     def _boot(self, broker: Broker) -> None:
-        broker.replica = PartitionReplica(broker.id, NAME, self.config, broker.recovered(), self.now)
+        broker.replica = PartitionReplica(broker.id, NAME, self.config, broker.recover(), self.now)
         broker.fetches, broker.order, broker.truncating = {}, None, None
 
     def stop(self, broker_id: int, *, power: bool) -> None:
@@ -422,10 +422,10 @@ class World:
                     self.hear(broker_id, effect)
                     self._carry(broker, effect)
                 if broker.truncating is not None and broker_id not in self.slow_truncation:
-                    self.truncated(broker_id)
+                    self.end_truncation(broker_id)
             self.events.popleft()
 
-    def truncated(self, broker_id: int) -> None:
+    def end_truncation(self, broker_id: int) -> None:
         event, self.brokers[broker_id].truncating = self.brokers[broker_id].truncating, None
         if event is not None:
             self.step(broker_id, event)
@@ -437,7 +437,7 @@ class World:
             case TruncateLog(end=end):
                 broker.log = [batch for batch in broker.log if batch.end <= end]
                 broker.flushed = min(broker.flushed, broker.log_end)
-                rebuilt = replayed((), [batch.info for batch in broker.log])
+                rebuilt = replay((), [batch.info for batch in broker.log])
                 broker.truncating = Truncated(broker.log_end, rebuilt)
             case ResetLog(start=start):
                 broker.log, broker.log_start, broker.flushed = [], start, start

@@ -28,7 +28,7 @@ from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, Produc
 from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import CannotEncode, MalformedMessage, UnsupportedVersion
-from kafka_compat.protocol.registry import APIS, advertised, decode_request, encode_unsupported_version, table
+from kafka_compat.protocol.registry import APIS, decode_request, encode_unsupported_version, list_advertised, table
 from raft.net.decoder import BodyDecoder
 from tests.kafka_compat.protocol import values
 
@@ -95,7 +95,7 @@ GOLDEN: list[tuple[Api[Any, Any], int, Any, str]] = [
 
 @pytest.mark.parametrize(("api", "version", "message", "expected"), GOLDEN)
 def test_bytes_are_those_of_the_specification(api: Api[Any, Any], version: int, message: Any, expected: str) -> None:
-    assert values.encoded(type(message), api, version, message) == bytes.fromhex(expected)
+    assert values.encode(type(message), api, version, message) == bytes.fromhex(expected)
 
 
 def frame(api: Api[Any, Any], version: int, body: Any, client_id: str | None = "me") -> bytes:
@@ -131,7 +131,7 @@ def test_a_response_is_read_as_it_was_written(api: Api[Any, Any], version: int) 
     assert read.error_code == 0
     flexible_header = version in api.flexible and api is not API_VERSIONS
     assert body[:5] == b"\0\0\0\x2a" + (b"\0" if flexible_header else body[4:5])
-    assert len(body) == 4 + flexible_header + len(values.encoded(api.response, api, version, response))
+    assert len(body) == 4 + flexible_header + len(values.encode(api.response, api, version, response))
 
 
 def test_an_unsupported_version_of_api_versions_is_answered_in_version_0() -> None:
@@ -142,7 +142,7 @@ def test_an_unsupported_version_of_api_versions_is_answered_in_version_0() -> No
     assert pieces is not None
     correlation_id, response = API_VERSIONS.decode_response(b"".join(pieces)[4:], 0)
     assert (correlation_id, response.error_code) == (42, KafkaErrorCode.UNSUPPORTED_VERSION)
-    assert response.api_keys == advertised()
+    assert response.api_keys == list_advertised()
 
 
 @pytest.mark.parametrize("start", ["0000 0002", "03e7 0000", "0001 0013"])
@@ -154,20 +154,20 @@ def test_other_unsupported_requests_have_no_answer(start: str) -> None:
 
 def test_unknown_tagged_fields_are_skipped() -> None:
     known = bytes.fromhex("03 6162 02 31")
-    read = values.decoded(ApiVersionsRequest, API_VERSIONS, 3, known + bytes.fromhex("02 05 02 ffff 7f 00"))
+    read = values.decode(ApiVersionsRequest, API_VERSIONS, 3, known + bytes.fromhex("02 05 02 ffff 7f 00"))
     assert read == ApiVersionsRequest(client_software_name="ab", client_software_version="1")
 
 
 @pytest.mark.parametrize("tags", ["02 05 00 05 00", "01 05 09 00", "ff ff ff ff 0f", "ff ff ff ff ff 01"])
 def test_bad_tag_sections_are_refused(tags: str) -> None:
     with pytest.raises(MalformedMessage):
-        values.decoded(ApiVersionsRequest, API_VERSIONS, 3, bytes.fromhex("01 01" + tags))
+        values.decode(ApiVersionsRequest, API_VERSIONS, 3, bytes.fromhex("01 01" + tags))
 
 
 def test_a_known_tag_fills_the_bytes_that_it_announces() -> None:
     body = bytes.fromhex(f"0000 01 00000000 01 01 09 {3:016x} 00")
     with pytest.raises(MalformedMessage, match="finalized_features_epoch at byte"):
-        values.decoded(ApiVersionsResponse, API_VERSIONS, 3, body)
+        values.decode(ApiVersionsResponse, API_VERSIONS, 3, body)
 
 
 def test_errors_name_the_field_and_the_byte() -> None:
@@ -177,7 +177,7 @@ def test_errors_name_the_field_and_the_byte() -> None:
     assert caught.value.path == "topic_data[0].partition_data[0].records"
     assert good[caught.value.offset :] == b"\0\0\0\2RR"
     with pytest.raises(CannotEncode, match=r"topic_data\[0\]\.name: null"):
-        values.encoded(ProduceRequest, PRODUCE, 3, ProduceRequest(acks=1, timeout_ms=1, topic_data=(nameless(),)))
+        values.encode(ProduceRequest, PRODUCE, 3, ProduceRequest(acks=1, timeout_ms=1, topic_data=(nameless(),)))
 
 
 def nameless() -> Any:
@@ -206,10 +206,10 @@ def test_bytes_after_a_response_are_refused() -> None:
 def test_a_message_that_is_cut_or_flipped_raises_only_the_one_error(
     api: Api[Any, Any], version: int, message: Any
 ) -> None:
-    whole = values.encoded(type(message), api, version, message)
+    whole = values.encode(type(message), api, version, message)
     for end in range(len(whole)):
         with pytest.raises(MalformedMessage):
-            values.decoded(type(message), api, version, whole[:end])
+            values.decode(type(message), api, version, whole[:end])
     chance = random.Random(version)
     for _ in range(300):
         damaged = bytearray(whole)
@@ -238,10 +238,10 @@ def test_a_count_that_cannot_fit_is_refused_before_its_first_element(version: in
     few, many = (b"\0\0\0\2", b"\0\0\0\x7f") if version == 3 else (b"\3", b"\x7f")
     partition = ProducePartition(index=7, records=b"RR")
     topic = ProduceTopic(name="t", partition_data=(partition, partition))
-    good = values.encoded(ProduceRequest, PRODUCE, version, ProduceRequest(acks=1, timeout_ms=1, topic_data=(topic,)))
+    good = values.encode(ProduceRequest, PRODUCE, version, ProduceRequest(acks=1, timeout_ms=1, topic_data=(topic,)))
     place = good.index(few + b"\0\0\0\7")
     with pytest.raises(MalformedMessage) as caught:
-        values.decoded(ProduceRequest, PRODUCE, version, good[:place] + many + good[place + len(few) :])
+        values.decode(ProduceRequest, PRODUCE, version, good[:place] + many + good[place + len(few) :])
     assert (caught.value.path, caught.value.offset) == ("topic_data[0].partition_data", place)
 
 
@@ -260,5 +260,5 @@ def test_the_table_names_every_api() -> None:
     assert "| 0 | Produce | 3-13 | 9 |" in text
     assert "| 47 | OffsetDelete | 0 | - |" in text
     assert len(text.splitlines()) == 2 + len(APIS) == 31
-    produce = next(each for each in advertised() if each.api_key == 0)
+    produce = next(each for each in list_advertised() if each.api_key == 0)
     assert produce.min_version == 0

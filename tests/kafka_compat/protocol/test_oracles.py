@@ -20,12 +20,12 @@ EXAMPLES = settings(max_examples=5, phases=[Phase.generate, Phase.shrink], datab
 def test_kio_reads_and_writes_the_same_bytes(api: Api[Any, Any], version: int, data: st.DataObject) -> None:
     for cls in values.both(api):
         message = data.draw(values.messages(cls, version))
-        ours = values.encoded(cls, api, version, message)
+        ours = values.encode(cls, api, version, message)
         kio_class = values.kio_schema(api, cls, version)
         read = values.kio_read(kio_class, ours)
         assert values.from_kio(cls, version, read) == message
         assert values.kio_write(kio_class, read) == ours
-        assert values.decoded(cls, api, version, ours) == message
+        assert values.decode(cls, api, version, ours) == message
 
 
 @pytest.mark.parametrize(("api", "version"), values.IN_KAFKA_PYTHON, ids=values.NAMES_IN_KAFKA_PYTHON)
@@ -37,6 +37,6 @@ def test_kafka_python_reads_and_writes_the_same_bytes(api: Api[Any, Any], versio
         message = data.draw(values.messages(cls, version))
         if cls is ApiVersionsResponse:
             message = attrs.evolve(message, error_code=0)  # a response with an error is always read as version 0
-        ours = values.encoded(cls, api, version, message)
+        ours = values.encode(cls, api, version, message)
         assert bytes(values.to_kafka_python(theirs, cls, version, message).encode(version=version)) == ours
         assert values.from_kafka_python(cls, version, theirs.decode(ours, version=version)) == message

@@ -47,7 +47,7 @@ TIME_S_MAX = 4_102_444_800
 TIMES = frozenset({"log_append_time_ms", "timestamp", "commit_timestamp", "retention_time_ms"})
 
 
-def signed(bits: int) -> st.SearchStrategy[int]:
+def draw_signed(bits: int) -> st.SearchStrategy[int]:
     """Numbers of a width, its ends often."""
     last = 2 ** (bits - 1)
     return st.sampled_from([-last, -1, 0, 1, last - 1]) | st.integers(-last, last - 1)
@@ -55,10 +55,10 @@ def signed(bits: int) -> st.SearchStrategy[int]:
 
 KINDS: Mapping[int, st.SearchStrategy[Any]] = {
     id(schema.BOOL): st.booleans(),
-    id(schema.INT8): signed(8),
-    id(schema.INT16): signed(16),
-    id(schema.INT32): signed(32),
-    id(schema.INT64): signed(64),
+    id(schema.INT8): draw_signed(8),
+    id(schema.INT16): draw_signed(16),
+    id(schema.INT32): draw_signed(32),
+    id(schema.INT64): draw_signed(64),
     id(schema.UUID): st.sampled_from([schema.NO_UUID, bytes(range(16))]) | st.binary(min_size=16, max_size=16),
     id(schema.STRING): st.sampled_from(["", "a", "é" * 64, "t" * 127, "t" * 128, "t" * 300]) | st.text(max_size=8),
     id(schema.BYTES): st.binary(max_size=12) | st.just(bytes(range(200))),
@@ -94,14 +94,14 @@ def values(row: NamedField, version: int) -> st.SearchStrategy[Any]:
     return some
 
 
-def encoded(cls: type, api: Api[Any, Any], version: int, message: Any) -> bytes:
+def encode(cls: type, api: Api[Any, Any], version: int, message: Any) -> bytes:
     """The bytes of a message alone, without header and length."""
     out: list[bytes | memoryview] = []
     wire_of(cls, version, version in api.flexible).write(out, message)
     return b"".join(out)
 
 
-def decoded(cls: type, api: Api[Any, Any], version: int, data: bytes) -> Any:
+def decode(cls: type, api: Api[Any, Any], version: int, data: bytes) -> Any:
     """The message in all of `data`."""
     message, end = wire_of(cls, version, version in api.flexible).read(memoryview(data), 0)
     assert end == len(data)

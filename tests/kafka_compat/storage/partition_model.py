@@ -25,7 +25,7 @@ SEGMENT_BYTES = 4096
 Fate = Callable[[MemoryDisk, int], MemoryDisk]
 
 
-def killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
+def kill(disk: MemoryDisk, seed: int) -> MemoryDisk:
     return disk.after_kill(random.Random(seed))
 
 
@@ -37,7 +37,7 @@ def all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
     return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
 
 
-FATES = [killed, power_cut, all_lost]
+FATES = [kill, power_cut, all_lost]
 
 
 def memory_disk(seed: int = 0) -> MemoryDisk:
@@ -65,7 +65,7 @@ def new_log(disk: Disk, **settings: int) -> tuple[BrokerStore, PartitionLog]:
     return store, store.log(PARTITION)
 
 
-def reopened(disk: Disk) -> PartitionLog:
+def reopen(disk: Disk) -> PartitionLog:
     """The log of a disk after a restart."""
     return open_broker(disk).log(PARTITION)
 
@@ -94,7 +94,7 @@ def at(content: bytes, offset: int, epoch: int) -> bytes:
     return bytes(copy)
 
 
-def held(log: PartitionLog) -> list[bytes]:
+def read_all(log: PartitionLog) -> list[bytes]:
     """All batches of a log."""
     return [bytes(each) for each in log.read(log.start_offset, 1 << 30)]
 

@@ -27,11 +27,11 @@ from tests.kafka_compat.storage.partition_model import (
     all_lost,
     at,
     batch,
-    held,
-    killed,
+    kill,
     memory_disk,
     new_log,
     open_broker,
+    read_all,
 )
 
 SECOND = TopicPartition("orders", 1)
@@ -48,7 +48,7 @@ def three_logs(disk: MemoryDisk) -> BrokerStore:
     return store
 
 
-def damaged(disk: MemoryDisk, name: str, file: str = "00000000000000000000.log") -> None:
+def damage(disk: MemoryDisk, name: str, file: str = "00000000000000000000.log") -> None:
     disk.flip_bit(f"{DIRECTORY}/logs/{name}/{file}", 8 * 90)
 
 
@@ -141,27 +141,27 @@ def doubts(store: BrokerStore) -> dict[TopicPartition, str | None]:
     return {each: store.doubt_of(each, topic_id) for each, topic_id in ids.items()}
 
 
-def doubted(store: BrokerStore) -> set[TopicPartition]:
+def find_doubted(store: BrokerStore) -> set[TopicPartition]:
     return {each for each, reason in doubts(store).items() if reason is not None}
 
 
 @pytest.mark.parametrize("bit", [8 * 10, 8 * 90, 8 * 1500])
 def test_a_damaged_log_is_cut_and_doubtful_and_the_others_are_whole(bit: int) -> None:
     disk = memory_disk()
-    before = {each: held(log) for each, log in three_logs(disk).logs.items()}
-    disk = killed(disk, 0)
+    before = {each: read_all(log) for each, log in three_logs(disk).logs.items()}
+    disk = kill(disk, 0)
     disk.flip_bit(f"{DIRECTORY}/logs/orders-1/00000000000000000000.log", bit)
     store = open_broker(disk)
-    found = {each: held(log) for each, log in store.logs.items()}
+    found = {each: read_all(log) for each, log in store.logs.items()}
     assert found.pop(SECOND) == before.pop(SECOND)[: bit // 8 // 1100]
     assert found == before
-    assert doubted(store) == {SECOND}
+    assert find_doubted(store) == {SECOND}
     assert [(each.partition, each.name) for each in store.damages] == [(SECOND, "orders-1")]
     store.log(SECOND).append_as_leader([batch()], 9)
     store.flush()
-    again = open_broker(killed(disk, 1))
+    again = open_broker(kill(disk, 1))
     assert again.log(SECOND).end_offset == store.log(SECOND).end_offset
-    assert (again.damages, doubted(again)) == ([], {SECOND})
+    assert (again.damages, find_doubted(again)) == ([], {SECOND})
 
 
 @pytest.mark.parametrize("file", ["manifest", "durable", "partition", "00000000000000000000.log", "*"])
@@ -169,21 +169,21 @@ def test_a_damaged_log_is_cut_and_doubtful_and_the_others_are_whole(bit: int) ->
 def test_a_partition_of_which_a_file_is_missing_or_damaged_is_doubtful(file: str, flips: bool) -> None:
     disk = memory_disk()
     three_logs(disk)
-    disk = killed(disk, 0)
+    disk = kill(disk, 0)
     place = f"{DIRECTORY}/logs/a-1.b_c-12"
     for path in [each for each in disk.paths() if each.startswith(f"{place}/") and file in ("*", each.split("/")[-1])]:
         disk.flip_bit(path, 8 * 9) if flips else disk.remove(path)
     store = open_broker(disk)
-    assert doubted(store) == {DASHED}
+    assert find_doubted(store) == {DASHED}
     store.doubt({DASHED: (OTHER_ID, "noted")})
     store.create({DASHED: OTHER_ID})
     store.log(DASHED).append_as_leader([batch()], 9)
     store.flush()
-    again = open_broker(killed(disk, 1))
-    assert doubted(again) == {DASHED}
-    assert held(again.log(DASHED)) == held(store.log(DASHED))
+    again = open_broker(kill(disk, 1))
+    assert find_doubted(again) == {DASHED}
+    assert read_all(again.log(DASHED)) == read_all(store.log(DASHED))
     again.doubts_known()
-    last = open_broker(killed(disk, 2).after_kill(random.Random(1)))
+    last = open_broker(kill(disk, 2).after_kill(random.Random(1)))
     assert last.offline == {}
 
 
@@ -194,15 +194,15 @@ def test_damage_that_is_read_is_repaired_by_the_next_start() -> None:
     store.flush()
     store.close()
     store = open_broker(disk)
-    damaged(disk, "orders-1")
+    damage(disk, "orders-1")
     with pytest.raises(CorruptLog) as raised:
-        held(store.log(SECOND))
+        read_all(store.log(SECOND))
     assert store.note_damage(raised.value) == SECOND
     assert store.note_damage(CorruptLog("data/metadata/x.log", 0, "other")) is None
     store.close()
     again = open_broker(disk)
-    assert doubted(again) == {SECOND}
-    assert held(again.log(SECOND)) == []
+    assert find_doubted(again) == {SECOND}
+    assert read_all(again.log(SECOND)) == []
     assert len(again.damages) == 1
 
 
@@ -210,18 +210,18 @@ def test_damage_that_is_read_is_repaired_by_the_next_start() -> None:
 def test_a_log_of_which_no_file_states_the_topic_is_set_aside_when_a_partition_of_its_name_is_made(bit: int) -> None:
     disk = memory_disk()
     three_logs(disk)
-    disk = killed(disk, 0)
+    disk = kill(disk, 0)
     place = f"{DIRECTORY}/logs/a-1.b_c-12"
     content = disk.content(f"{place}/00000000000000000000.log")
     disk.flip_bit(f"{place}/partition", bit)
     store = open_broker(disk)
     assert DASHED not in store.logs
     assert store.topic_id(DASHED) is None
-    assert doubted(store) == {DASHED}
+    assert find_doubted(store) == {DASHED}
     store.create({DASHED: OTHER_ID})
     assert store.log(DASHED).end_offset == 0
     assert disk.content(f"{place}/00000000000000000000.damaged").startswith(content[:1000])
-    assert set(open_broker(killed(disk, 0)).logs) == {PARTITION, SECOND, DASHED}
+    assert set(open_broker(kill(disk, 0)).logs) == {PARTITION, SECOND, DASHED}
 
 
 def test_a_damaged_log_of_no_partitions_name_stays_where_it_is() -> None:
@@ -239,7 +239,7 @@ def test_a_log_that_ends_before_its_own_high_watermark_is_doubtful() -> None:
     disk = memory_disk()
     store = three_logs(disk)
     store.write_high_watermarks({PARTITION: 10, SECOND: 12, DASHED: 5})
-    assert doubted(open_broker(killed(disk, 0))) == {SECOND}
+    assert find_doubted(open_broker(kill(disk, 0))) == {SECOND}
 
 
 @pytest.mark.parametrize("name", ["broker", "run", "high-watermarks"])
@@ -252,11 +252,11 @@ def test_without_one_of_its_own_files_a_broker_starts_and_trusts_no_copy(name: s
     path = f"{DIRECTORY}/{name}"
     disk.flip_bit(path, 8 * 3) if flips else disk.remove(path)
     again = open_broker(disk)
-    assert doubted(again) == {PARTITION, SECOND, DASHED}
+    assert find_doubted(again) == {PARTITION, SECOND, DASHED}
     assert {each: log.end_offset for each, log in again.logs.items()} == {PARTITION: 10, SECOND: 11, DASHED: 12}
-    assert doubted(open_broker(killed(disk, 0))) == {PARTITION, SECOND, DASHED}
+    assert find_doubted(open_broker(kill(disk, 0))) == {PARTITION, SECOND, DASHED}
     again.doubts_known()
-    assert doubted(open_broker(killed(disk, 0))) == set()
+    assert find_doubted(open_broker(kill(disk, 0))) == set()
 
 
 def test_a_directory_that_is_new_has_no_doubts_of_its_own() -> None:
@@ -266,7 +266,7 @@ def test_a_directory_that_is_new_has_no_doubts_of_its_own() -> None:
     assert store.doubt_of(PARTITION, TOPIC_ID) == "its log is missing"
     store.create({PARTITION: TOPIC_ID})
     assert store.doubt_of(PARTITION, TOPIC_ID) is None
-    assert not open_broker(killed(disk, 0)).is_new
+    assert not open_broker(kill(disk, 0)).is_new
 
 
 @pytest.mark.parametrize(
@@ -288,13 +288,13 @@ def test_what_was_not_flushed_is_doubtful_after_another_boot(
     if closes:
         store.close()
     else:
-        disk = killed(disk, 0)
+        disk = kill(disk, 0)
     # The setting counts that held for the process that wrote.
     again = open_broker(disk, boot=boot, flushed=True)
-    assert doubted(again) == ({PARTITION, SECOND, DASHED} if all_are else set())
+    assert find_doubted(again) == ({PARTITION, SECOND, DASHED} if all_are else set())
 
 
-def changed(disk: MemoryDisk, path: str, how: str, at: float) -> None:
+def change(disk: MemoryDisk, path: str, how: str, at: float) -> None:
     """Change one file behind the back of its owner; `at` is a place in it, from 0 to 1."""
     size = len(disk.content(path))
     place = min(int(at * size), size - 1)
@@ -324,20 +324,20 @@ def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataO
     store.write_high_watermarks({PARTITION: 3})
     store.doubts_known()
     ids = {PARTITION: TOPIC_ID, SECOND: TOPIC_ID, DASHED: OTHER_ID}
-    before = {each: held(store.log(each)) for each in ids}
-    disk = killed(disk, 0)
+    before = {each: read_all(store.log(each)) for each in ids}
+    disk = kill(disk, 0)
     place = data.draw(st.sampled_from(["", "logs/orders-0/", "logs/orders-1/", "logs/a-1.b_c-12/"]))
     for _ in range(data.draw(st.integers(1, 3))):
         files = [each for each in disk.paths() if each.startswith(f"{DIRECTORY}/{place}") and disk.content(each)]
         path = data.draw(st.sampled_from(files))
-        changed(disk, path, data.draw(st.sampled_from(["flip", "remove", "cut", "zeros"])), data.draw(st.floats(0, 1)))
+        change(disk, path, data.draw(st.sampled_from(["flip", "remove", "cut", "zeros"])), data.draw(st.floats(0, 1)))
     again = open_broker(disk)
     for each in ids:
         log = again.logs.get(each)
         found: list[bytes] = []
         if log is not None:
             try:
-                found = held(log)
+                found = read_all(log)
             except CorruptLog as error:
                 assert again.note_damage(error) == each  # noqa: PT017 - met as it is read
         assert found == before[each][: len(found)] or again.log(each).start_offset == 0
@@ -346,7 +346,7 @@ def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataO
     for each in ids:
         again.log(each).append_as_leader([batch()], 99)
     again.flush()
-    assert open_broker(killed(disk, 1)).offline == {}
+    assert open_broker(kill(disk, 1)).offline == {}
 
 
 @pytest.mark.parametrize("fate", FATES)
@@ -358,8 +358,8 @@ def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
         store = three_logs(disk)
         store.write_high_watermarks({PARTITION: 10})
         store.doubts_known()
-        disk = killed(disk, n)
-        damaged(disk, "orders-1")
+        disk = kill(disk, n)
+        damage(disk, "orders-1")
         disk.flip_bit(f"{DIRECTORY}/logs/a-1.b_c-12/manifest", 100)
         disk.fail_call(n)
         again = None
@@ -370,13 +370,13 @@ def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
             pass
         if not disk.failed_as_asked:
             assert again is not None
-            assert doubted(again) == {PARTITION, SECOND, DASHED}
+            assert find_doubted(again) == {PARTITION, SECOND, DASHED}
             break
         failures += 1
         found = open_broker(fate(disk, n))
-        assert {SECOND, DASHED} <= doubted(found)
+        assert {SECOND, DASHED} <= find_doubted(found)
         assert found.offline == {}
-        assert {SECOND, DASHED} <= doubted(open_broker(fate(disk, n + 1)))
+        assert {SECOND, DASHED} <= find_doubted(open_broker(fate(disk, n + 1)))
     assert failures > 40
 
 
@@ -391,10 +391,10 @@ def test_a_full_disk_leaves_no_record_that_would_be_believed() -> None:
 
     disk.before_call = refuse
     again = open_broker(disk)
-    assert doubted(again) == set()
+    assert find_doubted(again) == set()
     again.close()
     disk.before_call = None
-    assert doubted(open_broker(disk)) == {PARTITION, SECOND, DASHED}
+    assert find_doubted(open_broker(disk)) == {PARTITION, SECOND, DASHED}
 
 
 def test_a_log_whose_disk_failed_is_offline_and_the_end_is_not_clean() -> None:
@@ -476,7 +476,7 @@ def test_a_damaged_checkpoint_is_the_same_as_none(bit: int) -> None:
     store.write_high_watermarks({PARTITION: 4})
     store.log(SECOND).trim(2)
     store.flush()
-    disk = killed(disk, 0)
+    disk = kill(disk, 0)
     disk.flip_bit(f"{DIRECTORY}/high-watermarks", bit % (8 * len(disk.content(f"{DIRECTORY}/high-watermarks"))))
     again = open_broker(disk)
     assert [again.high_watermark(each) for each in (PARTITION, SECOND)] == [0, 2]
@@ -503,7 +503,7 @@ def test_a_clean_close_leaves_nothing_to_find_out(fate: Fate) -> None:
     assert again.high_watermark(SECOND) == 7
     assert again.previous is not None
     assert again.previous.stage is Stage.CLEAN
-    if fate is killed:
+    if fate is kill:
         assert again.log(SECOND).take_producers() == {9: (1, ((0, 1, 2, 3),))}
 
 
@@ -534,7 +534,7 @@ def test_a_partition_is_made_whole_or_not_at_all(fate: Fate, exists: bool) -> No
         for each in (PARTITION, SECOND, DASHED):
             log = again.logs.get(each)
             old = log is not None and again.topic_id(each) == TOPIC_ID
-            assert log is None or held(log) == ([at(batch(), 0, 0)] if old else [])
+            assert log is None or read_all(log) == ([at(batch(), 0, 0)] if old else [])
         ends.append(repr(sorted(again.logs)))
         again.create(wanted)
         assert all(again.topic_id(each) == topic_id for each, topic_id in wanted.items())
@@ -565,8 +565,8 @@ def test_whichever_call_of_a_start_fails_the_next_start_finds_everything(fate: F
     for n in range(1, 300):
         disk = memory_disk(n)
         store = three_logs(disk)
-        expected = {each: held(log) for each, log in store.logs.items()}
-        disk = killed(disk, n)
+        expected = {each: read_all(log) for each, log in store.logs.items()}
+        disk = kill(disk, n)
         disk.fail_call(n)
         try:
             again = open_broker(disk)
@@ -576,9 +576,9 @@ def test_whichever_call_of_a_start_fails_the_next_start_finds_everything(fate: F
             break
         failures += 1
         if again is not None:
-            assert {each: held(log) for each, log in again.logs.items()}.items() <= expected.items()
+            assert {each: read_all(log) for each, log in again.logs.items()}.items() <= expected.items()
         found = open_broker(fate(disk, n))
-        assert {each: held(log) for each, log in found.logs.items()} == expected
+        assert {each: read_all(log) for each, log in found.logs.items()} == expected
         assert found.offline == {}
     assert failures > 20
 

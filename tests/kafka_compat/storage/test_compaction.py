@@ -23,12 +23,12 @@ from tests.kafka_compat.storage.partition_model import (
     PARTITION,
     Fate,
     all_lost,
-    held,
     memory_disk,
     new_log,
     open_broker,
     places,
-    reopened,
+    read_all,
+    reopen,
 )
 
 HOUR_MS = 3_600_000
@@ -36,7 +36,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def records_of(log: PartitionLog) -> list[KafkaRecord]:
-    return [each for content in held(log) for each in read_records(content)]
+    return [each for content in read_all(log) for each in read_records(content)]
 
 
 def table_of(log: PartitionLog) -> dict[bytes | None, bytes | None]:
@@ -45,7 +45,7 @@ def table_of(log: PartitionLog) -> dict[bytes | None, bytes | None]:
     return {key: value for key, value in table.items() if value is not None}
 
 
-def filled(disk: MemoryDisk, *, keys: int = 7, batches: int = 30) -> tuple[BrokerStore, PartitionLog]:
+def fill(disk: MemoryDisk, *, keys: int = 7, batches: int = 30) -> tuple[BrokerStore, PartitionLog]:
     """Returns a durable log of several segments, with a batch per second: each key is written often, and some are
     deleted.
     """
@@ -72,30 +72,30 @@ def compact(
 
 def test_the_newest_record_of_each_key_stays_where_it_was() -> None:
     disk = memory_disk()
-    _, log = filled(disk)
+    _, log = fill(disk)
     before, table = records_of(log), table_of(log)
     size, sealed_end = log.size_bytes, log.store_log.segment_facts()[-1].first_index
     newest = {each.key: each.offset for each in before}
     compaction = compact(log)
     assert compaction.done
     expected = [each for each in before if newest[each.key] == each.offset or each.offset >= sealed_end]
-    for found in (log, reopened(all_lost(disk, 0))):
+    for found in (log, reopen(all_lost(disk, 0))):
         assert records_of(found) == expected
         assert table_of(found) == table
         assert found.size_bytes < size / 2
         assert (found.start_offset, found.end_offset) == (0, 120)
     assert compaction.removed == len(before) - len(expected)
-    for content in held(log):
+    for content in read_all(log):
         assert read_batch_header(content).last_offset_delta == 3
         assert len(list(read_records(content))) == read_batch_header(content).count
     assert all(end - start == 4 for start, end in places(log))
 
 
 def test_what_is_written_anew_has_a_right_checksum_and_its_own_epoch() -> None:
-    _, log = filled(memory_disk())
+    _, log = fill(memory_disk())
     epochs = log.epochs
     compact(log)
-    for content in held(log):
+    for content in read_all(log):
         header = read_batch_header(content)
         whole = attrs.evolve(header, last_offset_delta=header.count - 1)
         assert encode_batch_header(header, content[61:]) == content[:61]
@@ -107,7 +107,7 @@ def test_what_is_written_anew_has_a_right_checksum_and_its_own_epoch() -> None:
 
 def test_a_log_goes_on_and_is_compacted_again() -> None:
     disk = memory_disk()
-    store, log = filled(disk)
+    store, log = fill(disk)
     compact(log)
     for at in range(20):
         log.append_as_leader([encode_records([(b"key%d" % (at % 7), b"new" + bytes(400))], at)], 5)
@@ -116,12 +116,12 @@ def test_a_log_goes_on_and_is_compacted_again() -> None:
     assert compact(log).removed > 0
     assert table_of(log) == table
     assert compact(log).removed == 0
-    assert table_of(reopened(all_lost(disk, 0))) == table
+    assert table_of(reopen(all_lost(disk, 0))) == table
 
 
 @pytest.mark.parametrize("high_watermark", range(0, 121, 7))
 def test_nothing_above_the_high_watermark_counts_or_leaves(high_watermark: int) -> None:
-    _, log = filled(memory_disk())
+    _, log = fill(memory_disk())
     before = records_of(log)
     newest = {each.key: each.offset for each in before if each.offset < high_watermark}
     compact(log, high_watermark=high_watermark)
@@ -133,7 +133,7 @@ def test_nothing_above_the_high_watermark_counts_or_leaves(high_watermark: int) 
 
 
 def test_segments_that_reach_above_the_high_watermark_are_not_written_again() -> None:
-    _, log = filled(memory_disk())
+    _, log = fill(memory_disk())
     facts = log.store_log.segment_facts()
     assert compact(log, high_watermark=facts[3].first_index + 1).removed > 0
     sealed = log.store_log.sealed
@@ -166,20 +166,20 @@ def test_what_cannot_be_read_stays_as_it_is() -> None:
     log.roll()
     log.append_as_leader([plain], 0)
     store.flush()
-    before = held(log)
+    before = read_all(log)
     assert compact(log).removed == 2
-    assert held(log) == [*before[:4], before[6], before[7]]
+    assert read_all(log) == [*before[:4], before[6], before[7]]
 
 
 def test_what_was_trimmed_within_a_segment_does_not_come_back() -> None:
     disk = memory_disk()
-    store, log = filled(disk)
+    store, log = fill(disk)
     log.trim(6)
     store.flush()
     table = table_of(log)
     compact(log)
     assert log.start_offset == 6
-    assert table_of(reopened(all_lost(disk, 0))) == table
+    assert table_of(reopen(all_lost(disk, 0))) == table
 
 
 def test_more_keys_than_fit_are_compacted_as_far_as_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def changed_between(change: Callable[[PartitionLog], object]) -> None:
     steps_done = 0
     for stop_at in range(100):
         disk = memory_disk()
-        store, log = filled(disk, batches=60)
+        store, log = fill(disk, batches=60)
         compaction = Compaction(log, log.end_offset, 0, HOUR_MS)
         expected = None
         steps = compaction.steps()
@@ -235,14 +235,14 @@ def changed_between(change: Callable[[PartitionLog], object]) -> None:
                 work()
             if at == stop_at:
                 change(log)
-                expected = held(log)
+                expected = read_all(log)
         if expected is None:
             break
         steps_done += 1
-        assert held(log) == expected
+        assert read_all(log) == expected
         assert not compaction.done
         store.flush()
-        assert held(reopened(all_lost(disk, 0))) == expected
+        assert read_all(reopen(all_lost(disk, 0))) == expected
         assert not [path for path in disk.paths() if "-" in path.rpartition("/")[2] and path.endswith(".log")]
     assert steps_done >= 10
 
@@ -261,7 +261,7 @@ def test_a_log_that_loses_something_meanwhile_is_left_alone(
 
 def test_appends_and_flushes_between_the_steps_are_kept() -> None:
     disk = memory_disk()
-    store, log = filled(disk)
+    store, log = fill(disk)
     table = table_of(log)
     compaction = Compaction(log, log.end_offset, 0, HOUR_MS)
     for at, work in enumerate(compaction.steps()):
@@ -272,28 +272,28 @@ def test_appends_and_flushes_between_the_steps_are_kept() -> None:
         store.flush()
     assert compaction.done
     assert compaction.removed > 0
-    assert table_of(log) == table == table_of(reopened(all_lost(disk, 0)))
+    assert table_of(log) == table == table_of(reopen(all_lost(disk, 0)))
 
 
 def test_a_pass_that_is_given_up_leaves_nothing_behind() -> None:
     for stop_at in range(4):
         disk = memory_disk()
-        _, log = filled(disk)
-        before, paths = held(log), disk.paths()
+        _, log = fill(disk)
+        before, paths = read_all(log), disk.paths()
         steps = Compaction(log, log.end_offset, 0, HOUR_MS).steps()
         for _ in range(stop_at + 1):
             work = next(steps)
             if work is not None:
                 work()
         steps.close()
-        assert (held(log), disk.paths()) == (before, paths)
+        assert (read_all(log), disk.paths()) == (before, paths)
         assert compact(log).done
 
 
 def test_a_pass_can_be_given_up_while_another_thread_writes_for_it() -> None:
     disk = memory_disk()
-    _, log = filled(disk, keys=60)
-    before, paths = held(log), disk.paths()
+    _, log = fill(disk, keys=60)
+    before, paths = read_all(log), disk.paths()
     steps = Compaction(log, log.end_offset, 0, HOUR_MS).steps()
     work = next(each for each in steps if each is not None)
     begun, go_on = threading.Event(), threading.Event()
@@ -311,9 +311,9 @@ def test_a_pass_can_be_given_up_while_another_thread_writes_for_it() -> None:
         assert not closing.done()
         go_on.set()
         assert (writing.result(30), closing.result(30)) == (None, None)
-    assert (held(log), disk.paths()) == (before, paths)
+    assert (read_all(log), disk.paths()) == (before, paths)
     work()
-    assert (held(log), disk.paths()) == (before, paths)
+    assert (read_all(log), disk.paths()) == (before, paths)
 
 
 # ---------------------------------------------------------------- a disk that fails
@@ -322,19 +322,19 @@ def test_a_pass_can_be_given_up_while_another_thread_writes_for_it() -> None:
 @pytest.mark.parametrize("fate", FATES)
 def test_whichever_call_fails_the_log_is_found_as_before_or_after(fate: Fate) -> None:
     disk = memory_disk()
-    _, log = filled(disk)
-    before = held(log)
+    _, log = fill(disk)
+    before = read_all(log)
     compact(log)
-    after = held(log)
+    after = read_all(log)
     seen = []
     for n in range(1, 200):
         disk = memory_disk(n)
-        _, log = filled(disk)
+        _, log = fill(disk)
         disk.fail_call(n)
         try:
             compact(log)
         except StorageFailed:
-            seen.append(held(reopened(fate(disk, n))))
+            seen.append(read_all(reopen(fate(disk, n))))
             assert seen[-1] in (before, after)
         else:
             break
@@ -346,14 +346,14 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
     failures = 0
     for room in range(0, 20_000, 1000):
         disk = memory_disk()
-        _, log = filled(disk, keys=60)
-        before = held(log)
+        _, log = fill(disk, keys=60)
+        before = read_all(log)
         disk.capacity_bytes = disk.used_bytes() + room
         try:
             compact(log)
         except NoSpace:
             failures += 1
-            assert held(log) == before
+            assert read_all(log) == before
             disk.capacity_bytes = None
             assert compact(log).done
     assert failures > 2
@@ -371,7 +371,7 @@ def begin(compactor: Compactor, log: PartitionLog, now_ms: int = 0) -> Compactio
 
 def test_a_log_is_compacted_again_once_half_of_it_is_new_or_a_deletion_may_go() -> None:
     compactor = Compactor()
-    store, log = filled(memory_disk())
+    store, log = fill(memory_disk())
     assert begin(compactor, log) is not None
     assert begin(compactor, log) is None
     log.append_as_leader([encode_records([(b"key1", b"x")], 0)], 5)
@@ -429,7 +429,7 @@ def test_a_log_without_a_sealed_segment_is_worth_no_pass() -> None:
 
 def test_a_pass_that_was_given_up_is_begun_again() -> None:
     compactor = Compactor()
-    _, log = filled(memory_disk())
+    _, log = fill(memory_disk())
     for _ in range(2):
         compaction = compactor.begin(log, high_watermark=log.end_offset, now_ms=0, delete_retention_ms=HOUR_MS)
         assert compaction is not None

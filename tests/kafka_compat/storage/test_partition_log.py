@@ -19,13 +19,13 @@ from tests.kafka_compat.storage.partition_model import (
     all_lost,
     at,
     batch,
-    held,
-    killed,
+    kill,
     memory_disk,
     new_log,
     open_broker,
     places,
-    reopened,
+    read_all,
+    reopen,
 )
 
 
@@ -41,7 +41,7 @@ def filled_store(disk: MemoryDisk, count: int = 20, *, per_batch: int = 3) -> tu
     return store, log
 
 
-def filled(disk: MemoryDisk) -> PartitionLog:
+def fill(disk: MemoryDisk) -> PartitionLog:
     return filled_store(disk)[1]
 
 
@@ -54,8 +54,8 @@ def test_a_leader_writes_offset_and_epoch_and_no_other_byte(kind: Callable[[byte
     sent = [batch(3, mark="a"), batch(2, mark="b")]
     assert log.append_as_leader([kind(each) for each in sent], 4) == (0, 5)
     assert log.append_as_leader([kind(sent[0])], 6) == (5, 8)
-    assert held(log) == [at(sent[0], 0, 4), at(sent[1], 3, 4), at(sent[0], 5, 6)]
-    for found, before in zip(held(log), [*sent, sent[0]], strict=True):
+    assert read_all(log) == [at(sent[0], 0, 4), at(sent[1], 3, 4), at(sent[0], 5, 6)]
+    for found, before in zip(read_all(log), [*sent, sent[0]], strict=True):
         check_batch(found)
         assert found[CHECKED_AT:] == before[CHECKED_AT:]
     assert log.epochs == [(4, 0), (6, 5)]
@@ -67,7 +67,7 @@ def test_the_buffer_of_an_append_may_be_used_again() -> None:
     buffer = bytearray(batch(1, mark="a"))
     log.append_as_leader([buffer], 0)
     buffer[:] = bytes(len(buffer))
-    assert held(log) == [at(batch(1, mark="a"), 0, 0)]
+    assert read_all(log) == [at(batch(1, mark="a"), 0, 0)]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -75,7 +75,7 @@ def test_a_follower_keeps_every_byte_and_may_have_gaps(kind: Callable[[bytes], b
     _, log = new_log(memory_disk())
     sent = [at(batch(3), 10, 2), at(batch(1), 20, 5)]
     assert log.append_as_follower([kind(each) for each in sent]) == (10, 21)
-    assert held(log) == sent
+    assert read_all(log) == sent
     assert log.epochs == [(2, 10), (5, 20)]
     assert log.append_as_follower([]) == (21, 21)
 
@@ -83,7 +83,7 @@ def test_a_follower_keeps_every_byte_and_may_have_gaps(kind: Callable[[bytes], b
 def test_what_does_not_follow_the_log_is_refused_and_changes_nothing() -> None:
     _, log = new_log(memory_disk())
     log.append_as_follower([at(batch(3), 10, 2)])
-    before = held(log)
+    before = read_all(log)
     whole = batch()
     for wrong in (
         [at(whole, 12, 2)],
@@ -105,7 +105,7 @@ def test_what_does_not_follow_the_log_is_refused_and_changes_nothing() -> None:
     negative = attrs.evolve(read_batch_header(whole), last_offset_delta=-1)
     with pytest.raises(ValueError, match="not one batch"):
         log.append_as_leader([encode_batch_header(negative, whole[61:]) + whole[61:]], 2)
-    assert held(log) == before
+    assert read_all(log) == before
     assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 13, 2)
 
 
@@ -136,7 +136,7 @@ def test_epoch_zero_is_an_epoch_and_none_is_minus_one() -> None:
 
 def test_segments_end_before_they_would_be_longer() -> None:
     disk = memory_disk()
-    log = filled(disk)
+    log = fill(disk)
     facts = log.store_log.segment_facts()
     assert len(facts) > 3
     assert all(2000 < each.size_bytes <= 4096 for each in facts[:-1])
@@ -144,32 +144,32 @@ def test_segments_end_before_they_would_be_longer() -> None:
     for _ in range(20):
         log.append_as_leader([batch(size=1000)], 9)
     assert len(log.store_log.segment_facts()) == len(facts)
-    again = reopened(disk.after_kill(random.Random(0)))
+    again = reopen(disk.after_kill(random.Random(0)))
     again.append_as_leader([batch(size=1000)], 9)
     assert len(again.store_log.segment_facts()) == len(facts) + 1
 
 
 def test_a_full_disk_leaves_the_log_as_it_was() -> None:
     disk = memory_disk()
-    log = filled(disk)
-    before = held(log)
+    log = fill(disk)
+    before = read_all(log)
     disk.capacity_bytes = disk.used_bytes() + 100
     with pytest.raises(NoSpace):
         log.append_as_leader([batch(size=1000)], 9)
-    assert held(log) == before
+    assert read_all(log) == before
     log.write_snapshot(dict.fromkeys(range(100), (0, ((0, 0, 0, 0),))))
-    assert held(log) == before
+    assert read_all(log) == before
     disk.capacity_bytes = None
     log.append_as_leader([batch(size=1000)], 9)
-    assert len(held(log)) == len(before) + 1
+    assert len(read_all(log)) == len(before) + 1
 
 
 # ---------------------------------------------------------------- read
 
 
 def test_a_read_begins_with_the_batch_that_holds_the_offset_and_keeps_to_its_bounds() -> None:
-    log = filled(memory_disk())
-    everything = held(log)
+    log = fill(memory_disk())
+    everything = read_all(log)
     size = len(everything[0]) + 80
     assert [bytes(each) for each in log.read(4, 1)] == everything[1:2]
     assert [bytes(each) for each in log.read(3, 3 * size)] == everything[1:4]
@@ -184,7 +184,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_and_keeps_to_its_bou
 
 
 def test_headers_are_those_of_the_batches_between() -> None:
-    log = filled(memory_disk())
+    log = fill(memory_disk())
     assert places(log) == [(each * 3, each * 3 + 3) for each in range(20)]
     assert [each.base_offset for each in log.headers(7, 13)] == [6, 9, 12]
     assert [each.base_offset for each in log.headers(58)] == [57]
@@ -196,7 +196,7 @@ def test_headers_are_those_of_the_batches_between() -> None:
 
 def test_damage_is_found_when_it_is_read() -> None:
     disk = memory_disk()
-    log = filled(disk)
+    log = fill(disk)
     path = next(each for each in disk.paths() if each.endswith(".log"))
     disk.flip_bit(path, 8 * 300)
     with pytest.raises(CorruptLog):
@@ -212,21 +212,21 @@ def test_damage_is_found_when_it_is_read() -> None:
 )
 def test_a_truncation_removes_whole_batches_and_their_epochs(offset: int, end: int) -> None:
     disk = memory_disk()
-    log = filled(disk)
-    before = held(log)
+    log = fill(disk)
+    before = read_all(log)
     assert log.truncate(offset) == end
-    for found in (log, reopened(disk.after_crash(random.Random(1), loss=None))):
+    for found in (log, reopen(disk.after_crash(random.Random(1), loss=None))):
         assert found.end_offset == end
-        assert held(found) == before[: end // 3]
+        assert read_all(found) == before[: end // 3]
         assert found.epochs == [(epoch, epoch * 15) for epoch in range(4) if epoch * 15 < end]
 
 
 def test_a_truncation_before_the_start_leaves_an_empty_log_that_goes_on_there() -> None:
     disk = memory_disk()
-    log = filled(disk)
+    log = fill(disk)
     log.trim(40)
     assert log.truncate(20) == 20
-    for found in (log, reopened(all_lost(disk, 0))):
+    for found in (log, reopen(all_lost(disk, 0))):
         assert (found.start_offset, found.end_offset, found.epochs) == (20, 20, [])
     log.append_as_leader([batch()], 1)
     assert places(log) == [(20, 21)]
@@ -234,9 +234,9 @@ def test_a_truncation_before_the_start_leaves_an_empty_log_that_goes_on_there() 
 
 def test_a_reset_log_goes_on_where_it_was_told_with_any_epoch() -> None:
     disk = memory_disk()
-    log = filled(disk)
+    log = fill(disk)
     log.reset(1000)
-    for found in (reopened(all_lost(disk, 0)), log):
+    for found in (reopen(all_lost(disk, 0)), log):
         assert (found.start_offset, found.end_offset, found.last_epoch, found.durable_offset) == (1000, 1000, -1, 1000)
         assert found.append_as_leader([batch(2)], 0) == (1000, 1002)
 
@@ -248,7 +248,7 @@ def test_the_start_moves_to_the_very_offset_and_stays_there(offset: int, fate: F
     store, log = filled_store(disk)
     assert log.trim(offset) == offset
     store.flush()
-    for found in (log, reopened(fate(disk, 0))):
+    for found in (log, reopen(fate(disk, 0))):
         assert (found.start_offset, found.end_offset) == (offset, 60)
         assert [start for start, _ in places(found)] == [start for start in range(0, 60, 3) if start + 3 > offset]
         with pytest.raises(OffsetOutOfRange):
@@ -274,8 +274,8 @@ def test_the_start_moves_to_the_very_offset_and_stays_there(offset: int, fate: F
 )
 def test_a_record_is_found_by_its_time(since: int, expected: tuple[int, int] | None) -> None:
     disk = memory_disk()
-    assert filled(disk).find_time(since) == expected
-    assert reopened(all_lost(disk, 0)).find_time(since) == expected
+    assert fill(disk).find_time(since) == expected
+    assert reopen(all_lost(disk, 0)).find_time(since) == expected
 
 
 def test_records_before_the_start_are_not_found_by_time() -> None:
@@ -306,7 +306,7 @@ def test_the_record_with_the_greatest_time_is_the_first_of_them() -> None:
         log.append_as_leader([batch(3, times=times, size=800)], 0)
     assert log.find_newest_time() == (1, 50)
     store.flush()
-    assert reopened(all_lost(disk, 0)).find_newest_time() == (1, 50)
+    assert reopen(all_lost(disk, 0)).find_newest_time() == (1, 50)
     log.trim(2)
     assert log.find_newest_time() == (3, 50)
     log.trim(6)
@@ -320,7 +320,7 @@ def test_the_record_with_the_greatest_time_is_the_first_of_them() -> None:
 # ---------------------------------------------------------------- producers
 
 
-def replayed(log: PartitionLog) -> ProducerStates:
+def replay(log: PartitionLog) -> ProducerStates:
     producers: ProducerStates = {}
     replay_into(producers, log.headers())
     return producers
@@ -334,10 +334,10 @@ def test_producers_are_known_after_a_restart_with_and_without_snapshots(taken_at
     for number in range(20):
         log.append_as_leader([batch(3, times=number, producer=(number % 3, number // 12, number))], 0)
         if number + 1 in taken_at:
-            log.write_snapshot(replayed(log))
-    expected = replayed(log)
+            log.write_snapshot(replay(log))
+    expected = replay(log)
     store.flush()
-    found = reopened(fate(disk, 3))
+    found = reopen(fate(disk, 3))
     assert found.take_producers() == expected
     assert found.take_producers() == {}
     assert {each: epoch for each, (epoch, _) in expected.items()} == {0: 1, 1: 1, 2: 1}
@@ -350,7 +350,7 @@ def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
     log.append_as_leader([batch(producer=(1, 0, 0))], 0)
     log.write_snapshot({5: (9, ((1, 2, 3, 4),))})
     log.append_as_leader([batch(2, times=7, producer=(1, 0, 1))], 0)
-    found = reopened(killed(disk, 0))
+    found = reopen(kill(disk, 0))
     assert found.take_producers() == {5: (9, ((1, 2, 3, 4),)), 1: (0, ((1, 2, 2, 7),))}
 
 
@@ -378,9 +378,9 @@ def test_a_snapshot_is_not_taken_for_the_state_of_what_follows_a_truncation(fate
     store, log = new_log(disk)
     for number in range(4):
         log.append_as_leader([batch(producer=(1, 0, number))], 0)
-        log.write_snapshot(replayed(log))
+        log.write_snapshot(replay(log))
     store.flush()
-    disk = killed(disk, 0)
+    disk = kill(disk, 0)
     store = open_broker(disk)
     log = store.log(PARTITION)
     if reset:
@@ -390,15 +390,15 @@ def test_a_snapshot_is_not_taken_for_the_state_of_what_follows_a_truncation(fate
     for number in range(6):
         log.append_as_leader([batch(producer=(2, 0, number))], 1)
     store.flush()
-    expected = replayed(log)
-    assert reopened(fate(disk, 0)).take_producers() == expected
+    expected = replay(log)
+    assert reopen(fate(disk, 0)).take_producers() == expected
 
 
 # ---------------------------------------------------------------- a disk that fails
 
 
 def state(log: PartitionLog) -> tuple[object, ...]:
-    return log.start_offset, log.end_offset, tuple(held(log)), tuple(log.epochs), repr(log.take_producers())
+    return log.start_offset, log.end_offset, tuple(read_all(log)), tuple(log.epochs), repr(log.take_producers())
 
 
 CHANGES: dict[str, Callable[[BrokerStore, PartitionLog], object]] = {
@@ -416,14 +416,14 @@ def test_whichever_call_fails_the_log_is_found_as_before_or_after(name: str, fat
         disk = memory_disk(seed)
         store, log = filled_store(disk)
         log.trim(4)
-        log.write_snapshot(replayed(log))
+        log.write_snapshot(replay(log))
         store.flush()
         return disk, store, log
 
     disk, store, log = begin(0)
-    before = state(reopened(all_lost(disk, 0)))
+    before = state(reopen(all_lost(disk, 0)))
     CHANGES[name](store, log)
-    after = state(reopened(all_lost(disk, 0)))
+    after = state(reopen(all_lost(disk, 0)))
     assert before[:2] != after[:2]
     seen = []
     for n in range(1, 200):
@@ -432,7 +432,7 @@ def test_whichever_call_fails_the_log_is_found_as_before_or_after(name: str, fat
         try:
             CHANGES[name](store, log)
         except StorageFailed:
-            seen.append(state(reopened(fate(disk, n))))
+            seen.append(state(reopen(fate(disk, n))))
             assert seen[-1] in (before, after)
         else:
             break
@@ -446,7 +446,7 @@ def test_what_was_flushed_survives_an_append_that_fails(fate: Fate) -> None:
     for n in range(1, 20):
         disk = memory_disk(n)
         store, log = filled_store(disk)
-        before = held(log)
+        before = read_all(log)
         disk.fail_call(n)
         try:
             for _ in range(5):
@@ -454,7 +454,7 @@ def test_what_was_flushed_survives_an_append_that_fails(fate: Fate) -> None:
             store.flush()
         except StorageFailed:
             failures += 1
-            found = held(reopened(fate(disk, n)))
+            found = read_all(reopen(fate(disk, n)))
             assert found[: len(before)] == before
             with pytest.raises(StorageFailed):
                 log.read(0, 1)

@@ -36,7 +36,7 @@ class LogState:
     start: int = 0
     end: int = 0
 
-    def trimmed(self, start: int) -> "LogState":
+    def trim_to(self, start: int) -> "LogState":
         kept = tuple(each for each in self.batches if read_batch_header(each).end_offset > start)
         return LogState(kept, max(start, self.start), max(self.end, start))
 
@@ -83,9 +83,9 @@ class PartitionLogMachine(RuleBasedStateMachine):
 
     @property
     def now(self) -> LogState:
-        return self.appended[-1].trimmed(max(self.starts))
+        return self.appended[-1].trim_to(max(self.starts))
 
-    def flushed(self, state: LogState | None = None) -> None:
+    def note_flush(self, state: LogState | None = None) -> None:
         state = self.now if state is None else state
         self.appended, self.starts, self.after = [state], [state.start], None
 
@@ -121,7 +121,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         if offset < self.log.end_offset:
             self.after = self.now.cut(offset)
             assert self.log.truncate(offset) == self.after.end
-            self.flushed(self.after)
+            self.note_flush(self.after)
             self.known = self.now.producers()
         else:
             assert self.log.truncate(offset) == self.log.end_offset
@@ -130,7 +130,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         offset = data.draw(st.integers(0, self.log.end_offset + 10))
         self.after = LogState((), offset, offset)
         self.log.reset(offset)
-        self.flushed(self.after)
+        self.note_flush(self.after)
         self.known = {}
 
     def trim(self, data: st.DataObject) -> None:
@@ -140,7 +140,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
 
     def flush(self, data: st.DataObject) -> None:
         self.store.flush()
-        self.flushed()
+        self.note_flush()
 
     def snapshot(self, data: st.DataObject) -> None:
         self.log.write_snapshot(self.known)
@@ -179,7 +179,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
     @rule()
     def close_and_open(self) -> None:
         self.store.close(producers={PARTITION: self.known})
-        self.flushed()
+        self.note_flush()
         self.open(self.disk)
         assert self.store.previous is not None
         assert self.store.previous.stage is Stage.CLEAN
@@ -193,9 +193,9 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.store = open_broker(disk)
         self.log = self.store.log(PARTITION)
         found = state_of(self.log)
-        may_be = {each.trimmed(start) for each in self.appended for start in self.starts}
+        may_be = {each.trim_to(start) for each in self.appended for start in self.starts}
         assert found == self.after or found in may_be
-        self.flushed(found)
+        self.note_flush(found)
         self.known = known = self.log.take_producers()
         # A snapshot may know more, of batches that were trimmed, but of those that are there it knows the same.
         for producer, (epoch, batches) in found.producers().items():

@@ -49,7 +49,7 @@ class Events:
     def __call__(self, event: str, **fields: Any) -> None:
         self.seen.append((event, fields))
 
-    def named(self, name: str) -> list[dict[str, Any]]:
+    def select(self, name: str) -> list[dict[str, Any]]:
         return [fields for event, fields in self.seen if event == name]
 
 
@@ -78,7 +78,7 @@ async def running_broker(
 
 
 @asynccontextmanager
-async def served(*assignments: str, **more: Any) -> AsyncIterator[tuple[Broker, RemotingClient]]:
+async def serve(*assignments: str, **more: Any) -> AsyncIterator[tuple[Broker, RemotingClient]]:
     """A broker of its own with a client."""
     async with running_broker(*assignments, **more) as broker, connected_client(broker.address) as client:
         yield broker, client

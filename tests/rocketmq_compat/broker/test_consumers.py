@@ -29,7 +29,7 @@ from tests.rocketmq_compat.broker.pairs import (
     pull,
     running_broker,
     send,
-    served,
+    serve,
 )
 
 GROUP = ConsumerGroupRequestHeader(consumer_group="g")
@@ -76,7 +76,7 @@ async def test_consumers_are_told_when_one_comes_goes_or_is_lost() -> None:
 
 
 async def test_a_consumer_that_wants_to_filter_by_sql_is_told_when_it_asks() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for kind, code in (("TAG", ResponseCode.SUCCESS), ("SQL92", ResponseCode.SYSTEM_ERROR)):
             wanted = SubscriptionData(topic="T", sub_string="a > 5", expression_type=kind)
             body = CheckClientRequestBody(client_id="c", group="g", subscription_data=wanted).encode()
@@ -85,13 +85,13 @@ async def test_a_consumer_that_wants_to_filter_by_sql_is_told_when_it_asks() -> 
 
 
 async def test_a_heartbeat_creates_the_retry_topic_of_its_group() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         await beat(client, "c1")
         assert broker.context.topics.require("%RETRY%g").write_queue_nums == 1
 
 
 async def test_offsets_are_what_was_committed_and_never_beyond_the_queue() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for _ in range(5):
             await send(client, b"m")
         first = await ask(client, RequestCode.QUERY_CONSUMER_OFFSET, OFFSET)
@@ -111,7 +111,7 @@ async def test_a_queue_is_locked_by_one_client_at_a_time() -> None:
     def request(client_id: str) -> bytes:
         return LockBatchRequestBody(consumer_group="g", client_id=client_id, mq_set=frozenset({queue})).encode()
 
-    async with served() as (_, client):
+    async with serve() as (_, client):
         first = await ask(client, RequestCode.LOCK_BATCH_MQ, body=request("c1"))
         assert LockBatchResponseBody.decode(first.body).lock_ok_mq_set == {queue}
         second = await ask(client, RequestCode.LOCK_BATCH_MQ, body=request("c2"))
@@ -124,7 +124,7 @@ async def test_a_queue_is_locked_by_one_client_at_a_time() -> None:
 async def test_a_group_that_consumes_in_order_gives_up_at_once() -> None:
     queue = MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
     body = LockBatchRequestBody(consumer_group="g", client_id="c1", mq_set=frozenset({queue})).encode()
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         await send(client, b"m", topic="%RETRY%g", reconsume_times=1)
         assert broker.context.store.queue(("%RETRY%g", 0)) == (0, 1)
         await ask(client, RequestCode.LOCK_BATCH_MQ, body=body)
@@ -134,7 +134,7 @@ async def test_a_group_that_consumes_in_order_gives_up_at_once() -> None:
 
 async def test_what_administrators_and_consumers_changed_is_there_after_a_restart() -> None:
     disk = memory_disk()
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         assert (
             await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_header("Made"))
         ).code == ResponseCode.SUCCESS
@@ -142,7 +142,7 @@ async def test_what_administrators_and_consumers_changed_is_there_after_a_restar
         assert (await ask(client, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)).code == 0
         await send(client, b"m")
         await ask(client, RequestCode.UPDATE_CONSUMER_OFFSET, update(1))
-    async with served(disk=disk) as (broker, client):
+    async with serve(disk=disk) as (broker, client):
         topics = TopicConfigSerializeWrapper.decode((await ask(client, RequestCode.GET_ALL_TOPIC_CONFIG)).body)
         assert topics.topic_config_table["Made"].write_queue_nums == 3
         assert topics.topic_config_table["T"].write_queue_nums == 4
@@ -152,11 +152,11 @@ async def test_what_administrators_and_consumers_changed_is_there_after_a_restar
 
 async def test_without_its_file_a_topic_is_known_by_its_queues() -> None:
     disk = memory_disk()
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         await send(client, b"m", queue_id=2)
     for path in [each for each in disk.paths() if "/config/topics" in each]:
         disk.remove(path)
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         found = TopicConfig.decode(
             (await ask(client, RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic="T"))).body
         )
@@ -165,7 +165,7 @@ async def test_without_its_file_a_topic_is_known_by_its_queues() -> None:
 
 
 async def test_a_deleted_topic_is_gone_with_its_offsets() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         await send(client, b"m")
         await ask(client, RequestCode.UPDATE_CONSUMER_OFFSET, update(1))
         deleted = await ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic="T"))
@@ -176,7 +176,7 @@ async def test_a_deleted_topic_is_gone_with_its_offsets() -> None:
 
 
 async def test_the_statistics_of_a_topic_show_its_queues() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"m", queue_id=1)
         stats = await ask(client, RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader(topic="T"))
         table = TopicStatsTable.decode(stats.body).offset_table
@@ -184,7 +184,7 @@ async def test_the_statistics_of_a_topic_show_its_queues() -> None:
 
 
 async def test_settings_change_while_the_broker_runs_if_they_may() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         changed = await ask(client, RequestCode.UPDATE_BROKER_CONFIG, body=b"autoCreateTopicEnable=false")
         assert changed.code == ResponseCode.SUCCESS
         assert (await send(client, b"m")).code == ResponseCode.TOPIC_NOT_EXIST

@@ -31,11 +31,11 @@ from tests.rocketmq_compat.broker.pairs import (
     pull_until,
     running_broker,
     send,
-    served,
+    serve,
 )
 
 
-async def held(group: BrokerGroup, member: Member, count: int) -> list[bytes]:
+async def read_held(group: BrokerGroup, member: Member, count: int) -> list[bytes]:
     async with group.client(member) as client:
         return bodies(await pull_until(client, count))
 
@@ -44,7 +44,7 @@ async def test_what_is_acknowledged_is_read_from_the_master_and_is_on_every_brok
     async with broker_group() as group:
         for number in range(20):
             assert (await group.send(b"m%d" % number)).code == ResponseCode.SUCCESS
-        assert await held(group, await group.master(), 20) == [b"m%d" % number for number in range(20)]
+        assert await read_held(group, await group.master(), 20) == [b"m%d" % number for number in range(20)]
         await group.same()
         ends = {each.running.context.store.log.end_offset for each in group.members}
         assert len(ends) == 1
@@ -60,10 +60,10 @@ async def test_after_the_leader_was_killed_another_broker_has_everything_and_tak
             assert (await group.send(b"m%d" % number)).code == ResponseCode.SUCCESS
         second = await group.master()
         assert second is not first
-        assert await held(group, second, 20) == [b"m%d" % number for number in range(20)]
+        assert await read_held(group, second, 20) == [b"m%d" % number for number in range(20)]
         await group.start(first.number)
         await group.same()
-        assert second.events.named("role")[-1] == {
+        assert second.events.select("role")[-1] == {
             "role": "master",
             "epoch": second.running.context.topics.version.state_version,
             "broker": "broker-a",
@@ -90,7 +90,7 @@ async def test_a_power_cut_of_all_brokers_loses_nothing_that_was_acknowledged(lo
         await group.kill(*group.members, loss=loss)
         await group.start()
         assert (await group.send(b"m15")).code == ResponseCode.SUCCESS
-        assert await held(group, await group.master(), 16) == [b"m%d" % number for number in range(16)]
+        assert await read_held(group, await group.master(), 16) == [b"m%d" % number for number in range(16)]
 
 
 async def test_a_pull_does_not_see_what_is_not_committed() -> None:
@@ -114,7 +114,7 @@ async def test_a_pull_does_not_see_what_is_not_committed() -> None:
             assert bodies(await pull(reader, 0)) == [b"committed"]
         await group.start(others[0].number)
         await group.send(b"later")
-        found = await held(group, await group.master(), 2)
+        found = await read_held(group, await group.master(), 2)
         assert found in ([b"committed", b"later"], [b"committed", b"alone", b"later"])
 
 
@@ -164,7 +164,7 @@ async def test_a_broker_that_was_away_for_too_long_copies_what_has_left_the_raft
             away.disk = memory_disk()
         await send_much(group)
         await group.start(away.number)
-        await eventually(lambda: bool(away.events.named("commit_log_complete")))
+        await eventually(lambda: bool(away.events.select("commit_log_complete")))
         await group.send(b"last")
         await group.same()
         log, own = master.running.context.store.log, away.running.context.store.log
@@ -175,7 +175,7 @@ async def test_a_broker_that_was_away_for_too_long_copies_what_has_left_the_raft
         assert (await group.send(b"after")).code == ResponseCode.SUCCESS
 
 
-def damaged(member: Member) -> None:
+def damage(member: Member) -> None:
     """A bit in the middle of the newest part of the commit log is wrong."""
     disk = member.disk
     path = max(
@@ -198,7 +198,7 @@ def without(*parts: str) -> Callable[[Member], None]:
 @pytest.mark.parametrize(
     "harm",
     [
-        damaged,
+        damage,
         without("commitlog"),
         without("consumequeue", "index"),
         without("commitlog", "copy"),
@@ -235,7 +235,7 @@ async def test_what_has_left_the_raft_log_survives_a_power_cut_in_the_commit_log
         await group.same()
         for each in group.members:
             assert each.running.context.store.queue(("T", 0)) == (0, count + 1)
-            assert not each.events.named("commit_log_incomplete")
+            assert not each.events.select("commit_log_incomplete")
 
 
 async def test_commands_come_from_the_brokers_alone() -> None:
@@ -285,7 +285,7 @@ async def test_what_a_power_cut_takes_from_all_raft_logs_is_gone_from_the_commit
             assert (await group.send(b"later%d" % number)).code == ResponseCode.SUCCESS
         await group.same()
         assert len({log_bytes(each) for each in group.members}) == 1
-        kept = await held(group, await group.master(), 5)
+        kept = await read_held(group, await group.master(), 5)
         assert kept == [
             *[b"m%d" % number for number in range(len(kept) - 5)],
             *[b"later%d" % each for each in range(5)],
@@ -294,14 +294,14 @@ async def test_what_a_power_cut_takes_from_all_raft_logs_is_gone_from_the_commit
 
 async def test_messages_of_a_broker_with_a_fixed_role_are_not_thrown_away() -> None:
     disk = memory_disk()
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         await send(client, b"m")
     words = ("enableDLegerCommitLog=true", "dLegerPeers=n0-127.0.0.1:1", "dLegerSelfId=n0")
     for _ in range(2):
         with pytest.RaisesGroup(ForeignCommitLog, allow_unwrapped=True, flatten_subgroups=True):
             async with running_broker(*words, disk=disk):
                 pass
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         assert bodies(await pull(client, 0)) == [b"m"]
 
 
@@ -313,7 +313,7 @@ async def send_much(group: BrokerGroup) -> int:
     async with group.client(await group.master()) as client:
         for number in range(60):
             assert (await send(client, b"%d" % number * 10_000)).code == ResponseCode.SUCCESS
-    await eventually(lambda: all(not each.broker or each.events.named("raft_log_trimmed") for each in group.members))
+    await eventually(lambda: all(not each.broker or each.events.select("raft_log_trimmed") for each in group.members))
     return 60
 
 

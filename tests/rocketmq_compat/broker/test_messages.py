@@ -32,12 +32,12 @@ from tests.rocketmq_compat.broker.pairs import (
     running_broker,
     send,
     send_header,
-    served,
+    serve,
 )
 
 
 async def test_what_was_acknowledged_is_pulled_in_order() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for number in range(40):
             answer = await send(client, b"m%d" % number)
             assert answer.code == ResponseCode.SUCCESS
@@ -51,7 +51,7 @@ async def test_what_was_acknowledged_is_pulled_in_order() -> None:
 
 
 async def test_a_message_is_found_by_its_id_and_by_its_key() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         answer = await send(client, b"found", properties="KEYS\1k1\2")
         host, port, physical = read_message_id(answer.ext["msgId"])
         assert (host, port) == broker.address
@@ -65,7 +65,7 @@ async def test_a_message_is_found_by_its_id_and_by_its_key() -> None:
 
 @pytest.mark.parametrize("properties", [b"", b"\xff"])
 async def test_what_looks_like_a_record_inside_of_a_body_is_none(properties: bytes) -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         _, _, first = read_message_id((await send(client, b"")).ext["msgId"])
         end = broker.context.store.log.end_offset
         inside = end + heads(await pull(client, 0))[0].body_start
@@ -98,7 +98,7 @@ async def test_what_looks_like_a_record_inside_of_a_body_is_none(properties: byt
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
 async def test_a_batch_is_stored_as_its_messages(code: RequestCode) -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         body = join_messages(InnerMessage(0, b"b%d" % number, "TAGS\1A\2") for number in range(3))
         header = send_header(batch=True).ext_v2()
         answer = await client.ask(Command(code, ext=header, body=body), timeout_s=ASK_S)
@@ -108,7 +108,7 @@ async def test_a_batch_is_stored_as_its_messages(code: RequestCode) -> None:
 
 
 async def test_a_batch_of_ten_thousand_messages_is_answered_with_all_their_ids() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         body = join_messages([InnerMessage(0, b"", "")] * 10_000)
         request = Command(RequestCode.SEND_BATCH_MESSAGE, ext=send_header().ext_v2(), body=body)
         answer = await client.ask(request, timeout_s=ASK_S)
@@ -117,7 +117,7 @@ async def test_a_batch_of_ten_thousand_messages_is_answered_with_all_their_ids()
 
 
 async def test_a_pull_waits_for_the_message_that_it_wants() -> None:
-    async with served() as (_, client), trio.open_nursery() as nursery:
+    async with serve() as (_, client), trio.open_nursery() as nursery:
         await send(client, b"first")
         pulled: list[Command] = []
 
@@ -137,7 +137,7 @@ async def test_a_pull_waits_for_the_message_that_it_wants() -> None:
 
 
 async def test_a_pull_that_waits_in_vain_is_answered_in_time() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"first")
         began = trio.current_time()
         pulled = await pull(client, 1, suspend_timeout_millis=100)
@@ -146,7 +146,7 @@ async def test_a_pull_that_waits_in_vain_is_answered_in_time() -> None:
 
 
 async def test_a_client_that_goes_leaves_no_pull_behind() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         await send(client, b"first")
         async with connected_client(broker.address) as other, trio.open_nursery() as nursery:
             nursery.start_soon(lambda: pull(other, 1, suspend_timeout_millis=60_000))
@@ -168,7 +168,7 @@ async def test_a_client_that_goes_leaves_no_pull_behind() -> None:
 async def test_an_offset_outside_of_the_queue_is_answered_as_rocketmq_does(
     offset: int, code: ResponseCode, next_offset: int
 ) -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for _ in range(3):
             await send(client, b"m")
         pulled = await pull(client, offset)
@@ -176,7 +176,7 @@ async def test_an_offset_outside_of_the_queue_is_answered_as_rocketmq_does(
 
 
 async def test_tags_that_match_nothing_move_the_consumer_on() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"m", properties="TAGS\1A\2")
         pulled = await pull(client, 0, subscription="B")
         assert (pulled.code, pulled.ext["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "1")
@@ -196,7 +196,7 @@ async def test_tags_that_match_nothing_move_the_consumer_on() -> None:
 async def test_a_pull_that_cannot_be_served_is_refused_with_rocketmqs_code(
     changes: dict[str, Any], code: ResponseCode
 ) -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"m")
         assert (await pull(client, 0, **changes)).code == code
         assert (await pull(client, 0)).code == ResponseCode.SUCCESS
@@ -218,7 +218,7 @@ async def test_a_pull_that_cannot_be_served_is_refused_with_rocketmqs_code(
 async def test_a_message_that_is_refused_is_not_stored(
     changes: dict[str, Any], body: bytes, code: ResponseCode
 ) -> None:
-    async with served("maxMessageSize=1000") as (broker, client):
+    async with serve("maxMessageSize=1000") as (broker, client):
         assert (await send(client, body, **changes)).code == code
         assert broker.context.store.log.end_offset == 0
         assert (await send(client, b"m")).code == ResponseCode.SUCCESS
@@ -251,7 +251,7 @@ async def test_a_delayed_message_comes_when_it_is_due_and_survives_a_restart() -
 
 
 async def test_a_message_that_is_sent_back_comes_again_and_is_a_dead_letter_in_the_end() -> None:
-    async with served("messageDelayLevel=1s 1s 1s 1s") as (_, client):
+    async with serve("messageDelayLevel=1s 1s 1s 1s") as (_, client):
         answer = await send(client, b"m", properties="KEYS\1k\2")
         retry, dead = "%RETRY%g", "%DLQ%g"
         physical = read_message_id(answer.ext["msgId"])[2]
@@ -273,7 +273,7 @@ async def test_a_message_that_is_sent_back_comes_again_and_is_a_dead_letter_in_t
 
 
 async def test_a_queue_shows_where_it_begins_and_ends_and_what_was_stored_when() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for _ in range(3):
             await send(client, b"m")
         queue = QueueRequestHeader(topic="T", queue_id=0)
@@ -287,7 +287,7 @@ async def test_a_queue_shows_where_it_begins_and_ends_and_what_was_stored_when()
 
 
 async def test_a_one_way_message_is_stored_and_not_answered() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         request = Command(RequestCode.SEND_MESSAGE_V2, ext=send_header().ext_v2(), body=b"one-way")
         await client.send_oneway(request, timeout_s=ASK_S)
         assert bodies(await pull_until(client, 1)) == [b"one-way"]
@@ -296,28 +296,28 @@ async def test_a_one_way_message_is_stored_and_not_answered() -> None:
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_after_a_kill_all_that_was_acknowledged_is_there(flush: str) -> None:
     disk = memory_disk()
-    async with served(f"flushDiskType={flush}", disk=disk) as (_, client):
+    async with serve(f"flushDiskType={flush}", disk=disk) as (_, client):
         for number in range(5):
             assert (await send(client, b"m%d" % number)).code == ResponseCode.SUCCESS
         killed = disk.after_kill(random.Random(2))
-    async with served(disk=killed) as (_, client):
+    async with serve(disk=killed) as (_, client):
         assert bodies(await pull(client, 0)) == [b"m%d" % number for number in range(5)]
 
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_after_a_power_cut_all_that_was_acknowledged_with_sync_flush_is_there(seed: int) -> None:
     disk = memory_disk()
-    async with served("flushDiskType=SYNC_FLUSH", disk=disk) as (_, client):
+    async with serve("flushDiskType=SYNC_FLUSH", disk=disk) as (_, client):
         for number in range(5):
             assert (await send(client, b"m%d" % number)).code == ResponseCode.SUCCESS
         unpowered = disk.after_crash(random.Random(seed))
-    async with served(disk=unpowered) as (_, client):
+    async with serve(disk=unpowered) as (_, client):
         assert bodies(await pull(client, 0)) == [b"m%d" % number for number in range(5)]
 
 
 async def test_a_full_disk_refuses_messages_and_serves_those_that_it_has() -> None:
     disk = memory_disk()
-    async with served(disk=disk) as (broker, client):
+    async with serve(disk=disk) as (broker, client):
         assert (await send(client, b"kept")).code == ResponseCode.SUCCESS
         disk.capacity_bytes = disk.used_bytes()
         answer = await send(client, b"m" * 100_000)
@@ -352,7 +352,7 @@ async def test_messages_of_many_clients_are_all_there_once() -> None:
 
 
 async def test_a_pull_states_its_subscription_or_has_one_by_heartbeat() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"m")
         assert (await pull(client, 0, sys_flag=0)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
         await beat(client, "c1")

@@ -176,7 +176,7 @@ async def test_a_master_whose_log_leaves_its_slaves_takes_no_messages() -> None:
         ):
             assert (await send(client, b"another")).code == ResponseCode.SUCCESS
             async with running_broker(address, *SLAVE, disk=of_slave) as slave:
-                await eventually(lambda: bool(events.named("divergence")))
+                await eventually(lambda: bool(events.select("divergence")))
                 refused = await send(client, b"other")
                 assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
                 assert refused.remark is not None
@@ -186,7 +186,7 @@ async def test_a_master_whose_log_leaves_its_slaves_takes_no_messages() -> None:
             assert slave.context.store.log.end_offset > 0
 
 
-async def decided(address: tuple[str, int], decision: str, *words: str) -> tuple[int, str]:
+async def decide(address: tuple[str, int], decision: str, *words: str) -> tuple[int, str]:
     """Returns the exit status of an operator's command, and its output."""
     at = "{}:{}".format(*address)
     command = [sys.executable, "-m", "rocketmq_compat.process", decision, "--broker", at, *words]
@@ -216,16 +216,16 @@ async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slav
             await send(client, b"by itself")
             async with running_broker(address, *SLAVE, disk=of_slave) as slave:
                 await eventually(
-                    lambda: bool(events.named("divergence")) and bool(slave.context.copy_facts()["divergences"])
+                    lambda: bool(events.select("divergence")) and bool(slave.context.copy_facts()["divergences"])
                 )
-                status, said = await decided(master.address, "discard", "--yes")
+                status, said = await decide(master.address, "discard", "--yes")
                 assert (status, "is a master: ask a slave" in said) == (4, True), said
-                status, said = await decided(master.address, "accept-loss")
+                status, said = await decide(master.address, "accept-loss")
                 assert (status, f"slave 1 holds {held - kept} bytes, from {kept} to {held}" in said) == (0, True), said
                 assert "Nothing was changed" in said
                 assert (await send(client, b"other")).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
-                status, said = await decided(master.address, "accept-loss", "--yes")
+                status, said = await decide(master.address, "accept-loss", "--yes")
                 assert (status, "takes messages again" in said) == (0, True), said
                 assert (await send(client, b"other")).code == ResponseCode.SUCCESS
                 assert log_bytes(slave) == stored
@@ -237,16 +237,16 @@ async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slav
                 assert refused.remark == f"the divergences are 1:{kept}-{held} now, not 1:0-{held}: look at them first"
                 assert log_bytes(slave) == stored
 
-                status, said = await decided(slave.address, "discard", "--yes")
+                status, said = await decide(slave.address, "discard", "--yes")
                 assert (status, f"gave up {held - kept} bytes, from {kept} to {held}" in said) == (0, True), said
-                await eventually(lambda: bool(events.named("divergence_ended")) and bool(master.slaves))
+                await eventually(lambda: bool(events.select("divergence_ended")) and bool(master.slaves))
                 await same_end(master, slave)
                 assert log_bytes(slave) == log_bytes(master)
                 assert log_bytes(slave)[:kept] == stored[:kept]
                 (given_up,) = [each for each in of_slave.paths() if "/discarded/" in each]
                 assert of_slave.content(given_up) == stored[kept:]
                 assert bodies(await pull(client, 0)) == [b"kept", b"by itself", b"other"]
-                status, said = await decided(master.address, "accept-loss", "--yes")
+                status, said = await decide(master.address, "accept-loss", "--yes")
                 assert (status, "knows of no divergence" in said) == (4, True), said
 
 
@@ -268,17 +268,17 @@ async def test_what_a_slave_lacks_is_pushed_in_parts_and_others_have_their_turn_
         rounds: list[int] = [0]
         pushes, ends = ReplicatedLog._push, master.on_round_end
 
-        def counted(log: ReplicatedLog, order: PushLog) -> None:
+        def count(log: ReplicatedLog, order: PushLog) -> None:
             before = log._pushed_bytes
             pushes(log, order)
             rounds[-1] += log._pushed_bytes - before
 
-        def ended() -> None:
+        def end() -> None:
             ends()
             rounds.append(0)
 
-        monkeypatch.setattr(ReplicatedLog, "_push", counted)
-        monkeypatch.setattr(master, "on_round_end", ended)
+        monkeypatch.setattr(ReplicatedLog, "_push", count)
+        monkeypatch.setattr(master, "on_round_end", end)
         async with await trio.open_tcp_stream(*master.ha_address) as stream:
             await stream.send_all(b"".join(encode(Handshake("broker-a", 1, True, 0, 0, ()))))
             await eventually(lambda: sum(rounds) == master.context.store.log.end_offset)
@@ -293,8 +293,8 @@ async def test_slaves_at_the_port_of_clients_are_bounded_in_number() -> None:
         ]
         for slave_id, stream in enumerate(streams, start=1):
             await stream.send_all(b"".join(encode(Handshake("broker-a", slave_id, True, 0, 0, ()))))
-        await eventually(lambda: len(master.slaves) == SLAVES_MAX and bool(events.named("connection_closed")))
-        (told,) = events.named("connection_closed")
+        await eventually(lambda: len(master.slaves) == SLAVES_MAX and bool(events.select("connection_closed")))
+        (told,) = events.select("connection_closed")
         assert f"all {SLAVES_MAX} connections of slaves are in use" in told["reason"]
 
 

@@ -23,7 +23,7 @@ SELDOM = "registerNameServerPeriod=60000"
 
 
 @asynccontextmanager
-async def registered(*more: str) -> AsyncIterator[tuple[NameServer, RemotingClient]]:
+async def register(*more: str) -> AsyncIterator[tuple[NameServer, RemotingClient]]:
     """A name server and a client of a broker that registers as a whole only once."""
     async with name_server() as names:
         address = "namesrvAddr={}:{}".format(*names.address)
@@ -37,14 +37,14 @@ def queues(names: NameServer, topic: str) -> int | None:
 
 
 async def test_the_route_is_there_when_a_first_message_is_acknowledged() -> None:
-    async with registered() as (names, client):
+    async with register() as (names, client):
         for number in range(5):
             assert (await send(client, b"m", f"T{number}")).code == ResponseCode.SUCCESS
             assert queues(names, f"T{number}") == 4
 
 
 async def test_the_route_is_there_and_changed_and_gone_when_an_administrator_is_answered() -> None:
-    async with registered() as (names, client):
+    async with register() as (names, client):
         for count in (3, 5):
             answer = await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_header("Made", count))
             assert answer.code == ResponseCode.SUCCESS
@@ -55,14 +55,14 @@ async def test_the_route_is_there_and_changed_and_gone_when_an_administrator_is_
 
 
 async def test_the_routes_of_retry_topics_are_there_when_a_heartbeat_is_answered() -> None:
-    async with registered() as (names, client):
+    async with register() as (names, client):
         await beat(client, "c", "g1")
         assert queues(names, "%RETRY%g1") == 1
 
 
 async def test_a_new_topic_is_registered_by_itself() -> None:
     """The bytes sent to a name server for a topic do not grow with the number of topics."""
-    async with registered() as (names, client):
+    async with register() as (names, client):
         versions = []
         for number in range(3):
             await send(client, b"m", f"T{number}")

@@ -49,12 +49,12 @@ async def test_a_name_server_that_is_away_keeps_no_other_waiting_and_is_told_whe
     async with name_server() as there:
         both = "namesrvAddr={}:{};{}:{}".format(*away, *there.address)
         async with running_broker(both, events=events) as broker, connected_client(broker.address) as client:
-            await eventually(lambda: bool(events.named("registration_failed")))
+            await eventually(lambda: bool(events.select("registration_failed")))
             await send(client, b"m")
             await eventually(lambda: bool(addresses(there)))
             async with NameServer.open(NameServerPlan(listen=away), tell=Events()) as back:
                 await eventually(lambda: bool(addresses(back)))
-            assert [each["name_server"] for each in events.named("registered")].count("{}:{}".format(*away)) == 1
+            assert [each["name_server"] for each in events.select("registered")].count("{}:{}".format(*away)) == 1
 
 
 async def test_a_broker_that_stops_is_gone_from_the_route_at_once() -> None:
@@ -76,19 +76,21 @@ async def test_when_the_master_is_gone_its_consumers_go_on_at_the_slave() -> Non
             async with running_broker(address) as master, connected_client(master.address) as client:
                 for number in range(4):
                     await send(client, b"m%d" % number)
-                await ask(client, RequestCode.UPDATE_CONSUMER_OFFSET, committed(2))
+                await ask(client, RequestCode.UPDATE_CONSUMER_OFFSET, commit_header(2))
                 await eventually(lambda: slave.context.store.log.end_offset == master.context.store.log.end_offset)
                 await eventually(lambda: slave.context.topics.topics == master.context.topics.topics)
                 await eventually(lambda: addresses(names).keys() == {0, 1})
             await eventually(lambda: addresses(names).keys() == {1})
             assert bodies(await pull_until(to_slave, 4)) == [b"m0", b"m1", b"m2", b"m3"]
-            assert (await ask(to_slave, RequestCode.UPDATE_CONSUMER_OFFSET, committed(4))).code == ResponseCode.SUCCESS
+            assert (
+                await ask(to_slave, RequestCode.UPDATE_CONSUMER_OFFSET, commit_header(4))
+            ).code == ResponseCode.SUCCESS
             offset = QueryConsumerOffsetRequestHeader(consumer_group="g", topic="T", queue_id=0)
             assert (await ask(to_slave, RequestCode.QUERY_CONSUMER_OFFSET, offset)).ext["offset"] == "4"
             assert (await send(to_slave, b"m4")).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def committed(offset: int) -> UpdateConsumerOffsetRequestHeader:
+def commit_header(offset: int) -> UpdateConsumerOffsetRequestHeader:
     return UpdateConsumerOffsetRequestHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=offset)
 
 

@@ -23,7 +23,7 @@ from rocketmq_compat.remoting.headers.topics import (
     GroupRequestHeader,
     TopicRequestHeader,
 )
-from tests.rocketmq_compat.broker.pairs import ask, beat, heads, pull_until, send, send_header, served
+from tests.rocketmq_compat.broker.pairs import ask, beat, heads, pull_until, send, send_header, serve
 
 REPLY = "MSG_TYPE\1reply\2CORRELATION_ID\1c\2REPLY_TO_CLIENT\1asker\2"
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
@@ -51,7 +51,7 @@ async def test_a_reply_is_pushed_to_the_client_that_asked_and_stored(code: Reque
         pushed.append(request)
         return request.answer(ResponseCode.SUCCESS)
 
-    async with served() as (broker, client), connected_client(broker.address, on_request=take) as asker:
+    async with serve() as (broker, client), connected_client(broker.address, on_request=take) as asker:
         await produces(asker, "asker")
         answer = await reply(client, code)
         assert answer.code == ResponseCode.SUCCESS
@@ -65,13 +65,13 @@ async def test_a_reply_is_pushed_to_the_client_that_asked_and_stored(code: Reque
 
 
 async def test_a_client_that_does_not_answer_a_push_was_sent_it_nevertheless() -> None:
-    async with served() as (broker, client), connected_client(broker.address, on_request=lambda _: None) as asker:
+    async with serve() as (broker, client), connected_client(broker.address, on_request=lambda _: None) as asker:
         await produces(asker, "asker")
         assert (await reply(client, RequestCode.SEND_REPLY_MESSAGE)).code == ResponseCode.SUCCESS
 
 
 async def test_a_reply_that_cannot_be_pushed_is_refused() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         for properties in (REPLY, "MSG_TYPE\1reply\2"):
             assert (await reply(client, RequestCode.SEND_REPLY_MESSAGE, properties)).code == ResponseCode.SYSTEM_ERROR
         assert broker.context.store.queue((REPLY_TOPIC, 0)) is None
@@ -87,7 +87,7 @@ async def test_a_client_that_leaves_before_it_answers_a_push_was_not_reached() -
     def take(request: Command) -> None:
         arrived.set()
 
-    async with served() as (broker, client), trio.open_nursery() as nursery:
+    async with serve() as (broker, client), trio.open_nursery() as nursery:
         answers: list[Command] = []
 
         async def send_reply() -> None:
@@ -105,7 +105,7 @@ async def test_a_client_that_leaves_before_it_answers_a_push_was_not_reached() -
 
 @pytest.mark.parametrize("properties", ["", "TAGS\1A", "TAGS\1A\2", "CLUSTER\1other\2MSG_REGION\1x\2", "WAIT\1true\2"])
 async def test_every_stored_message_has_region_trace_and_cluster(properties: str) -> None:
-    async with served("regionId=here", "traceOn=false", "brokerClusterName=c") as (_, client):
+    async with serve("regionId=here", "traceOn=false", "brokerClusterName=c") as (_, client):
         answer = await send(client, b"m", properties=properties)
         assert (answer.ext["MSG_REGION"], answer.ext["TRACE_ON"]) == ("here", "false")
         (head,) = heads(await pull_until(client, 1))
@@ -116,7 +116,7 @@ async def test_every_stored_message_has_region_trace_and_cluster(properties: str
 
 async def test_every_message_of_a_batch_has_them_and_what_the_batch_has() -> None:
     body = join_messages([InnerMessage(0, b"a", "TAGS\1A"), InnerMessage(0, b"b", "CLUSTER\1x\2")])
-    async with served() as (_, client):
+    async with serve() as (_, client):
         answer = await send(client, body, batch=True, properties="K\1v\2")
         assert answer.code == ResponseCode.SUCCESS
         common = {"K": "v", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
@@ -127,7 +127,7 @@ async def test_every_message_of_a_batch_has_them_and_what_the_batch_has() -> Non
 @pytest.mark.parametrize("properties", ["DELAY\0011\2", "A\1b\2TIMER_DELAY_MS\0015\2", "TRAN_MSG\1true\2"])
 async def test_a_batch_with_a_message_for_later_is_refused(properties: str) -> None:
     body = join_messages([InnerMessage(0, b"a", ""), InnerMessage(0, b"b", properties)])
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         assert (await send(client, body, batch=True)).code == ResponseCode.MESSAGE_ILLEGAL
         assert broker.context.store.log.end_offset == 0
 
@@ -136,7 +136,7 @@ async def test_a_batch_with_a_message_for_later_is_refused(properties: str) -> N
 
 
 async def test_the_progress_of_a_group_shows_all_queues_of_its_topics() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for queue_id in (0, 1, 1, 2):
             await send(client, b"m", queue_id=queue_id)
         commit = UpdateConsumerOffsetRequestHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=1)
@@ -151,7 +151,7 @@ async def test_the_progress_of_a_group_shows_all_queues_of_its_topics() -> None:
 
 
 async def test_a_topic_that_a_group_does_not_subscribe_to_is_not_part_of_its_progress() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"m", "T")
         await send(client, b"m", "U")
         await beat(client, "c", "g", "U")
@@ -163,11 +163,11 @@ async def test_a_topic_that_a_group_does_not_subscribe_to_is_not_part_of_its_pro
 
 async def test_asking_for_a_group_makes_it_if_groups_are_made_by_use() -> None:
     header = GroupRequestHeader(group="new")
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         answer = await ask(client, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header)
         assert SubscriptionGroupConfig.decode(answer.body).group_name == "new"
         assert "new" in broker.context.groups.groups
-    async with served("autoCreateSubscriptionGroup=false") as (_, client):
+    async with serve("autoCreateSubscriptionGroup=false") as (_, client):
         answer = await ask(client, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
@@ -178,7 +178,7 @@ def creation(attributes: str | None, **more: object) -> CreateTopicRequestHeader
 
 
 async def test_attributes_of_a_topic_are_kept_changed_and_shown() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         for attributes, expected in (
             ("+message.type=FIFO,+cleanup.policy=DELETE", {"message.type": "FIFO", "cleanup.policy": "DELETE"}),
             ("+message.type=DELAY,-cleanup.policy", {"message.type": "DELAY"}),
@@ -208,21 +208,21 @@ async def test_attributes_of_a_topic_are_kept_changed_and_shown() -> None:
     ],
 )
 async def test_attributes_that_could_not_be_obeyed_are_refused(attributes: str) -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         answer = await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, creation(attributes))
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert broker.context.topics.get("T") is None
 
 
 async def test_a_filter_type_that_is_none_is_refused() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         header = creation(None, topic_filter_type="SQL")
         answer = await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         assert answer.code == ResponseCode.INVALID_PARAMETER
 
 
 async def test_an_offset_by_time_is_the_first_or_the_last_of_its_time() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         times = []
         for number in range(3):
             await send(client, b"%d" % number)

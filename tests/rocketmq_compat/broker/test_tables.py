@@ -19,12 +19,12 @@ from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
-from tests.rocketmq_compat.broker.pairs import ask, bodies, pull_until, send, served
+from tests.rocketmq_compat.broker.pairs import ask, bodies, pull_until, send, serve
 from tests.rocketmq_compat.broker.test_consumers import topic_header
 
 
 @contextmanager
-def stalled(disk: MemoryDisk, name: str) -> Iterator[None]:
+def stall(disk: MemoryDisk, name: str) -> Iterator[None]:
     """Writes of this file wait, in their thread, until the end of the block."""
     goes_on = threading.Event()
 
@@ -43,12 +43,12 @@ def stalled(disk: MemoryDisk, name: str) -> Iterator[None]:
 async def test_a_change_that_is_being_written_is_not_acknowledged_to_a_second_client_either() -> None:
     disk = MemoryDisk(random.Random(1))
     answers: list[Command] = []
-    async with served(disk=disk) as (_, client), trio.open_nursery() as nursery:
+    async with serve(disk=disk) as (_, client), trio.open_nursery() as nursery:
 
         async def create() -> None:
             answers.append(await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_header("Made")))
 
-        with stalled(disk, "config/topics"):
+        with stall(disk, "config/topics"):
             nursery.start_soon(create)
             nursery.start_soon(create)
             # Both requests are served once a later one of the same connection is.
@@ -72,7 +72,7 @@ def test_offsets_are_read_as_they_were_written() -> None:
 
 async def test_a_topic_more_is_a_line_more_on_the_disk_and_is_there_after_a_kill() -> None:
     disk = MemoryDisk(random.Random(1))
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         for number in range(20):
             header = topic_header(f"Made{number}", number + 1)
             assert (await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, header)).code == ResponseCode.SUCCESS
@@ -81,7 +81,7 @@ async def test_a_topic_more_is_a_line_more_on_the_disk_and_is_there_after_a_kill
         assert len(lines) in (20, 21), "all but the first, if that one writes the file"
         assert max(map(len, lines)) < 500
         killed = disk.after_kill(random.Random(1))
-    async with served(disk=killed) as (broker, _):
+    async with serve(disk=killed) as (broker, _):
         found = {name: each.write_queue_nums for name, each in broker.context.topics.topics.items() if "Made" in name}
         assert found == {f"Made{number}": number + 1 for number in range(1, 20)}
 
@@ -89,24 +89,24 @@ async def test_a_topic_more_is_a_line_more_on_the_disk_and_is_there_after_a_kill
 async def test_delay_offsets_on_the_disk_are_never_ahead_of_the_durable_log() -> None:
     disk = MemoryDisk(random.Random(1))
     settings = ("messageDelayLevel=1s", "flushConsumerOffsetInterval=10", "flushIntervalCommitLog=60000")
-    async with served(*settings, disk=disk) as (broker, client):
+    async with serve(*settings, disk=disk) as (broker, client):
         await send(client, b"m", properties="DELAY\0011\2")
         broker.context.store.flush()
         await pull_until(client, 1)
         await trio.sleep(0.1)  # tables were written meanwhile, more than once
         cut = disk.after_crash(random.Random(1), loss=PowerLoss.LOSE_ALL)
-    async with served(*settings, disk=cut) as (_, client):
+    async with serve(*settings, disk=cut) as (_, client):
         assert bodies(await pull_until(client, 1)) == [b"m"], "its delivery was lost, and comes again"
 
 
 async def test_a_slave_takes_delay_offsets_over_once_it_has_what_they_call_delivered() -> None:
-    async with served() as (broker, _):
+    async with serve() as (broker, _):
         delays = DelayedMessages(broker.context, {})
         sync = SlaveSync(broker.context, broker._reactor, delays)
         end = broker.context.store.log.end_offset
         sync._delay_offsets = end + 1, {-1: 5}
-        sync.arrived([])
+        sync.on_arrived([])
         assert not delays.timers.offsets
         sync._delay_offsets = end, {-1: 5}
-        sync.arrived([])
+        sync.on_arrived([])
         assert delays.timers.offsets

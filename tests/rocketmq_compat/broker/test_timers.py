@@ -26,7 +26,7 @@ from tests.rocketmq_compat.broker.pairs import (
     pull_until,
     running_broker,
     send,
-    served,
+    serve,
 )
 
 QUICK_TABLES = "flushConsumerOffsetInterval=20"
@@ -41,7 +41,7 @@ def due_and_stored(pulled: Command) -> list[tuple[int, int]]:
 
 
 async def test_messages_come_in_the_order_of_their_times_and_never_early() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         for body, ms in ((b"third", 700), (b"first", 200), (b"second", 450)):
             assert (await send(client, body, properties=delay(ms), queue_id=0)).code == ResponseCode.SUCCESS
         deliver_ms = time.time_ns() // 1_000_000 + 900
@@ -56,7 +56,7 @@ async def test_messages_come_in_the_order_of_their_times_and_never_early() -> No
 
 
 async def test_a_message_sent_back_does_not_wait_for_its_time_again() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         await send(client, b"m", properties=delay(1))
         (found,) = heads(await pull_until(client, 1))
         again = found.properties + "TAGS\1A\2"
@@ -77,26 +77,26 @@ async def test_a_message_sent_back_does_not_wait_for_its_time_again() -> None:
 async def test_a_time_that_cannot_be_kept_is_refused_and_nothing_is_stored(
     properties: str, settings: tuple[str, ...], code: ResponseCode
 ) -> None:
-    async with served(*settings) as (broker, client):
+    async with serve(*settings) as (broker, client):
         assert (await send(client, b"m", properties=properties)).code == code
         assert broker.context.store.log.end_offset == 0
 
 
 async def test_a_timer_topic_takes_no_message_of_a_client() -> None:
-    async with served() as (_, client):
+    async with serve() as (_, client):
         assert (await send(client, b"m", topic="rmq_sys_wheel_timer")).code == ResponseCode.NO_PERMISSION
 
 
 async def test_timers_survive_a_restart_and_do_not_come_again() -> None:
     disk = memory_disk()
-    async with served(disk=disk) as (_, client):
+    async with serve(disk=disk) as (_, client):
         await send(client, b"early", properties=delay(1))
         await pull_until(client, 1)
         await send(client, b"late", properties=delay(400))
-    async with served(disk=disk) as (broker, client):
+    async with serve(disk=disk) as (broker, client):
         assert broker.context.timers_waiting() in (0, 1)
         assert bodies(await pull_until(client, 2)) == [b"early", b"late"]
-    async with served(disk=disk) as (broker, client):
+    async with serve(disk=disk) as (broker, client):
         await eventually(lambda: broker.context.delays_from() is None)
         assert bodies(await pull_until(client, 2)) == [b"early", b"late"]
 
@@ -106,19 +106,19 @@ async def test_a_kill_and_a_power_cut_lose_no_timer(loss: PowerLoss | None) -> N
     rng = random.Random(5)
     disk = MemoryDisk(rng)
     flush = "flushDiskType=SYNC_FLUSH"
-    async with served(flush, QUICK_TABLES, disk=disk) as (_, client):
+    async with serve(flush, QUICK_TABLES, disk=disk) as (_, client):
         for number in range(20):
             await send(client, b"%d" % number, properties=delay(1 + 37 * number % 300))
         await pull_until(client, 5)
         after = disk.after_kill(rng) if loss is None else disk.after_crash(rng, loss=loss)
-    async with served(flush, disk=after) as (_, client):
+    async with serve(flush, disk=after) as (_, client):
         with trio.fail_after(20):
             while len(set(bodies(await pull(client, 0, suspend_timeout_millis=500)))) < 20:
                 await trio.lowlevel.checkpoint()
 
 
 async def test_the_commit_log_is_kept_as_long_as_a_timer_waits_in_it() -> None:
-    async with served() as (broker, client):
+    async with serve() as (broker, client):
         await send(client, b"m")
         await send(client, b"timer", properties=delay(60_000))
         kept = broker.context.delays_from()

@@ -99,7 +99,7 @@ def offset_header(offset: int) -> UpdateConsumerOffsetRequestHeader:
     return UpdateConsumerOffsetRequestHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=offset)
 
 
-async def committed(client: RemotingClient) -> str:
+async def query_committed(client: RemotingClient) -> str:
     header = QueryConsumerOffsetRequestHeader(consumer_group="g", topic="T", queue_id=0)
     answer = await ask(client, RequestCode.QUERY_CONSUMER_OFFSET, header)
     return answer.ext["offset"]
@@ -164,7 +164,7 @@ async def test_a_master_serves_again_with_all_that_its_slave_has(harm: Callable[
                 assert (await send(client, b"later")).code == ResponseCode.SUCCESS
                 expected = [b"%d" % number for number in range(SENT)] + ([b"early"] if is_whole else []) + [b"later"]
                 assert bodies(await pull(client, 0)) == expected
-                assert await committed(client) == str(COMMITTED)
+                assert await query_committed(client) == str(COMMITTED)
 
 
 @pytest.mark.parametrize("harm", [log_is_cut, all_is_gone])
@@ -194,8 +194,8 @@ async def test_a_slave_repairs_itself_from_its_master(harm: Callable[[MemoryDisk
             running_broker(address, PAIR, disk=of_master) as master,
             running_broker(address, *SLAVE, PAIR, disk=of_slave, events=events) as slave,
         ):
-            await eventually(lambda: bool(events.named("copy_is_sure")))
-            assert events.named("copy_in_doubt")
+            await eventually(lambda: bool(events.select("copy_is_sure")))
+            assert events.select("copy_in_doubt")
             end = master.context.store.log.end_offset
             assert slave.context.store.log.end_offset == end
             assert slave.context.store.queue(("T", 0)) == (0, SENT)
@@ -280,7 +280,7 @@ def remove_all(home: Path) -> None:
     shutil.rmtree(home)
 
 
-def acknowledged(cluster: RocketMqProcesses, text: str) -> None:
+def send_acknowledged(cluster: RocketMqProcesses, text: str) -> None:
     with cluster.producer() as producer:
         for number in range(10):
             producer.send("orders", f"{text} {number}".encode())
@@ -292,14 +292,14 @@ def test_all_are_killed_and_the_master_comes_back_with_another_disk(
     tmp_path: Path, harm: Callable[[Path], None], sync: bool, first: int
 ) -> None:
     with RocketMqProcesses.open(sync=sync, directory=tmp_path) as cluster:
-        acknowledged(cluster, "before")
+        send_acknowledged(cluster, "before")
         assert cluster.check().valid
         cluster.kill(1, 2)
         harm(home_of_master(tmp_path))
         cluster.start(first)
         cluster.start(3 - first)
         cluster.wait_until_serving()
-        acknowledged(cluster, "after")
+        send_acknowledged(cluster, "after")
         verdict = cluster.check()
         assert (verdict.valid, verdict.allowed, verdict.elsewhere) == (True, (), ())
 
@@ -308,7 +308,7 @@ def test_all_are_killed_and_the_master_comes_back_with_another_disk(
 def test_damage_that_is_found_when_it_is_read_is_repaired_while_the_process_lives(tmp_path: Path) -> None:
     """A broker that stopped in order does not read its log as it starts."""
     with RocketMqProcesses.open(sync=True, directory=tmp_path) as cluster:
-        acknowledged(cluster, "before")
+        send_acknowledged(cluster, "before")
         assert cluster.check().valid
         cluster.stop(1, 2)
         damage(home_of_master(tmp_path))
@@ -316,5 +316,5 @@ def test_damage_that_is_found_when_it_is_read_is_repaired_while_the_process_live
         cluster.wait_until_serving()
         verdict = cluster.check()
         assert (verdict.valid, verdict.allowed, verdict.elsewhere) == (True, (), ())
-        acknowledged(cluster, "after")
+        send_acknowledged(cluster, "after")
         assert cluster.check().valid

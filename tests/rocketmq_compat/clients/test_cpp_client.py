@@ -75,12 +75,12 @@ class Brokers:
 @pytest.fixture
 def brokers(start: Start, tmp_path: Path) -> Brokers:
     """The retry topic is there before the consumers: they would look for it again after 30 s."""
-    names = str(told(start(*PROCESS, "nameserver", "--listen", "127.0.0.1:0"), "listening")["address"])
+    names = str(await_event(start(*PROCESS, "nameserver", "--listen", "127.0.0.1:0"), "listening")["address"])
     flags: tuple[str, ...] = (*PROCESS, "broker", "--listen", "127.0.0.1:0", "--ha-listen", "127.0.0.1:0")
     flags += ("--data", str(tmp_path / "data"), "--set", f"namesrvAddr={names}", "--set", LEVELS)
     process = start(*flags)
-    address = told(process, "listening")["address"]
-    told(process, "serving")
+    address = await_event(process, "listening")["address"]
+    await_event(process, "serving")
     host, _, port = address.rpartition(":")
     trio.run(make_retry_topic, (host, int(port)))
     return Brokers(names, process, flags)
@@ -93,7 +93,7 @@ async def make_retry_topic(address: tuple[str, int]) -> None:
     assert answer.code == ResponseCode.SUCCESS
 
 
-def told(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
+def await_event(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
     assert process.stdout is not None
     for line in process.stdout:
         found: dict[str, Any] = json.loads(line)
@@ -111,21 +111,21 @@ def lines(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return found
 
 
-def sent(start: Start, names: str, topic: str) -> list[dict[str, Any]]:
+def send_all(start: Start, names: str, topic: str) -> list[dict[str, Any]]:
     found = lines(start(str(WORKER), "send", names, topic, str(COUNT)))
     assert all(each["status"] == 0 for each in found)
     return found
 
 
-def consumed(
+def consume(
     start: Start, names: str, way: str, tags: str, count: int, *, topic: str = "T", group: str = "g"
 ) -> list[dict[str, Any]]:
     return lines(start(str(WORKER), "consume", names, topic, group, way, tags, str(count)))
 
 
 def test_what_was_sent_is_consumed_and_what_failed_comes_again(start: Start, brokers: Brokers) -> None:
-    bodies = {each["body"] for each in sent(start, brokers.names, "T")}
-    found = consumed(start, brokers.names, "concurrent", "*", len(bodies))
+    bodies = {each["body"] for each in send_all(start, brokers.names, "T")}
+    found = consume(start, brokers.names, "concurrent", "*", len(bodies))
     # The client sends back what fails together with all that it had pulled at once, which comes again as another try.
     times = Counter((each["body"], each["tries"]) for each in found)
     assert {body for body, _ in times} == bodies
@@ -134,8 +134,8 @@ def test_what_was_sent_is_consumed_and_what_failed_comes_again(start: Start, bro
 
 
 def test_what_was_sent_in_order_is_consumed_in_order(start: Start, brokers: Brokers) -> None:
-    sent(start, brokers.names, "T")
-    found = consumed(start, brokers.names, "orderly", "B", COUNT)
+    send_all(start, brokers.names, "T")
+    found = consume(start, brokers.names, "orderly", "B", COUNT)
     assert [each["body"] for each in found] == [f"orderly-{number}" for number in range(COUNT)]
     assert len({each["queue"] for each in found}) == 1
 
@@ -143,25 +143,25 @@ def test_what_was_sent_in_order_is_consumed_in_order(start: Start, brokers: Brok
 def test_what_was_sent_to_a_broker_that_was_killed_is_consumed_from_the_next_one(
     start: Start, brokers: Brokers
 ) -> None:
-    sent(start, brokers.names, "T")
+    send_all(start, brokers.names, "T")
     brokers.process.kill()
     brokers.process.wait()
-    told(start(*brokers.flags), "serving")
-    found = consumed(start, brokers.names, "concurrent", "B", COUNT)
+    await_event(start(*brokers.flags), "serving")
+    found = consume(start, brokers.names, "concurrent", "B", COUNT)
     assert {each["body"] for each in found} == {f"orderly-{number}" for number in range(COUNT)}
 
 
 def test_a_raft_group_whose_master_is_killed_has_what_was_sent_and_takes_more(start: Start, tmp_path: Path) -> None:
     with broker_group(tmp_path / "group") as cluster:
-        sent(start, cluster.names, "before")
+        send_all(start, cluster.names, "before")
         old = cluster.kill_master(RAFT_GROUP)
         until(
-            lambda: cluster.registered().get((RAFT_GROUP, 0), old) != old,
+            lambda: cluster.query_registered().get((RAFT_GROUP, 0), old) != old,
             "another master",
             within_s=ENDS_WITHIN_S,
             every_s=0.05,
         )
-        sent(start, cluster.names, "after")
+        send_all(start, cluster.names, "after")
         for topic in ("before", "after"):
-            found = consumed(start, cluster.names, "orderly", "B", COUNT, topic=topic, group=topic)
+            found = consume(start, cluster.names, "orderly", "B", COUNT, topic=topic, group=topic)
             assert [each["body"] for each in found] == [f"orderly-{number}" for number in range(COUNT)]

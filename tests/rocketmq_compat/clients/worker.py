@@ -43,23 +43,23 @@ def send(name_server: str, topic: str, count: str) -> None:
         made.set_body(body)
         return made
 
-    def shown(way: str, body: str, result: Any) -> None:
+    def print_result(way: str, body: str, result: Any) -> None:
         show(way=way, body=body, status=int(result.status), offset=result.offset)
 
     for number in range(int(count)):
-        shown("sync", f"sync-{number}", producer.send_sync(message(f"sync-{number}")))
+        print_result("sync", f"sync-{number}", producer.send_sync(message(f"sync-{number}")))
     for number in range(int(count)):
-        shown("orderly", f"orderly-{number}", producer.send_orderly(message(f"orderly-{number}", "B"), 7))
+        print_result("orderly", f"orderly-{number}", producer.send_orderly(message(f"orderly-{number}", "B"), 7))
     result = producer.send_batch([message(f"batch-{number}") for number in range(int(count))])
     for number in range(int(count)):
-        shown("batch", f"batch-{number}", result)
+        print_result("batch", f"batch-{number}", result)
     for number in range(int(count)):
         producer.send_oneway(message(f"oneway-{number}"))
         show(way="oneway", body=f"oneway-{number}", status=0, offset=-1)
-    shown("sync", "fail-once", producer.send_sync(message("fail-once")))
+    print_result("sync", "fail-once", producer.send_sync(message("fail-once")))
     delayed = message("delayed")
     delayed.set_delay_time_level(1)
-    shown("delayed", "delayed", producer.send_sync(delayed))
+    print_result("delayed", "delayed", producer.send_sync(delayed))
     producer.shutdown()
 
 

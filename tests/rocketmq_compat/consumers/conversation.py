@@ -5,7 +5,7 @@ Commands; channels are numbers, clients are called c and the number of their cha
     beat 1 g=T,U:A||B     a heartbeat on channel 1 of a consumer of group g that wants T, and of U the tags A or B
     beat 1 @p g=T v=7     ... that produces in group p, too; its subscriptions have version 7
     beat 1 g=T model=BROADCASTING notifies=no
-    leave 1 g   leave 1 @p   lost 1    wait 30     unregisters; its connection ends; time passes, 10 s at a time
+    leave 1 g   leave 1 @p   lose 1    wait 30     unregisters; its connection ends; time passes, 10 s at a time
     lock 1 g T0 T1        unlock 1 g T0       queues are a topic and a number
     ids g     wants g T v=7     producers p     owner g T0
 
@@ -84,7 +84,7 @@ class Conversation:
             )
         return lines
 
-    def _lost(self, channel: str) -> list[str]:
+    def _lose(self, channel: str) -> list[str]:
         return self.step(ChannelLost(int(channel)))
 
     def _wait(self, seconds: str) -> list[str]:

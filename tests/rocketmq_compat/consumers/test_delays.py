@@ -114,14 +114,14 @@ class DelayMachine(RuleBasedStateMachine):
         }
         assert set(due) == expected
         for level, offset in due:
-            self.schedule.started(level, offset)
+            self.schedule.on_started(level, offset)
         assert not self.schedule.due(self.now_ms)
         for level, offset in due:
             if fails:
-                self.schedule.failed(self.now_ms, level, offset)
+                self.schedule.on_failed(self.now_ms, level, offset)
                 self.failed_until[level] = self.now_ms + round(RETRY_S * 1000)
             else:
-                self.schedule.delivered(level, offset)
+                self.schedule.on_delivered(level, offset)
                 self.delivered[level] += 1
                 self.failed_until[level] = 0
 
@@ -152,8 +152,8 @@ def test_messages_that_have_left_the_queue_are_passed_over_and_truncated_ones_co
     schedule = DelaySchedule.starting_at(LEVELS, {1: 5})
     schedule.bounds(1, 7, 9)
     assert schedule.to_look_at() == [(1, 7)]
-    schedule.delivered(1, 7)
-    schedule.delivered(1, 8)
+    schedule.on_delivered(1, 7)
+    schedule.on_delivered(1, 8)
     schedule.bounds(1, 7, 8)
     assert schedule.offsets[1] == 8
     schedule.bounds(1, 7, 10)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_compat.consumers.retry import ReturnedMessage, is_exhausted, sent_back
+from rocketmq_compat.consumers.retry import ReturnedMessage, is_exhausted, send_back
 from rocketmq_compat.remoting.bodies import SubscriptionGroupConfig
 
 GROUP = SubscriptionGroupConfig(group_name="g")
@@ -14,7 +14,7 @@ def message(**changes: object) -> ReturnedMessage:
 
 
 def test_the_first_return_waits_at_level_3_and_remembers_where_the_message_comes_from() -> None:
-    retried = sent_back(message(), GROUP, delay_level=0)
+    retried = send_back(message(), GROUP, delay_level=0)
     assert retried is not None
     assert (retried.topic, retried.queues, retried.reconsume_times, retried.delay_level) == ("%RETRY%g", 1, 1, 3)
     assert not retried.is_dead_letter
@@ -24,7 +24,7 @@ def test_the_first_return_waits_at_level_3_and_remembers_where_the_message_comes
 def test_later_returns_wait_longer_and_keep_the_first_topic_and_id() -> None:
     properties = {"RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": "ID1"}
     again = message(topic="%RETRY%g", message_id="ID2", reconsume_times=5, properties=properties)
-    retried = sent_back(again, GROUP, delay_level=0)
+    retried = send_back(again, GROUP, delay_level=0)
     assert retried is not None
     assert (retried.reconsume_times, retried.delay_level) == (6, 8)
     assert retried.properties["RETRY_TOPIC"] == "T"
@@ -32,7 +32,7 @@ def test_later_returns_wait_longer_and_keep_the_first_topic_and_id() -> None:
 
 
 def test_a_client_may_choose_the_level() -> None:
-    retried = sent_back(message(reconsume_times=5), GROUP, delay_level=1)
+    retried = send_back(message(reconsume_times=5), GROUP, delay_level=1)
     assert retried is not None
     assert retried.delay_level == 1
 
@@ -53,7 +53,7 @@ def test_a_client_may_choose_the_level() -> None:
 def test_after_the_last_try_a_message_is_a_dead_letter(
     times: int, level: int, limit: int | None, is_dead: bool
 ) -> None:
-    retried = sent_back(message(reconsume_times=times), GROUP, delay_level=level, reconsume_times_max=limit)
+    retried = send_back(message(reconsume_times=times), GROUP, delay_level=level, reconsume_times_max=limit)
     assert retried is not None
     assert retried.is_dead_letter == is_dead
     if is_dead:
@@ -62,7 +62,7 @@ def test_after_the_last_try_a_message_is_a_dead_letter(
 
 
 def test_a_group_without_retry_queues_drops_what_is_sent_back() -> None:
-    assert sent_back(message(), SubscriptionGroupConfig(group_name="g", retry_queue_nums=0), delay_level=0) is None
+    assert send_back(message(), SubscriptionGroupConfig(group_name="g", retry_queue_nums=0), delay_level=0) is None
 
 
 @pytest.mark.parametrize(

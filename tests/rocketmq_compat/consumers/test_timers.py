@@ -26,7 +26,9 @@ DAY_MS = 24 * 3600 * 1000
 RULE = TimerRule(is_enabled=True, delay_ms_max=3 * DAY_MS)
 
 
-def placed(properties: dict[str, str], *, waiting: int = 0, rule: TimerRule = RULE) -> tuple[str, int | None] | None:
+def place_message(
+    properties: dict[str, str], *, waiting: int = 0, rule: TimerRule = RULE
+) -> tuple[str, int | None] | None:
     place = waiting_place(DelayLevels.parse("1s 5s"), rule, NOW, "T", 3, properties, waiting=waiting)
     return None if place is None else (place.topic, due_ms_of(place.properties))
 
@@ -43,7 +45,7 @@ def placed(properties: dict[str, str], *, waiting: int = 0, rule: TimerRule = RU
     ],
 )
 def test_a_message_with_a_time_waits_in_the_timer_topic(properties: dict[str, str], due_ms: int) -> None:
-    assert placed(properties) == ("rmq_sys_wheel_timer", due_ms)
+    assert place_message(properties) == ("rmq_sys_wheel_timer", due_ms)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_message_with_a_time_waits_in_the_timer_topic(properties: dict[str, st
     ],
 )
 def test_a_message_that_is_due_or_has_waited_does_not_wait(properties: dict[str, str]) -> None:
-    assert placed(properties) is None
+    assert place_message(properties) is None
 
 
 @pytest.mark.parametrize(
@@ -76,16 +78,16 @@ def test_a_message_that_is_due_or_has_waited_does_not_wait(properties: dict[str,
 )
 def test_a_time_that_cannot_be_kept_is_refused(properties: dict[str, str], code: ResponseCode) -> None:
     with pytest.raises(RequestRefused) as refused:
-        placed(properties)
+        place_message(properties)
     assert refused.value.code == code
 
 
 def test_timers_are_refused_when_they_are_disabled_and_when_too_many_wait() -> None:
     with pytest.raises(RequestRefused, match="timerWheelEnable is false"):
-        placed({"TIMER_DELAY_MS": "5"}, rule=TimerRule(is_enabled=False, delay_ms_max=5))
+        place_message({"TIMER_DELAY_MS": "5"}, rule=TimerRule(is_enabled=False, delay_ms_max=5))
     with pytest.raises(RequestRefused, match="flow control"):
-        placed({"TIMER_DELAY_MS": "5"}, waiting=WAITING_MAX)
-    assert placed({"TIMER_DELAY_MS": "5"}, waiting=WAITING_MAX - 1) is not None
+        place_message({"TIMER_DELAY_MS": "5"}, waiting=WAITING_MAX)
+    assert place_message({"TIMER_DELAY_MS": "5"}, waiting=WAITING_MAX - 1) is not None
 
 
 def test_a_delay_level_comes_before_a_time() -> None:
@@ -103,7 +105,7 @@ def test_what_is_delivered_names_its_time_so_that_it_does_not_wait_again_when_it
     real = delivered_to(place.properties)
     assert real is not None
     assert real[:2] == ("T", 3)
-    assert placed(dict(real[2])) is None
+    assert place_message(dict(real[2])) is None
 
 
 def test_the_state_lasts_among_the_offsets_of_levels() -> None:
@@ -122,12 +124,12 @@ def test_the_state_stands_still_until_all_of_the_queue_was_read() -> None:
     schedule = TimerSchedule.starting_at(TimerState(), 0, 2)
     schedule.read(0, 10)
     assert schedule.take_due(50) == [0]
-    schedule.delivered(0)
+    schedule.on_delivered(0)
     assert schedule.decide() == TimerState(), "message 1 may have been due before"
     schedule.read(1, 5)
     assert schedule.decide() == TimerState(4, 2, 1)
     assert schedule.take_due(50) == [1]
-    schedule.delivered(1)
+    schedule.on_delivered(1)
     assert schedule.decide() == TimerState(10, 2, 2)
 
 
@@ -140,7 +142,7 @@ def test_a_message_that_comes_after_its_time_is_delivered_and_lost_by_no_crash()
     again = TimerSchedule.starting_at(schedule.decide(), 0, 2)
     read_all(again, [0, 50])
     assert again.take_due(200) == [1]
-    again.delivered(1)
+    again.on_delivered(1)
     assert again.decide() == TimerState(100, 2, 2)
 
 
@@ -150,8 +152,8 @@ def test_messages_that_have_left_are_passed_over_and_cut_ones_come_again() -> No
     schedule.bounds(2, 4)
     assert schedule.take_due(100) == [2, 3]
     schedule.bounds(2, 3)
-    schedule.delivered(3)
-    schedule.delivered(2)
+    schedule.on_delivered(3)
+    schedule.on_delivered(2)
     schedule.bounds(2, 4)
     read_all(schedule, [0, 0, 0, 15])
     assert schedule.take_due(100) == [3], "another message has this offset now"
@@ -163,10 +165,10 @@ def test_so_many_are_under_way_at_most_and_one_that_failed_comes_again_later() -
     assert len(schedule.take_due(10)) == UNDER_WAY_MAX
     assert not schedule.take_due(10)
     assert schedule.deadline_ms() == float("inf")
-    schedule.failed(10, 0)
+    schedule.on_failed(10, 0)
     assert schedule.deadline_ms() == 10 + RETRY_S * 1000
     assert schedule.take_due(round(10 + RETRY_S * 1000)) == [0]
-    schedule.delivered(1)
+    schedule.on_delivered(1)
     assert schedule.take_due(10) == [UNDER_WAY_MAX]
 
 
@@ -209,9 +211,9 @@ class TimerMachine(RuleBasedStateMachine):
             assert offset not in self.decided, "never again once that is decided"
             if data.draw(st.booleans()):
                 self.given[offset] += 1
-                self.schedule.delivered(offset)
+                self.schedule.on_delivered(offset)
             else:
-                self.schedule.failed(self.now_ms - round(RETRY_S * 1000), offset)
+                self.schedule.on_failed(self.now_ms - round(RETRY_S * 1000), offset)
 
     @rule()
     def keep(self) -> None:
@@ -238,7 +240,7 @@ class TimerMachine(RuleBasedStateMachine):
         while taken := self.schedule.take_due(self.now_ms):
             for offset in taken:
                 self.given[offset] += 1
-                self.schedule.delivered(offset)
+                self.schedule.on_delivered(offset)
         assert all(self.given)
         state = self.schedule.decide()
         assert self.schedule.waits_from is None or state.waits_from == self.kept.waits_from

@@ -47,7 +47,7 @@ class WaitingMachine(RuleBasedStateMachine):
     def arrive(self, queue: tuple[str, int], tags: list[str | None]) -> None:
         self.ends[queue] = end = self.ends.get(queue, 0) + len(tags)
         hashes = [0 if tag is None else java_hash(tag) for tag in tags]
-        woken = self.pulls.arrived(queue, end, hashes)
+        woken = self.pulls.on_arrived(queue, end, hashes)
         expected = {
             token: pull
             for token, pull in self.held.items()
@@ -92,7 +92,7 @@ def test_pulls_that_are_woken_leave_no_growing_trace() -> None:
     wants_all = parse_subscription("T", "*")
     for token in range(1_000):
         assert pulls.hold(HeldPull(token, ("T", 0), token, 100.0, wants_all))
-        assert len(pulls.arrived(("T", 0), token + 1, [0])) == 1
+        assert len(pulls.on_arrived(("T", 0), token + 1, [0])) == 1
     assert len(pulls._deadlines) < 100
 
 
@@ -115,5 +115,5 @@ def test_an_arrival_looks_at_the_pulls_of_its_queue_alone(others: int) -> None:
     for token in range(others):
         assert pulls.hold(Watched(token, ("U", token), 0, 100.0, wants_all))
     assert pulls.hold(HeldPull(others, ("T", 0), 0, 100.0, wants_all))
-    assert [pull.token for pull in pulls.arrived(("T", 0), 1, [0])] == [others]
+    assert [pull.token for pull in pulls.on_arrived(("T", 0), 1, [0])] == [others]
     assert not looked_at

@@ -60,7 +60,7 @@ def run(step: ForeignStep, cluster: MessageCluster, modules: str) -> tuple[bool,
     status = process.wait()
     timer.cancel()
     cluster.restart()
-    return step.kept(status, "".join(lines)), "".join(lines)
+    return step.is_kept(status, "".join(lines)), "".join(lines)
 
 
 @click.command()

@@ -39,7 +39,7 @@ class MessageCluster:
     members: dict[str, BenchProcess]
     killed: list[BenchProcess] = attrs.field(factory=list)
 
-    def registered(self) -> dict[tuple[str, int], str]:
+    def query_registered(self) -> dict[tuple[str, int], str]:
         """Returns what the name server knows: addresses by the broker's name and id; nothing if it does not answer."""
         host, _, port = self.names.rpartition(":")
         try:
@@ -66,12 +66,12 @@ class MessageCluster:
         )
 
     def _is_whole(self) -> bool:
-        found = self.registered()
+        found = self.query_registered()
         return set(found.values()) == set(self.members) and all((name, 0) in found for name, _ in found)
 
     def kill_master(self, name: str) -> str:
         """Kill the master of this name with SIGKILL. Returns its address. Raises `KeyError` if there is none."""
-        address = self.registered()[name, 0]
+        address = self.query_registered()[name, 0]
         self.members[address].kill()
         self.members[address].reap()
         self.killed.append(self.members[address])

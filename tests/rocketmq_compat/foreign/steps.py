@@ -39,7 +39,7 @@ class ForeignStep:
         """True if it is a program in JavaScript."""
         return self.command[0] == JAVASCRIPT
 
-    def kept(self, status: int, output: str) -> bool:
+    def is_kept(self, status: int, output: str) -> bool:
         """Returns True if it ended well and showed the required output."""
         found = len(re.findall(self.pattern, output, re.MULTILINE))
         return status == 0 and found >= self.count and not re.search(self.lacks, output, re.MULTILINE)

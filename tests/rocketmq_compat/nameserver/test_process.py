@@ -64,7 +64,7 @@ def start() -> Iterator[Start]:
         each.popen.communicate()
 
 
-def asked(address: str, command: Command) -> Command:
+def ask(address: str, command: Command) -> Command:
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as connected:
         connected.sendall(b"".join(encode(command)))
@@ -77,7 +77,7 @@ def asked(address: str, command: Command) -> Command:
 def test_a_name_server_serves_and_stops_when_asked(start: Start, number: signal.Signals) -> None:
     process = start()
     address = process.until("listening")["address"]
-    assert asked(address, Command(105, 1, {"topic": "t"})).code == ResponseCode.TOPIC_NOT_EXIST
+    assert ask(address, Command(105, 1, {"topic": "t"})).code == ResponseCode.TOPIC_NOT_EXIST
     process.popen.send_signal(number)
     assert process.until("stopping")["signal"] == number.name
     process.until("stopped")
@@ -90,7 +90,7 @@ def test_a_file_of_properties_counts_below_the_flags(start: Start, tmp_path: Pat
     file = tmp_path / "namesrv.conf"
     file.write_text("# RocketMQ's\norderMessageEnable=true\nserverChannelMaxIdleTimeSeconds=7\n")
     process = start("--config", str(file), "--set", "serverChannelMaxIdleTimeSeconds=9")
-    shown = bytes(asked(process.until("listening")["address"], Command(319, 1)).body).decode()
+    shown = bytes(ask(process.until("listening")["address"], Command(319, 1)).body).decode()
     assert "orderMessageEnable=true\n" in shown
     assert "serverChannelMaxIdleTimeSeconds=9\n" in shown
 

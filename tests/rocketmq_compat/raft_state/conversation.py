@@ -46,7 +46,7 @@ class Conversation:
             again.restore(self.state.snapshot())
             assert again == self.state, "a snapshot holds all of it"
             self.state = again
-            return self._shown()
+            return self._show()
         if verb == "damaged":
             try:
                 decode_group_command(bytes.fromhex("".join(words)))
@@ -54,7 +54,7 @@ class Conversation:
                 return [f"{error}"[:60]]
         term, *rest = words
         had_effect = self.state.apply(decode_group_command(encode_group_command(self._command(verb, int(term), rest))))
-        return self._shown() if had_effect else ["no effect"]
+        return self._show() if had_effect else ["no effect"]
 
     def _command(self, verb: str, term: int, words: list[str]) -> GroupCommand:
         if verb == "begin":
@@ -81,7 +81,7 @@ class Conversation:
             case _:
                 return TableChanges(delays={int(words[0]): int(words[1])})
 
-    def _shown(self) -> list[str]:
+    def _show(self) -> list[str]:
         state, tables = self.state, self.state.tables
         shown = [f"term={state.term} end={state.end}"]
         if tables.topics:

@@ -105,9 +105,9 @@ class CopiesMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**16))
     def begin(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.nodes = {number: self._started(number, MemoryDisk(random.Random(number)), (0, b""), 0) for number in NODES}
+        self.nodes = {number: self._start(number, MemoryDisk(random.Random(number)), (0, b""), 0) for number in NODES}
 
-    def _started(self, number: int, disk: MemoryDisk, snapshot: tuple[int, bytes], held: int) -> Node:
+    def _start(self, number: int, disk: MemoryDisk, snapshot: tuple[int, bytes], held: int) -> Node:
         store = open_messages(disk)
         context = Context(
             properties=Properties.read(BROKER_PROPERTIES),
@@ -194,7 +194,7 @@ class CopiesMachine(RuleBasedStateMachine):
         self.bodies += 1
         bodies = [b"%d.%d." % (self.bodies, at) + bytes(size) for at in range(count)]
 
-        def done(outcome: PutOutcome) -> None:
+        def on_outcome(outcome: PutOutcome) -> None:
             match outcome:
                 case StoredMessages(physical_offsets=physical, queue_offsets=offsets):
                     self.acknowledged.update(zip(bodies, zip(physical, offsets, strict=True), strict=True))
@@ -203,7 +203,7 @@ class CopiesMachine(RuleBasedStateMachine):
                 case OutcomeOpen():
                     pass
 
-        node.copy.put([record("T", queue, body=body) for body in bodies], done)
+        node.copy.put([record("T", queue, body=body) for body in bodies], on_outcome)
         for other in self.nodes.values():
             if other is not node:
                 outcomes: list[PutOutcome] = []
@@ -287,7 +287,7 @@ class CopiesMachine(RuleBasedStateMachine):
         node = self.nodes[number]
         disk = FATES[fate](node.disk, seed)
         node.context.store.abandon()
-        self.nodes[number] = self._started(number, disk, node.snapshot, node.held)
+        self.nodes[number] = self._start(number, disk, node.snapshot, node.held)
 
     # ---------------------------------------------------------------- what holds
 

@@ -124,12 +124,12 @@ async def test_the_server_asks_the_client_and_is_answered() -> None:
         answered = trio.Event()
         answers: list[Command] = []
 
-        def done(answer: Command) -> None:
+        def on_answer(answer: Command) -> None:
             answers.append(answer)
             answered.set()
 
         assert call.session.notify(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
-        assert call.session.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO), done)
+        assert call.session.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO), on_answer)
         await answered.wait()
         assert [each.code for each in asked] == [40, 307]
         assert answers[0].body == b"running"

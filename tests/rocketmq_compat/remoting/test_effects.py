@@ -54,7 +54,7 @@ def parts(hint: Any) -> Iterator[type[Any]]:
         yield from parts(each)
 
 
-def decoded() -> list[type[Any]]:
+def find_decoded() -> list[type[Any]]:
     """The classes that something decodes, and the bodies inside of them."""
     found: dict[type[Any], None] = {}
     waiting = [
@@ -80,14 +80,14 @@ def looked_at(each: type[Any]) -> frozenset[str]:
     return frozenset().union(*names)
 
 
-@pytest.mark.parametrize("each", decoded(), ids=lambda each: each.__name__)
+@pytest.mark.parametrize("each", find_decoded(), ids=lambda each: each.__name__)
 def test_a_field_is_looked_at_or_stands_in_the_table(each: type[Any]) -> None:
     ignored = {field.name for field in attrs.fields(each)} - looked_at(each)
     assert ignored <= WITHOUT_EFFECT.get(each.__name__, {}).keys()
 
 
 def test_the_table_names_fields_that_are_decoded() -> None:
-    known = {each.__name__: {field.name for field in attrs.fields(each)} for each in decoded()}
+    known = {each.__name__: {field.name for field in attrs.fields(each)} for each in find_decoded()}
     for name, fields in WITHOUT_EFFECT.items():
         assert fields.keys() <= known[name], name
         assert all(fields.values())

@@ -26,7 +26,7 @@ from rocketmq_compat.remoting.frame import (
 )
 
 
-def framed(command: Command) -> bytes:
+def encode_frame(command: Command) -> bytes:
     return b"".join(encode(command))
 
 
@@ -55,7 +55,7 @@ BINARY_ANSWER = bytes.fromhex(
 def test_a_json_frame_has_the_bytes_of_the_protocol() -> None:
     command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, 7, {"topic": "TBW102"}, b"BODY")
     expected = struct.pack("!II", 4 + len(ROUTE_REQUEST) + 4, len(ROUTE_REQUEST)) + ROUTE_REQUEST + b"BODY"
-    assert framed(command) == expected
+    assert encode_frame(command) == expected
     assert decode(expected[4:]) == command
 
 
@@ -63,14 +63,14 @@ def test_a_binary_frame_has_the_bytes_of_the_protocol() -> None:
     request = Command(105, 7, serialization=Serialization.ROCKETMQ)
     answer = request.answer(ResponseCode.TOPIC_NOT_EXIST, ext={"id": "ab"}, remark="none", body=b"x")
     expected = struct.pack("!II", 4 + len(BINARY_ANSWER) + 1, 1 << 24 | len(BINARY_ANSWER)) + BINARY_ANSWER + b"x"
-    assert framed(answer) == expected
+    assert encode_frame(answer) == expected
     assert decode(expected[4:]) == answer
 
 
 @pytest.mark.parametrize("serialization", Serialization)
 def test_an_answer_has_the_serialization_and_the_opaque_of_its_request(serialization: Serialization) -> None:
-    request = decode(framed(Command(11, -5, serialization=serialization))[4:])
-    answer = decode(framed(request.answer(ResponseCode.PULL_NOT_FOUND))[4:])
+    request = decode(encode_frame(Command(11, -5, serialization=serialization))[4:])
+    answer = decode(encode_frame(request.answer(ResponseCode.PULL_NOT_FOUND))[4:])
     assert (answer.serialization, answer.opaque, answer.is_response) == (serialization, -5, True)
     assert not request.is_response
 
@@ -127,8 +127,8 @@ def test_a_language_that_is_not_known_is_no_error(written: object, read: int) ->
 
 
 def test_a_language_without_a_name_is_written_as_other() -> None:
-    assert decode(framed(Command(1, language=77))[4:]).language == LanguageCode.OTHER
-    assert decode(framed(Command(1, language=77, serialization=Serialization.ROCKETMQ))[4:]).language == 77
+    assert decode(encode_frame(Command(1, language=77))[4:]).language == LanguageCode.OTHER
+    assert decode(encode_frame(Command(1, language=77, serialization=Serialization.ROCKETMQ))[4:]).language == 77
 
 
 def test_a_flag_tells_answers_and_oneway_requests() -> None:
@@ -169,7 +169,7 @@ COMMANDS = st.builds(
 
 @given(st.lists(COMMANDS, max_size=4), st.randoms(use_true_random=False))
 def test_commands_survive_any_cut_of_the_stream(commands: list[Command], rng: random.Random) -> None:
-    stream = b"".join(map(framed, commands))
+    stream = b"".join(map(encode_frame, commands))
     decoder = BodyDecoder(FRAME_BYTES_MAX)
     read: list[Command] = []
     while stream:
@@ -264,7 +264,7 @@ def test_a_header_over_the_bound_is_refused_in_both_directions() -> None:
 @pytest.mark.parametrize("serialization", list(Serialization))
 def test_an_answer_may_have_a_header_that_a_request_may_not(serialization: Serialization) -> None:
     ids = "0" * (33 * 65_536)
-    frame = framed(Command(310, 7, serialization=serialization).answer(0, ext={"msgId": ids}))[4:]
+    frame = encode_frame(Command(310, 7, serialization=serialization).answer(0, ext={"msgId": ids}))[4:]
     assert decode(frame, ANSWER_HEADER_BYTES_MAX).ext["msgId"] == ids
     with pytest.raises(MalformedFrame, match="a header of"):
         decode(frame)
@@ -288,7 +288,9 @@ def test_what_has_no_place_in_a_header_is_not_sent(command: Command) -> None:
 def test_random_and_mutated_frames_raise_nothing_but_the_error_of_the_codec() -> None:
     rng = random.Random(7)
     samples = [
-        framed(Command(310, 3, {"a": "group", "i": "KEYS\x01k\x02", "e": "4"}, b"body", "remark", serialization=each))
+        encode_frame(
+            Command(310, 3, {"a": "group", "i": "KEYS\x01k\x02", "e": "4"}, b"body", "remark", serialization=each)
+        )
         for each in Serialization
     ]
     decoded = 0
@@ -308,6 +310,6 @@ def test_random_and_mutated_frames_raise_nothing_but_the_error_of_the_codec() ->
         with contextlib.suppress(WireError):
             for each in (*decoder.feed(bytes(frame)), bytes(frame[4:])):
                 command = decode(each)
-                assert decode(framed(command)[4:]) == command
+                assert decode(encode_frame(command)[4:]) == command
                 decoded += 1
     assert decoded > 250

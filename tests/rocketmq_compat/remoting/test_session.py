@@ -89,7 +89,7 @@ class World:
     def arrive(self, *commands: Command) -> None:
         self.session.on_frames([b"".join(encode(each))[4:] for each in commands])
 
-    def asked(self, code: int, *opaques: int, **more: Any) -> None:
+    def request(self, code: int, *opaques: int, **more: Any) -> None:
         self.arrive(*(Command(code, opaque, **more) for opaque in opaques))
 
     @property
@@ -103,7 +103,7 @@ class World:
 
 def test_calls_are_answered_in_any_order() -> None:
     world = World()
-    world.asked(WORK, 1, 2, 3)
+    world.request(WORK, 1, 2, 3)
     for call in reversed(world.calls):
         call.answer()
     assert world.answered == [3, 2, 1]
@@ -112,7 +112,7 @@ def test_calls_are_answered_in_any_order() -> None:
 
 def test_an_answer_has_the_fields_of_its_header() -> None:
     world = World()
-    world.asked(READ, 1, ext={"topic": "t", "queueId": "7"}, serialization=Serialization.ROCKETMQ)
+    world.request(READ, 1, ext={"topic": "t", "queueId": "7"}, serialization=Serialization.ROCKETMQ)
     (answer,) = world.connection.sent
     assert (answer.code, answer.ext, answer.serialization) == (0, {"offset": "7"}, Serialization.ROCKETMQ)
 
@@ -120,7 +120,7 @@ def test_an_answer_has_the_fields_of_its_header() -> None:
 def test_a_one_way_request_is_served_and_not_answered() -> None:
     world = World(calls_max=1)
     for opaque in range(3):
-        world.asked(WORK, opaque, flag=IS_ONEWAY)
+        world.request(WORK, opaque, flag=IS_ONEWAY)
         world.calls[-1].answer()
     assert world.taken == [0, 1, 2]
     assert world.connection.sent == []
@@ -128,7 +128,7 @@ def test_a_one_way_request_is_served_and_not_answered() -> None:
 
 def test_a_request_that_no_one_serves_is_answered_so() -> None:
     world = World()
-    world.asked(999, 1)
+    world.request(999, 1)
     (answer,) = world.connection.sent
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert answer.remark == "request type 999 is not supported"
@@ -136,8 +136,8 @@ def test_a_request_that_no_one_serves_is_answered_so() -> None:
 
 def test_fields_that_make_no_sense_refuse_the_request_and_not_the_connection() -> None:
     world = World()
-    world.asked(READ, 1, ext={"topic": "t", "queueId": "x"})
-    world.asked(READ, 2, ext={"topic": "t", "queueId": "1"})
+    world.request(READ, 1, ext={"topic": "t", "queueId": "x"})
+    world.request(READ, 2, ext={"topic": "t", "queueId": "1"})
     first, second = world.connection.sent
     assert first.code == ResponseCode.SYSTEM_ERROR
     assert first.remark == "bad field queueId: 'x' is no whole number"
@@ -146,7 +146,7 @@ def test_fields_that_make_no_sense_refuse_the_request_and_not_the_connection() -
 
 def test_an_answer_that_cannot_be_encoded_is_replaced_by_its_reason() -> None:
     world = World()
-    world.asked(WORK, 1)
+    world.request(WORK, 1)
     world.calls[0].answer(remark="\ud800")
     (answer,) = world.connection.sent
     assert (answer.code, answer.opaque) == (ResponseCode.SYSTEM_ERROR, 1)
@@ -166,14 +166,14 @@ def test_a_connection_counts_once_its_first_request_is_understood() -> None:
     with pytest.raises(WireError):
         world.session.on_frames([b""])
     assert world.greeted == []
-    world.asked(999, 1)
-    world.asked(999, 2)
+    world.request(999, 1)
+    world.request(999, 2)
     assert world.greeted == [world.connection]
 
 
 def test_no_more_calls_are_taken_than_may_be_worked_on_at_once() -> None:
     world = World(calls_max=2)
-    world.asked(WORK, 1, 2, 3, 4)
+    world.request(WORK, 1, 2, 3, 4)
     assert world.taken == [1, 2]
     assert world.connection.is_paused
     world.calls[1].answer()
@@ -190,9 +190,9 @@ def test_no_more_calls_are_taken_than_may_be_worked_on_at_once() -> None:
 
 def test_calls_hold_a_bounded_number_of_bytes() -> None:
     world = World(taken_bytes_max=1000)
-    world.asked(WORK, 1, body=bytes(900))
-    world.asked(WORK, 2, body=bytes(900))
-    world.asked(WORK, 3)
+    world.request(WORK, 1, body=bytes(900))
+    world.request(WORK, 2, body=bytes(900))
+    world.request(WORK, 3)
     assert world.taken == [1]
     world.calls[0].answer()
     world.connection.reactor.end_round()
@@ -202,7 +202,7 @@ def test_calls_hold_a_bounded_number_of_bytes() -> None:
 def test_a_client_that_does_not_read_is_not_read_from() -> None:
     world = World()
     world.connection.is_full = True
-    world.asked(WORK, 1)
+    world.request(WORK, 1)
     assert world.taken == []
     world.connection.is_full = False
     world.session.on_drained()
@@ -212,8 +212,8 @@ def test_a_client_that_does_not_read_is_not_read_from() -> None:
 
 def test_a_call_on_hold_keeps_no_other_waiting_and_is_answered_later() -> None:
     world = World(calls_max=1)
-    world.asked(HOLD, 1, 2, 3)
-    world.asked(WORK, 4)
+    world.request(HOLD, 1, 2, 3)
+    world.request(WORK, 4)
     assert world.taken == [1, 2, 3, 4]
     world.calls[0].answer(ResponseCode.PULL_NOT_FOUND)
     assert world.answered == [1]
@@ -221,7 +221,7 @@ def test_a_call_on_hold_keeps_no_other_waiting_and_is_answered_later() -> None:
 
 def test_a_call_that_is_put_on_hold_later_makes_room_for_the_next() -> None:
     world = World(calls_max=1)
-    world.asked(WORK, 1, 2)
+    world.request(WORK, 1, 2)
     assert world.calls[0].hold()
     world.connection.reactor.end_round()
     assert world.taken == [1, 2]
@@ -231,7 +231,7 @@ def test_a_call_that_is_put_on_hold_later_makes_room_for_the_next() -> None:
 
 def test_room_is_made_once_a_round_and_the_loop_is_told_that_there_is_news() -> None:
     world = World(calls_max=2)
-    world.asked(WORK, 1, 2, 3, 4)
+    world.request(WORK, 1, 2, 3, 4)
     for call in world.calls[:2]:
         call.answer()
     assert world.connection.reactor.later == [world.session]
@@ -245,7 +245,7 @@ def test_room_is_made_once_a_round_and_the_loop_is_told_that_there_is_news() -> 
 
 def test_a_connection_that_ends_takes_no_more_of_what_was_read() -> None:
     world = World(calls_max=1)
-    world.asked(WORK, 1, 2)
+    world.request(WORK, 1, 2)
     world.calls[0].answer()
     world.connection.is_closed = True
     world.session.on_closed("gone")
@@ -256,20 +256,20 @@ def test_a_connection_that_ends_takes_no_more_of_what_was_read() -> None:
 
 def test_calls_on_hold_are_bounded() -> None:
     world = World(held_max=2)
-    world.asked(HOLD, 1, 2, 3)
+    world.request(HOLD, 1, 2, 3)
     assert world.answered == [3]
     world.calls[0].answer()
-    world.asked(HOLD, 4)
+    world.request(HOLD, 4)
     assert world.answered == [3, 1]
 
 
 def test_calls_on_hold_hold_a_bounded_number_of_bytes() -> None:
     world = World(taken_bytes_max=2000)
     for opaque in range(4):
-        world.asked(HOLD, opaque, body=bytes(800))
+        world.request(HOLD, opaque, body=bytes(800))
     assert world.answered == [2, 3], "two of them fit"
     world.calls[0].answer()
-    world.asked(HOLD, 4, body=bytes(800))
+    world.request(HOLD, 4, body=bytes(800))
     assert world.answered == [2, 3, 0]
 
 
@@ -284,7 +284,7 @@ def test_a_broken_frame_behind_a_pause_still_closes_the_connection() -> None:
 
 def test_answers_to_a_connection_that_has_closed_are_dropped() -> None:
     world = World()
-    world.asked(WORK, 1)
+    world.request(WORK, 1)
     world.connection.is_closed = True
     world.session.on_closed("gone")
     world.calls[0].answer()
@@ -304,7 +304,7 @@ def test_the_client_is_notified_and_asked_over_the_same_connection() -> None:
     assert not asked.is_oneway
     assert forget is not None
     forget()
-    world.asked(0, forgotten.opaque, asked.opaque, asked.opaque, 99, flag=IS_RESPONSE)
+    world.request(0, forgotten.opaque, asked.opaque, asked.opaque, 99, flag=IS_RESPONSE)
     assert [each.opaque for each in answers] == [asked.opaque]
 
 
@@ -324,7 +324,7 @@ def test_whatever_arrives_the_bounds_hold_and_every_call_is_answered_once() -> N
             open_calls = [each for each in world.calls if each.state != each.ANSWERED]
             match rng.randrange(3):
                 case 0:
-                    world.asked(rng.choice([WORK, HOLD]), asked)
+                    world.request(rng.choice([WORK, HOLD]), asked)
                     asked += 1
                 case 1 if open_calls:
                     rng.choice(open_calls).answer()

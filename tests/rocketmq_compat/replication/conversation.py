@@ -80,7 +80,7 @@ from tests.rocketmq_compat.replication.world import World
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def _evolved(config: ReplicationConfig, words: tuple[str, ...]) -> ReplicationConfig:
+def _evolve(config: ReplicationConfig, words: tuple[str, ...]) -> ReplicationConfig:
     values: dict[str, Any] = {}
     for word in words:
         name, _, text = word.partition("=")
@@ -113,8 +113,8 @@ class ReplicationConversation:
 
     def do_start(self, slaves: str, *words: str) -> None:
         common = tuple(word for word in words if not word.startswith("slave."))
-        config = _evolved(ReplicationConfig(), common)
-        of_slaves = _evolved(config, tuple(word[6:] for word in words if word.startswith("slave.")))
+        config = _evolve(ReplicationConfig(), common)
+        of_slaves = _evolve(config, tuple(word[6:] for word in words if word.startswith("slave.")))
         self.world = World(config, of_slaves, int(slaves), self._hear)
         self.world.begin()
         self.world.stabilize()

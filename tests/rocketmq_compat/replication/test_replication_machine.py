@@ -34,7 +34,7 @@ class AuditedWorld(World):
     copies = 1
     lost: dict[int, list[Disk]]
 
-    def answered(self, node: Node, answer: AnswerPut | RefusePut) -> None:
+    def on_answered(self, node: Node, answer: AnswerPut | RefusePut) -> None:
         """A status promises copies; a copy that was there and was lost by a fault since has kept its promise."""
         data = self.texts[answer.token]
         if isinstance(answer, RefusePut):
@@ -47,7 +47,7 @@ class AuditedWorld(World):
             assert self.has(node.number, answer.offset, data, durable=True), "acknowledged, and not durable"
         self.assert_copied(node, answer.offset, data)
 
-    def confirmed(self, node: Node, offset: int) -> None:
+    def on_confirmed(self, node: Node, offset: int) -> None:
         """A master's confirm offset promises as much as a status does."""
         disk = node.disk
         assert not node.config.sync_flush or disk.durable_end >= offset, "confirmed, and not durable"
@@ -115,7 +115,7 @@ class ReplicationMachine(RuleBasedStateMachine):
     def hear(self, number: int, effect: Effect) -> None:
         node = self.world.nodes[number]
         if isinstance(effect, ConfirmOffsetMoved) and node.is_master:
-            self.world.confirmed(node, effect.confirm_offset)
+            self.world.on_confirmed(node, effect.confirm_offset)
         if isinstance(effect, SendMessage) and isinstance(effect.message, Welcome):
             slave = self.world.nodes[node.peers[node.names[effect.connection]]]
             if slave.replica is not None and effect.message.push_from == slave.disk.end:

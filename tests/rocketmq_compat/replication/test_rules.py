@@ -105,10 +105,10 @@ def test_records_that_wait_for_different_numbers_of_copies_do_not_wait_for_each_
     first, second = WaitingPut(1, 0, 4, OK, None), WaitingPut(2, 4, 8, OK, None)
     waits.add(first, 9.0, 3, 5.0)
     waits.add(second, 9.0, 2, 6.0)
-    assert [put.token for put in waits.copied(2, 8)] == [2]
+    assert [put.token for put in waits.take_copied(2, 8)] == [2]
     assert waits.copies_awaited == (3,)
     assert waits.deadline == 5.0
-    assert [put.token for put in waits.expired(5.0)] == [1]
+    assert [put.token for put in waits.take_expired(5.0)] == [1]
     assert waits.deadline == float("inf")
 
 
@@ -117,9 +117,9 @@ def test_records_are_answered_in_the_order_of_the_log_as_far_as_it_is_flushed() 
     for number in (1, 2, 3):
         waits.add(WaitingPut(number, 4 * number - 4, 4 * number, None, OK), float(number), 1, 99.0)
     assert waits.deadline == 1.0
-    assert [put.token for put in waits.flushed(8)] == [1, 2]
+    assert [put.token for put in waits.take_flushed(8)] == [1, 2]
     assert waits.deadline == 3.0
-    assert [(put.token, put.status) for put in waits.expired(3.0)] == [(3, SendStatus.FLUSH_DISK_TIMEOUT)]
+    assert [(put.token, put.status) for put in waits.take_expired(3.0)] == [(3, SendStatus.FLUSH_DISK_TIMEOUT)]
 
 
 def test_records_are_answered_in_the_order_of_the_log_as_far_as_it_is_copied() -> None:
@@ -128,10 +128,10 @@ def test_records_are_answered_in_the_order_of_the_log_as_far_as_it_is_copied() -
         waits.add(WaitingPut(number, 4 * number - 4, 4 * number, OK, None), 99.0, 2, float(number))
     waits.add(WaitingPut(4, 12, 16, OK, None), 99.0, 3, 0.5)
     assert (waits.deadline, waits.first_end(2), waits.first_end(3), waits.first_end(4)) == (0.5, 4, 16, float("inf"))
-    assert [put.token for put in waits.copied(2, 8)] == [1, 2]
-    assert list(waits.copied(5, 99)) == []
+    assert [put.token for put in waits.take_copied(2, 8)] == [1, 2]
+    assert list(waits.take_copied(5, 99)) == []
     assert waits.first_end(2) == 12
-    assert [(put.token, put.status) for put in waits.expired(3.0)] == [
+    assert [(put.token, put.status) for put in waits.take_expired(3.0)] == [
         (3, SendStatus.FLUSH_SLAVE_TIMEOUT),
         (4, SendStatus.FLUSH_SLAVE_TIMEOUT),
     ]
@@ -142,9 +142,9 @@ def test_both_waits_of_a_record_end_by_themselves() -> None:
     waits = PutWaits()
     waits.add(WaitingPut(1, 0, 4, None, None), 5.0, 2, 3.0)
     assert waits.deadline == 3.0
-    assert list(waits.expired(3.0)) == []
+    assert list(waits.take_expired(3.0)) == []
     assert waits.deadline == 5.0
-    assert [put.status for put in waits.flushed(4)] == [SendStatus.FLUSH_SLAVE_TIMEOUT]
+    assert [put.status for put in waits.take_flushed(4)] == [SendStatus.FLUSH_SLAVE_TIMEOUT]
 
 
 # ---------------------------------------------------------------- histories

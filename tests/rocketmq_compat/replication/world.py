@@ -294,11 +294,11 @@ class World:
                 self._forget(node, connection)
                 self.step(target, HaConnectionClosed(node.dials.get(connection, connection)))
             case "carries":
-                self._carried(node, connection, parcel.data)
+                self._carry(node, connection, parcel.data)
             case _:
                 raise AssertionError(parcel)
 
-    def _carried(self, node: Node, connection: int, data: bytes) -> None:
+    def _carry(self, node: Node, connection: int, data: bytes) -> None:
         decoder = ha_decoder()
         frames = decoder.feed(data)
         name = node.dials.get(connection, connection)
@@ -357,7 +357,7 @@ class World:
             case AnswerPut() | RefusePut():
                 assert effect.token not in self.answers, f"{effect} comes after another answer"
                 self.answers[effect.token] = effect
-                self.answered(node, effect)
+                self.on_answered(node, effect)
             case Dial(connection=name):
                 self._connection += 1
                 node.names[name] = self._connection
@@ -394,7 +394,7 @@ class World:
             case _:
                 assert_never(effect)
 
-    def answered(self, node: Node, answer: AnswerPut | RefusePut) -> None:
+    def on_answered(self, node: Node, answer: AnswerPut | RefusePut) -> None:
         """For audits: a client is answered."""
 
     def has(self, number: int, offset: int, data: bytes, *, durable: bool = False) -> bool:

@@ -17,7 +17,7 @@ SMALL = StoreConfig(segment_bytes_max=4096, index_interval_bytes=512, open_files
 Fate = Callable[[MemoryDisk, int], MemoryDisk]
 
 
-def killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
+def kill(disk: MemoryDisk, seed: int) -> MemoryDisk:
     return disk.after_kill(random.Random(seed))
 
 
@@ -29,7 +29,7 @@ def all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
     return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
 
 
-FATES = [killed, power_cut, all_lost]
+FATES = [kill, power_cut, all_lost]
 
 
 def memory_disk(seed: int = 0) -> MemoryDisk:
@@ -79,7 +79,7 @@ def new_commit_log(disk: Disk, config: StoreConfig = SMALL) -> CommitLog:
     return CommitLog(LogStore.open(disk, DIRECTORY, config).create("commitlog"))
 
 
-def reopened(disk: Disk, config: StoreConfig = SMALL) -> CommitLog:
+def reopen(disk: Disk, config: StoreConfig = SMALL) -> CommitLog:
     """The commit log of a disk after a restart."""
     return CommitLog(LogStore.open(disk, DIRECTORY, config).log("commitlog"))
 

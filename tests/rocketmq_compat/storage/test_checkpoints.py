@@ -130,7 +130,7 @@ JOURNAL = f"{DIRECTORY}/config/topics.journal"
 FIRST = {"topicConfigTable": {"a": {"n": 1}, "b": {"n": 1}}, "dataVersion": {"counter": 1}}
 
 
-def journaled(disk: MemoryDisk, *changes: dict[str, object]) -> BrokerCheckpoints:
+def journal(disk: MemoryDisk, *changes: dict[str, object]) -> BrokerCheckpoints:
     """Checkpoints with a file, and a line in the journal for each of these changes."""
     checkpoints = BrokerCheckpoints(disk, DIRECTORY)
     checkpoints.write(TOPICS, FIRST)
@@ -146,13 +146,13 @@ def read_topics(disk: MemoryDisk) -> tuple[object, object, str | None]:
 
 def test_single_entries_come_and_go_by_the_journal() -> None:
     disk = memory_disk()
-    journaled(disk, {"a": {"n": 2}}, {"b": None, "c": {"n": 3}})
+    journal(disk, {"a": {"n": 2}}, {"b": None, "c": {"n": 3}})
     assert read_topics(disk) == ({"a": {"n": 2}, "c": {"n": 3}}, {"counter": 3}, None)
 
 
 def test_a_table_written_as_a_whole_takes_the_place_of_its_journal() -> None:
     disk = memory_disk()
-    checkpoints = journaled(disk, {"a": {"n": 2}})
+    checkpoints = journal(disk, {"a": {"n": 2}})
     checkpoints.write(TOPICS, {"topicConfigTable": {"z": {}}, "dataVersion": {"counter": 9}})
     checkpoints.append(TOPICS, {"y": {}}, {"counter": 10})
     assert read_topics(disk) == ({"z": {}, "y": {}}, {"counter": 10}, None)
@@ -161,7 +161,7 @@ def test_a_table_written_as_a_whole_takes_the_place_of_its_journal() -> None:
 
 def test_a_journal_that_a_crash_left_behind_its_file_does_not_count() -> None:
     disk = memory_disk()
-    checkpoints = journaled(disk, {"a": {"n": 2}})
+    checkpoints = journal(disk, {"a": {"n": 2}})
     stale = disk.content(JOURNAL)
     checkpoints.write(TOPICS, {"topicConfigTable": {"a": {"n": 3}}, "dataVersion": {"counter": 3}})
     disk.open(JOURNAL, create=True).write_at(0, [stale])
@@ -184,7 +184,7 @@ def test_a_change_costs_a_line_however_long_the_table_is() -> None:
 
 def test_without_its_file_what_the_journal_holds_is_still_known() -> None:
     disk = memory_disk()
-    journaled(disk, {"c": {"n": 3}})
+    journal(disk, {"c": {"n": 3}})
     disk.remove(f"{DIRECTORY}/config/topics.json")
     entries, _, trouble = read_topics(disk)
     assert entries == {"c": {"n": 3}}
@@ -195,7 +195,7 @@ def test_without_its_file_what_the_journal_holds_is_still_known() -> None:
 
 def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_named() -> None:
     disk = memory_disk()
-    journaled(disk, {"a": {"n": 2}}, {"b": {"n": 2}}, {"c": {"n": 2}})
+    journal(disk, {"a": {"n": 2}}, {"b": {"n": 2}}, {"c": {"n": 2}})
     whole = disk.content(JOURNAL)
     lines = whole.splitlines(keepends=True)
     for end in range(len(whole)):
@@ -221,7 +221,7 @@ def test_whichever_disk_call_fails_each_change_is_there_or_not(fate: Fate) -> No
     found = []
     for n in range(1, 80):
         disk = memory_disk(n)
-        checkpoints = journaled(disk, {"a": {"n": 2}})
+        checkpoints = journal(disk, {"a": {"n": 2}})
         disk.fail_call(n)
         try:
             checkpoints.append(TOPICS, {"a": {"n": 3}}, {"counter": 3})
@@ -241,7 +241,7 @@ def test_whichever_disk_call_fails_each_change_is_there_or_not(fate: Fate) -> No
 
 def test_a_full_disk_keeps_the_changes_before() -> None:
     disk = memory_disk()
-    checkpoints = journaled(disk, {"a": {"n": 2}})
+    checkpoints = journal(disk, {"a": {"n": 2}})
     disk.capacity_bytes = disk.used_bytes()
     with pytest.raises(NoSpace):
         checkpoints.append(TOPICS, {"a": {"n": 3}}, {"counter": 3})

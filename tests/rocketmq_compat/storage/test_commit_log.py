@@ -16,11 +16,11 @@ from tests.rocketmq_compat.storage.records import (
     all_lost,
     content,
     from_disk,
-    killed,
+    kill,
     memory_disk,
     new_commit_log,
     record,
-    reopened,
+    reopen,
 )
 
 LARGE = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=4096, open_files_max=4, threads=1)
@@ -128,12 +128,12 @@ def test_one_record_is_read_without_its_neighbours() -> None:
     read: list[int] = []
     plain = type(disk.open("data/x", create=True)).read_at
 
-    def counted(file: object, position: int, size: int) -> bytes:
+    def count(file: object, position: int, size: int) -> bytes:
         read.append(size)
         return plain(file, position, size)  # type: ignore[arg-type]  # the file of the disk in memory
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("log.memory_disk.MemoryFile.read_at", counted)
+        patch.setattr("log.memory_disk.MemoryFile.read_at", count)
         assert bytes_at(log, places[50][0]) == places[50][1]
     assert 0 < sum(read) <= 4 * AHEAD_BYTES
 
@@ -143,7 +143,7 @@ def test_a_record_is_found_where_it_begins_and_nowhere_else() -> None:
     log = new_commit_log(disk)
     records = dict(fill(log))
     log.flush()
-    for found in (log, reopened(all_lost(disk, 0))):
+    for found in (log, reopen(all_lost(disk, 0))):
         for at in range(-1, found.end_offset + 200, 7):
             assert bytes_at(found, at) == records.get(at)
         for at, each in records.items():
@@ -208,7 +208,7 @@ def test_a_truncation_cuts_whole_batches_and_a_trim_keeps_whole_ones() -> None:
     with pytest.raises(OffsetOutOfRange):
         log.truncate(batch - 1)
     log.flush()
-    again = reopened(all_lost(disk, 0))
+    again = reopen(all_lost(disk, 0))
     assert (again.start_offset, again.end_offset) == (batch, last)
     assert again.trim(last) == last
     assert bytes_at(again, batch) is None
@@ -224,9 +224,9 @@ def test_what_is_appended_survives_a_kill_at_once_and_a_power_cut_after_a_flush(
         kept = log.flush()
         fill(log, 10, epoch=2)
         whole = content(log)
-        again = reopened(killed(disk, seed))
+        again = reopen(kill(disk, seed))
         assert (content(again), again.epochs) == (whole, log.epochs)
-        cut = reopened(disk.after_crash(random.Random(seed)))
+        cut = reopen(disk.after_crash(random.Random(seed)))
         assert kept <= cut.end_offset <= len(whole)
         assert content(cut) == whole[: cut.end_offset]
 
@@ -249,8 +249,8 @@ def test_whichever_disk_call_fails_what_was_acknowledged_stays(fate: Fate) -> No
                 flushed = log.flush()
         except StorageFailed:
             failures += 1
-            again = reopened(fate(disk, n))
-            assert again.end_offset >= (appended if fate is killed else flushed)
+            again = reopen(fate(disk, n))
+            assert again.end_offset >= (appended if fate is kill else flushed)
             again.append([b"more"], epoch=9, timestamp_ms=0)
         else:
             break

@@ -12,7 +12,7 @@ from rocketmq_compat.storage.broker_store import GetMessageStatus, MessageStore,
 from rocketmq_compat.storage.consume_queue import ConsumeQueues, write_units
 from rocketmq_compat.storage.derived import DerivedConfig
 from rocketmq_compat.storage.dispatch import UNIT, QueueRun
-from tests.rocketmq_compat.storage.records import DIRECTORY, all_lost, killed, memory_disk, record
+from tests.rocketmq_compat.storage.records import DIRECTORY, all_lost, kill, memory_disk, record
 from tests.rocketmq_compat.storage.stores import QUEUE, SMALL_STORE, append, append_each, open_messages, queues_of
 
 FILES = f"{DIRECTORY}/consumequeue/Orders"
@@ -124,7 +124,7 @@ def test_what_a_crash_left_behind_the_checkpoint_in_a_file_is_written_again() ->
     store.derived.save()
     path = f"{FILES}/0-{0:020}"
     disk.open(path, create=False).write_at(100, [b"\xff" * 60])
-    again = open_messages(killed(disk, 0))
+    again = open_messages(kill(disk, 0))
     assert again.queue(QUEUE) == (0, 5)
     append(again, count=3)
     assert len(again.read(QUEUE, 0).records) == 8

@@ -42,7 +42,9 @@ for number in range(1_000_000):
 """
 
 
-def acknowledged(directory: Path, flush_disk_type: str, count: int, volume: Volume | None = None) -> list[list[str]]:
+def run_until_acknowledged(
+    directory: Path, flush_disk_type: str, count: int, volume: Volume | None = None
+) -> list[list[str]]:
     """Returns the acknowledgements of a process that is ended some time after so many messages."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(directory), flush_disk_type],
@@ -86,14 +88,14 @@ def test_no_acknowledged_message_is_lost_when_the_process_is_killed(
     tmp_path: Path, flush_disk_type: str, count: int
 ) -> None:
     directory = tmp_path / "broker"
-    check(directory, acknowledged(directory, flush_disk_type, count))
+    check(directory, run_until_acknowledged(directory, flush_disk_type, count))
 
 
 @pytest.mark.skipif(lacking() is not None, reason=lacking() or "")
 @pytest.mark.parametrize("count", [5, 100, 130])
 def test_no_acknowledged_message_is_lost_with_sync_flush_when_the_power_fails(volume: Volume, count: int) -> None:
     directory = volume.path / "broker"
-    messages = acknowledged(directory, "SYNC_FLUSH", count, volume)
+    messages = run_until_acknowledged(directory, "SYNC_FLUSH", count, volume)
     volume.unmount()
     volume.mount()
     check(directory, messages)

@@ -17,7 +17,7 @@ from tests.rocketmq_compat.storage.records import (
     FATES,
     Fate,
     all_lost,
-    killed,
+    kill,
     memory_disk,
     power_cut,
     record,
@@ -46,7 +46,7 @@ def bodies(store: MessageStore, key: QueueKey = QUEUE) -> list[bytes]:
     return found
 
 
-def saved(store: MessageStore) -> None:
+def save(store: MessageStore) -> None:
     store.flush()
     store.derived.save()
 
@@ -202,7 +202,7 @@ def test_what_a_copy_holds_that_is_no_record_is_kept_and_never_seen() -> None:
     following = bytes(assign([record(*QUEUE)] * 2, end, lambda key: 6).payload)
     store.append_copy(following, offset=end, epoch=2)
     store.dispatch()
-    for found in (store, open_messages(killed(disk, 0)), rebuilt(killed(disk, 0))):
+    for found in (store, open_messages(kill(disk, 0)), rebuilt(kill(disk, 0))):
         assert found.queue(QUEUE) == (0, 8)
         assert b"".join(bodies(found)[3:]) == following
         assert b"".join(bytes(each.payload) for each in found.log.read(first, 1 << 20)) == lost + following
@@ -217,23 +217,23 @@ def test_queue_offsets_that_do_not_follow_are_counted_and_never_hide_what_follow
     store = open_messages(memory_disk())
     append(store, count=3)
 
-    def copied(offset: int) -> None:
+    def copy(offset: int) -> None:
         end = store.log.end_offset
         content = bytes(assign([record(*QUEUE)] * 2, end, lambda key: offset).payload)
         store.append_copy(content, offset=end, epoch=1)
         store.dispatch()
 
-    copied(2)
+    copy(2)
     assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((0, 4), 4, 1)
-    copied(9)
+    copy(9)
     assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((0, 11), 6, 2)
     assert store.read(QUEUE, 4, count_max=5).status == GetMessageStatus.NO_MATCHED_MESSAGE
     assert store.offset_at_time(QUEUE, 2000) == 11
-    copied(99)
+    copy(99)
     assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((99, 101), 2, 3)
-    saved(store)
+    save(store)
     append(store, count=20)
-    saved(store)
+    save(store)
     assert store.queue(QUEUE) == (99, 121)
     assert len(bodies(store)) == 22
 
@@ -246,7 +246,7 @@ def test_a_read_states_why_it_found_nothing() -> None:
     store = open_messages(disk)
     append(store, count=5)
     append_each(store, OTHER, 20, size=900)
-    saved(store)
+    save(store)
     store.trim(store.log.end_offset - 2000)
     cases = [
         (("Nothing", 0), 0, GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, 0),
@@ -310,9 +310,9 @@ def test_messages_are_found_by_key_newest_first_within_a_range_of_times() -> Non
     for number in range(30):
         append(store, ("T", number % 2), 3, store_ms=1000 * number)
         if number % 7 == 6:
-            saved(store)
+            save(store)
     assert store.derived.index.files
-    for each in (store, open_messages(killed(disk, 0))):
+    for each in (store, open_messages(kill(disk, 0))):
         found = [bytes(one) for one in each.lookup("T", "k1", count_max=100)]
         times = [int.from_bytes(one[56:64], "big") for one in found]
         assert times == [1000 * number + 1 for number in reversed(range(30))]
@@ -338,7 +338,7 @@ def test_an_offset_is_found_by_store_time() -> None:
     append(store, OTHER, 50, store_ms=0)
     append(store, count=20, store_ms=5000)
     append(store, count=20, store_ms=9000)
-    saved(store)
+    save(store)
     for each in (store, open_messages(all_lost(disk, 0))):
         cases = {0: 0, 5000: 0, 5001: 1, 5019: 19, 5020: 20, 9000: 20, 9019: 39, 9020: 40}
         assert {time: each.offset_at_time(QUEUE, time) for time in cases} == cases
@@ -350,7 +350,7 @@ def test_a_queue_that_leads_to_no_record_is_damage_and_is_reported() -> None:
     disk = memory_disk()
     store = open_messages(disk)
     append(store, count=8)
-    saved(store)
+    save(store)
     path = f"{DIRECTORY}/consumequeue/Orders/0-{0:020}"
     content = disk.content(path)
     assert len(content) == 8 * UNIT.size
@@ -363,7 +363,7 @@ def test_a_queue_that_leads_to_no_record_is_damage_and_is_reported() -> None:
     disk.open(path, create=False).cut(100)
     with pytest.raises(CorruptLog, match="ends early"):
         store.read(QUEUE, 7)
-    assert len(bodies(rebuilt(killed(disk, 0)))) == 8
+    assert len(bodies(rebuilt(kill(disk, 0)))) == 8
 
 
 # ---------------------------------------------------------------- what leaves
@@ -375,17 +375,17 @@ def test_a_trim_moves_the_first_offsets_and_removes_files() -> None:
     for number in range(30):
         append(store, ("T", number % 2), 2, size=700)
     append(store, ("Rare", 0))
-    saved(store)
+    save(store)
     before = [path for path in disk.paths() if "/consumequeue/T/" in path]
     half = store.log.end_offset // 2
     start = store.trim(half)
     assert half - 4096 < start <= half
-    expected = queues_of(rebuilt(killed(disk, 0)))
-    saved(store)
+    expected = queues_of(rebuilt(kill(disk, 0)))
+    save(store)
     after = [path for path in disk.paths() if "/consumequeue/T/" in path]
     assert set(after) < set(before)
     again = open_messages(all_lost(disk, 0))
-    assert queues_of(store) == queues_of(again) == queues_of(rebuilt(killed(disk, 0)))
+    assert queues_of(store) == queues_of(again) == queues_of(rebuilt(kill(disk, 0)))
     assert expected.keys() == queues_of(store).keys()
     assert store.lookup("T", "k1", count_max=99) != []
 
@@ -395,10 +395,10 @@ def test_a_queue_whose_messages_are_all_gone_never_gives_their_offsets_again() -
     store = open_messages(disk)
     append(store, count=7)
     append_each(store, OTHER, 30, size=900)
-    saved(store)
+    save(store)
     store.trim(store.log.end_offset - 3000)
-    saved(store)
-    for each in (store, open_messages(all_lost(disk, 1)), open_messages(killed(disk, 2))):
+    save(store)
+    for each in (store, open_messages(all_lost(disk, 1)), open_messages(kill(disk, 2))):
         assert each.queue(QUEUE) == (7, 7)
         assert append(each).queue_offsets == [7]
         assert each.queue(QUEUE) == (7, 8)
@@ -419,7 +419,7 @@ def test_a_deleted_topic_stays_deleted_and_begins_again_at_zero() -> None:
     store = open_messages(disk)
     append(store, count=20)
     append(store, ("Orders-2", 0), 3)
-    saved(store)
+    save(store)
     append(store, count=5)
     store.delete_topic("Orders")
     for each in (store, open_messages(all_lost(disk, 1))):
@@ -427,7 +427,7 @@ def test_a_deleted_topic_stays_deleted_and_begins_again_at_zero() -> None:
         assert len(bodies(each, ("Orders-2", 0))) == 3
     assert not [path for path in disk.paths() if "/consumequeue/Orders/" in path]
     assert append(store, count=2).queue_offsets == [0, 1]
-    saved(store)
+    save(store)
     assert len(bodies(open_messages(all_lost(disk, 1)))) == 2
 
 
@@ -453,7 +453,7 @@ def test_without_its_checkpoint_everything_is_derived_again_and_that_is_reported
     disk = memory_disk()
     store = open_messages(disk)
     append_each(store, QUEUE, 40, size=300)
-    saved(store)
+    save(store)
     before, entries = queues_of(store), entries_of(store)
     path = f"{DIRECTORY}/dispatched"
     disk = all_lost(disk, 0)
@@ -475,14 +475,14 @@ def test_a_file_of_what_is_derived_that_is_missing_is_named_and_derived_again(pl
     store = open_messages(disk)
     append_each(store, ("Old", 0), 5)
     append_each(store, ("T", 0), 30, size=900)
-    saved(store)
+    save(store)
     store.trim(store.log.end_offset - 10_000)
     store.close()
-    whole = open_messages(killed(disk, 0))
+    whole = open_messages(kill(disk, 0))
     before, entries = queues_of(whole), entries_of(whole)
     path = max(each for each in disk.paths() if each.startswith(f"{DIRECTORY}/{place}"))
     disk.remove(path)
-    again = open_messages(killed(disk, 0))
+    again = open_messages(kill(disk, 0))
     assert again.derived.report.rebuilt == f"{path} is missing"
     assert (queues_of(again), entries_of(again)) == (before, entries)
     assert append(again, ("Old", 0)).queue_offsets == [5]
@@ -495,17 +495,17 @@ def test_a_log_that_ends_before_its_checkpoint_is_refused_until_the_operator_dec
     append_each(store, QUEUE, 5)
     store.flush()
     lost = store.log.end_offset
-    earlier = killed(disk, 0)
+    earlier = kill(disk, 0)
     append_each(store, QUEUE, 5)
-    saved(store)
-    found = killed(disk, 0)
+    save(store)
+    found = kill(disk, 0)
     for path in [each for each in found.paths() if "/commitlog/" in each]:
         file = found.open(path, create=False)
         file.cut(0)
         file.write_at(0, [earlier.content(path)])
     with pytest.raises(CorruptLog, match=f"byte {lost}.*durable up to {store.log.end_offset}"):
         open_messages(found)
-    found = killed(found, 0)
+    found = kill(found, 0)
     found.remove(f"{DIRECTORY}/dispatched")
     assert len(bodies(open_messages(found))) == 5
 
@@ -514,14 +514,14 @@ def test_damage_in_the_commit_log_is_never_dispatched() -> None:
     disk = memory_disk()
     store = open_messages(disk)
     append_each(store, QUEUE, 20, size=900)
-    saved(store)
+    save(store)
     disk.remove(f"{DIRECTORY}/dispatched")
     segment = min(path for path in disk.paths() if path.endswith(".log"))
     disk.flip_bit(segment, 8 * 500)
     with pytest.raises(CorruptLog, match="checksum"):
-        open_messages(killed(disk, 0))
+        open_messages(kill(disk, 0))
     disk.flip_bit(segment, 8 * 500)
-    assert len(bodies(open_messages(killed(disk, 0)))) == 20
+    assert len(bodies(open_messages(kill(disk, 0)))) == 20
 
 
 def test_a_store_on_a_real_disk_is_found_again(tmp_path: Path) -> None:
@@ -548,15 +548,15 @@ def test_the_checkpoint_of_a_log_that_was_reset_is_never_taken_for_one_of_what_c
     disk = memory_disk()
     store = open_messages(disk)
     append_each(store, QUEUE, 10)
-    saved(store)
+    save(store)
     for back in (store.log.end_offset + 5, 7):
         store.derived.begin_reset(back)
         store.log.reset(back)
-        disk = killed(disk, 0)
+        disk = kill(disk, 0)
         store = open_messages(disk)
         append_each(store, QUEUE, 10)
         store.flush()
-        disk = killed(disk, 0)
+        disk = kill(disk, 0)
         store = open_messages(disk)
         assert len(bodies(store)) == 10
 
@@ -570,7 +570,7 @@ def begin(seed: int) -> tuple[MemoryDisk, MessageStore]:
     store = open_messages(disk)
     for number in range(12):
         append(store, ("T", number % 2), 3, size=300)
-    saved(store)
+    save(store)
     append(store, ("T", 0), 3)
     return disk, store
 
@@ -581,17 +581,17 @@ def middle(store: MessageStore) -> int:
     return places[-1]
 
 
-def trimmed(store: MessageStore) -> None:
+def trim(store: MessageStore) -> None:
     store.trim(store.log.end_offset // 2)
-    saved(store)
+    save(store)
 
 
 CHANGES: dict[str, Callable[[MessageStore], object]] = {
-    "save": saved,
+    "save": save,
     "truncate": lambda store: store.truncate(middle(store)),
     "reset": lambda store: store.reset(99_999),
     "reset back": lambda store: store.reset(7),
-    "trim": trimmed,
+    "trim": trim,
     "delete": lambda store: store.delete_topic("T"),
     "close": MessageStore.close,
 }
@@ -612,7 +612,7 @@ def test_whichever_disk_call_fails_queues_and_index_are_those_of_the_log(name: s
         failures += 1
         for seed in range(4 if fate is power_cut else 1):
             found = fate(disk, 4 * n + seed)
-            twin = killed(found, 0)
+            twin = kill(found, 0)
             again = open_messages(found)
             log = again.log
             if name in ("save", "trim", "close", "delete"):
@@ -625,7 +625,7 @@ def test_whichever_disk_call_fails_queues_and_index_are_those_of_the_log(name: s
                     assert {key: each for key, each in queues_of(again).items() if each.units} == full
                     assert entries_of(again) == entries_of(twin_store)
             append(again, ("T", 0), 1, epoch=5)
-            saved(again)
+            save(again)
     assert failures > 5
 
 
@@ -650,7 +650,7 @@ def test_no_acknowledged_message_is_lost_whichever_disk_call_fails(fate: Fate) -
         except StorageFailed:
             failures += 1
             again = open_messages(fate(disk, n))
-            kept = appended if fate is killed else flushed
+            kept = appended if fate is kill else flushed
             for offset, number in kept.items():
                 assert again.store_time(QUEUE, offset) == number
                 assert again.read(QUEUE, offset, count_max=1).status == GetMessageStatus.FOUND
@@ -668,11 +668,11 @@ def test_a_start_acts_on_no_checkpoint_that_a_power_cut_may_take_back() -> None:
         disk = memory_disk(seed)
         store = open_messages(disk)
         append(store, count=10)
-        saved(store)
+        save(store)
         disk.before_call = _fail_at(disk, "sync directory", DIRECTORY)
         with pytest.raises(StorageFailed):
             store.truncate(0)
-        disk = killed(disk, seed)
+        disk = kill(disk, seed)
         open_messages(disk)
         again = open_messages(power_cut(disk, seed))
         assert (again.queue(QUEUE), len(bodies(again))) == ((0, 10), 10)
@@ -702,7 +702,7 @@ def test_a_full_disk_refuses_and_nothing_is_changed() -> None:
     assert (queues_of(store), entries_of(store), store.log.end_offset) == (before, entries, end)
     disk.capacity_bytes = None
     assert append(store).queue_offsets == [10]
-    saved(store)
+    save(store)
     assert queues_of(open_messages(all_lost(disk, 0))) == queues_of(store)
 
 
@@ -715,6 +715,6 @@ def test_a_checkpoint_that_is_overtaken_by_a_truncation_does_no_harm() -> None:
     store.end_save(saving)
     before = queues_of(store)
     append(store, ("T", 1), 2, epoch=2)
-    again = open_messages(killed(disk, 0))
+    again = open_messages(kill(disk, 0))
     assert queues_of(again) == queues_of(store) != before
-    assert queues_of(rebuilt(killed(disk, 0))) == queues_of(store)
+    assert queues_of(rebuilt(kill(disk, 0))) == queues_of(store)

@@ -34,7 +34,7 @@ class History:
     start: int = 0
     end: int = 0
 
-    def trimmed(self, start: int) -> "History":
+    def trim_to(self, start: int) -> "History":
         return attrs.evolve(self, start=max(start, self.start))
 
     def cut(self, offset: int) -> "History":
@@ -82,7 +82,7 @@ class MessageStoreMachine(RuleBasedStateMachine):
 
     @property
     def now(self) -> History:
-        return self.appended[-1].trimmed(max(self.starts))
+        return self.appended[-1].trim_to(max(self.starts))
 
     def durable(self, state: History) -> None:
         self.appended, self.starts, self.after = [state], [state.start], None
@@ -220,7 +220,7 @@ class MessageStoreMachine(RuleBasedStateMachine):
         self.store = open_messages(disk)
         log = self.store.log
         assert self.store.derived.dispatched == log.end_offset
-        may_be = [each.trimmed(start) for each in self.appended for start in self.starts]
+        may_be = [each.trim_to(start) for each in self.appended for start in self.starts]
         if self.after is not None:
             may_be += [self.after, self.now.cut_exactly(log.end_offset)]
         content = b"".join(bytes(each.payload) for each in log.read(log.start_offset, 1 << 30))

@@ -449,8 +449,8 @@ class DledgerBroker:
             self.take(action, *arguments)
 
     def _dispatched(self, runs: list[QueueRun]) -> None:
-        self.delays.arrived(runs)
-        self._pulls.arrived(runs)
+        self.delays.on_arrived(runs)
+        self._pulls.on_arrived(runs)
 
     # ---------------------------------------------------------------- the disk
 
@@ -526,7 +526,7 @@ class DledgerBroker:
     def _copy_answered(self, number: int, answer: CopyAnswer | None) -> None:
         if self._copy_asked is not None and self._copy_asked[0] == number:
             asked, self._copy_asked = self._copy_asked[1], None
-            self._copying.answered(self.reading(), asked, answer)
+            self._copying.on_answer(self.reading(), asked, answer)
 
     def send(self, to: NodeId, message: Message) -> None:
         """See `Transport`."""
