@@ -41,10 +41,8 @@ NOT_YET: tuple[str, ...] = (
     "jepsen_like/systems",
     "jepsen_like/testing",
     "jepsen_like/workload",
-    "kafka_compat",
     "log",
     "raft",
-    "rocketmq_compat",
     "tests",
 )
 """Folders, and the folders in them, that are not swept yet."""
