@@ -303,9 +303,9 @@ class Settings:
         value = _value_of(first, key)
         only_here = overrides is not None and not key.synonyms
         named = tuple(
-            each
-            for each in synonyms
-            if each.value is not None and not (only_here and each.source is ConfigSource.DEFAULT)
+            synonym
+            for synonym in synonyms
+            if synonym.value is not None and not (only_here and synonym.source is ConfigSource.DEFAULT)
         )
         return ConfigRow(key.name, value, first.source, not key.dynamic, key.kind, key.doc, named)
 

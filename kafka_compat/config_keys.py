@@ -280,10 +280,10 @@ def _like(
     """
     key = BROKER_KEYS[broker_name]
     default = key.default
-    for each in more:
-        written = BROKER_KEYS[each.name].default
+    for synonym in more:
+        written = BROKER_KEYS[synonym.name].default
         if default is None and written is not None:
-            default = str(int(written) * each.factor)
+            default = str(int(written) * synonym.factor)
     return ConfigKey(
         name,
         kind or key.kind,

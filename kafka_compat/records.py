@@ -146,9 +146,9 @@ def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) 
     if whole and header.base_timestamp >= timestamp_ms and first_offset == header.base_offset:
         return first_offset, header.base_timestamp
     try:
-        for each in read_records(batch):
-            if each.timestamp_ms >= timestamp_ms and each.offset >= start_offset:
-                return each.offset, each.timestamp_ms
+        for record in read_records(batch):
+            if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                return record.offset, record.timestamp_ms
     except InvalidBatch:
         return first_offset, header.max_timestamp
     return None

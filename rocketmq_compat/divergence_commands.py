@@ -48,8 +48,8 @@ def accept_loss(broker: Address, yes: bool) -> None:
     slaves turn out to hold. A master that is copying back what a slave has refuses it.
     """
     found = _ask(broker, ACCEPT_LOSS, yes=yes)
-    for each in found:
-        click.echo(_lacking(each))
+    for divergence in found:
+        click.echo(_lacking(divergence))
     if yes:
         click.echo("The master takes messages again. What was acknowledged among these bytes is lost to consumers.")
     else:

@@ -130,8 +130,8 @@ def read_message_id(text: str) -> tuple[str, int, int]:
 def read_properties(text: str) -> dict[str, str]:
     """Returns the properties; what has no name or no value is left out, as Java's clients do."""
     found: dict[str, str] = {}
-    for each in text.split(_VALUE_END):
-        name, separator, value = each.partition(_NAME_END)
+    for pair in text.split(_VALUE_END):
+        name, separator, value = pair.partition(_NAME_END)
         if separator and _NAME_END not in value:
             found[name] = value
     return found
@@ -349,12 +349,17 @@ def join_messages(messages: Iterable[InnerMessage]) -> bytes:
     Raises `IllegalMessage` if properties are too large.
     """
     pieces: list[Buffer] = []
-    for each in messages:
-        encoded = each.properties.encode()
+    for message in messages:
+        encoded = message.properties.encode()
         if len(encoded) > PROPERTIES_BYTES_MAX:
             raise IllegalMessage(
                 f"the properties of a message have {len(encoded)} bytes; at most {PROPERTIES_BYTES_MAX}"
             )
-        size = _INNER.size + len(each.body) + SHORT.size + len(encoded)
-        pieces += (_INNER.pack(size, 0, 0, each.flag, len(each.body)), each.body, SHORT.pack(len(encoded)), encoded)
+        size = _INNER.size + len(message.body) + SHORT.size + len(encoded)
+        pieces += (
+            _INNER.pack(size, 0, 0, message.flag, len(message.body)),
+            message.body,
+            SHORT.pack(len(encoded)),
+            encoded,
+        )
     return b"".join(pieces)

@@ -593,8 +593,8 @@ class Broker:
             )
             self._replicas.reconfigure(None)
         else:
-            for each in delta.configs:
-                self._replicas.reconfigure(each.name)
+            for change in delta.configs:
+                self._replicas.reconfigure(change.name)
 
     def _role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
         self._fetches.role_changed()

@@ -111,8 +111,8 @@ class ControllerLink:
         """The raft group has another leader, or none that is known."""
         self.leader = leader
         if leader is not None:
-            for each in self._waiting:
-                each.not_before = 0.0
+            for command in self._waiting:
+                command.not_before = 0.0
 
     @property
     def deadline(self) -> float | None:
@@ -131,21 +131,21 @@ class ControllerLink:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if now >= each.deadline:
-                each.done(CommandFailed("no controller answered in time", definite=True))
-            elif now >= each.not_before and self.leader is not None:
-                self._try(each)
+        for command in waiting:
+            if now >= command.deadline:
+                command.done(CommandFailed("no controller answered in time", definite=True))
+            elif now >= command.not_before and self.leader is not None:
+                self._try(command)
             else:
-                self._waiting.append(each)
+                self._waiting.append(command)
 
     def _give_out(self, now: float) -> None:
         applied = self.applied()
         ready = [each for each in self._unapplied if each.index <= applied or each.deadline <= now]
         if ready:
             self._unapplied = [each for each in self._unapplied if each.index > applied and each.deadline > now]
-        for each in ready:
-            each.done(each.result)
+        for command in ready:
+            command.done(command.result)
 
     def propose(self, command: bytes, done: Callable[[ControllerCommandResponse], None]) -> None:
         """Propose a command in this process, if it is the controller.

@@ -132,7 +132,10 @@ class Coordinators:
         if coordinator.loaded_to < end:
             batches = log.read(max(coordinator.loaded_to, log.start_offset), LOAD_BYTES, end)
             records = tuple(
-                (each.key, each.value) for batch in batches for each in read_records(batch) if each.key is not None
+                (record.key, record.value)
+                for batch in batches
+                for record in read_records(batch)
+                if record.key is not None
             )
             self._step(coordinator, RecordsLoaded(records))
             coordinator.loaded_to = read_batch_header(batches[-1]).end_offset if batches else end

@@ -216,8 +216,8 @@ class ReplicaFetcher:
             self._touched.update(self._wanted)
             self._in_session.clear()
         for topic in response.responses:
-            for each in topic.partitions:
-                self._give((topic.topic_id, each.partition_index), each)
+            for partition in topic.partitions:
+                self._give((topic.topic_id, partition.partition_index), partition)
         if self._session_id == NO_SESSION:
             self._answered.clear()
 

@@ -118,9 +118,9 @@ class LogReports:
         hosted = self._replicas.hosted
         # A topic may be gone by now, and made again under its name.
         self._doubtful = {
-            each: topic_id
-            for each, topic_id in self._doubtful.items()
-            if each in hosted and hosted[each].topic_id == topic_id
+            partition: topic_id
+            for partition, topic_id in self._doubtful.items()
+            if partition in hosted and hosted[partition].topic_id == topic_id
         }
         due = [*((each, True) for each in self._doubtful), *((each, False) for each in self._find_wanted())]
         found = (self._report(hosted[each], doubtful) for each, doubtful in due)
@@ -153,9 +153,9 @@ class LogReports:
             if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
                 self._not_before = 0.0
                 self._doubtful = {
-                    each: topic_id
-                    for each, topic_id in self._doubtful.items()
-                    if (topic_id, each.partition) not in reported
+                    partition: topic_id
+                    for partition, topic_id in self._doubtful.items()
+                    if (topic_id, partition.partition) not in reported
                 }
             else:
                 self._not_before = self._context.clock() + RETRY_S

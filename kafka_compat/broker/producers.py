@@ -30,12 +30,12 @@ def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, .
 def kept_of(producers: Iterable[ProducerSnapshot], now_ms: int) -> ProducerStates:
     """Returns what is kept on the disk."""
     return {
-        each.producer_id: (
-            each.epoch,
+        producer.producer_id: (
+            producer.epoch,
             tuple(
-                (one.first_sequence, one.last_sequence, one.end_offset - 1, now_ms - int(each.idle_s * 1000))
-                for one in each.batches
+                (batch.first_sequence, batch.last_sequence, batch.end_offset - 1, now_ms - int(producer.idle_s * 1000))
+                for batch in producer.batches
             ),
         )
-        for each in producers
+        for producer in producers
     }

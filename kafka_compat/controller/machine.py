@@ -400,8 +400,8 @@ def _check_resource(image: ClusterImage, change: ResourceChange) -> None:
 def _checked_values(change: ResourceChange) -> dict[str, str | None]:
     """Returns the values to set by name, None to delete. Raises `Refused` for one that brokers could not honour."""
     return {
-        each.name: None if each.value is None else check_setting(change.resource, each.name, each.value)
-        for each in change.settings
+        setting.name: None if setting.value is None else check_setting(change.resource, setting.name, setting.value)
+        for setting in change.settings
     }
 
 

@@ -369,19 +369,19 @@ class ClassicGroup:
             protocol=value.protocol if value.protocol is not None or not value.members else "",
             recorded=True,
         )
-        for each in value.members:
-            rebalance_ms = each.session_timeout if each.rebalance_timeout < 0 else each.rebalance_timeout
-            protocol = JoinGroupProtocol(name=value.protocol or "", metadata=each.subscription)
+        for member in value.members:
+            rebalance_ms = member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout
+            protocol = JoinGroupProtocol(name=value.protocol or "", metadata=member.subscription)
             group.add(
                 GroupMember(
-                    id=each.member_id,
-                    instance_id=each.group_instance_id,
-                    client_id=each.client_id,
-                    client_host=each.client_host,
+                    id=member.member_id,
+                    instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
                     rebalance_timeout_ms=rebalance_ms,
-                    session_timeout_ms=each.session_timeout,
+                    session_timeout_ms=member.session_timeout,
                     protocols=(protocol,),
-                    assignment=each.assignment,
+                    assignment=member.assignment,
                 )
             )
         if value.leader is not None and value.leader in group.members:

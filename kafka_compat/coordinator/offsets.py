@@ -122,8 +122,8 @@ class OffsetStore:
                     self._forget(key, [each for each in self._unknown[key] if each < write_id])
 
     def _forget(self, key: tuple[str, Position], write_ids: Iterable[int]) -> None:
-        for each in write_ids:
-            del self._unknown[key][each]
+        for write_id in write_ids:
+            del self._unknown[key][write_id]
         if not self._unknown[key]:
             del self._unknown[key]
 

@@ -274,31 +274,31 @@ class BrokerStore:
         repeated.
         """
         missing = {each: topic_id for each, topic_id in partitions.items() if not self.has(each, topic_id)}
-        for each in missing:
-            if each in self._topic_ids and self.keeps_strays:
-                del self._topic_ids[each]
-                self.logs.pop(each, None)
-                self._headless.add(str(each))
-            elif each in self._topic_ids:
-                self.delete(each)
-            elif each in self.offline:
-                raise self.offline[each]
+        for partition in missing:
+            if partition in self._topic_ids and self.keeps_strays:
+                del self._topic_ids[partition]
+                self.logs.pop(partition, None)
+                self._headless.add(str(partition))
+            elif partition in self._topic_ids:
+                self.delete(partition)
+            elif partition in self.offline:
+                raise self.offline[partition]
         existing = set(self._store.names())
-        for each in missing:
-            if str(each) in self._headless:
-                self._store.set_aside(str(each))
-            elif str(each) in existing:
+        for partition in missing:
+            if str(partition) in self._headless:
+                self._store.set_aside(str(partition))
+            elif str(partition) in existing:
                 # Left over from a call of this that failed.
-                self._store.delete(str(each))
+                self._store.delete(str(partition))
         names = [str(each) for each in missing]
         self._store.create_all([name for name in names if name not in self._headless])
         self._side_by_side(
             lambda each: write_identity(self._disk, self._directory_of(str(each)), each, missing[each]), missing
         )
-        for each, topic_id in missing.items():
-            self._topic_ids[each] = topic_id
-            self._headless.discard(str(each))
-            self._add(each)
+        for partition, topic_id in missing.items():
+            self._topic_ids[partition] = topic_id
+            self._headless.discard(str(partition))
+            self._add(partition)
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete the log of a partition, durably, also one that is offline. Raises `UnknownLog` if there is none."""
@@ -321,10 +321,10 @@ class BrokerStore:
     def note_failures(self) -> list[TopicPartition]:
         """Move partitions whose log has failed from `logs` to `offline`. Returns them."""
         failed = [each for each, log in self.logs.items() if log.failed is not None]
-        for each in failed:
-            error = self.logs.pop(each).failed
+        for partition in failed:
+            error = self.logs.pop(partition).failed
             assert error is not None, "only what failed is moved"
-            self.offline[each] = error
+            self.offline[partition] = error
         return failed
 
     # High watermarks

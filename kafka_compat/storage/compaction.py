@@ -109,9 +109,9 @@ class Compaction:
         end = min(self.high_watermark, self.log.end_offset)
         for batches in self._chunks(self.log.start_offset, end):
             for batch in batches:
-                for each in _records_of(batch) or ():
-                    if each.key is not None and each.offset < end:
-                        self._newest[each.key] = each.offset
+                for record in _records_of(batch) or ():
+                    if record.key is not None and record.offset < end:
+                        self._newest[record.key] = record.offset
             self._seen_offset = min(end, batches[-1].end_offset)
             yield None
             if self.log.changes != changes or len(self._newest) >= self.keys_max:
@@ -121,15 +121,15 @@ class Compaction:
     def _count(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[None]:
         for batches in self._chunks(run[0].first_offset, end):
             for batch in batches:
-                for each in _records_of(batch) or ():
-                    if not self._stays(each):
+                for record in _records_of(batch) or ():
+                    if not self._stays(record):
                         self.removed += 1
                         continue
                     self.kept += 1
-                    if each.value is None and each.key is not None:
+                    if record.value is None and record.key is not None:
                         oldest = self.oldest_deletion_ms
                         self.oldest_deletion_ms = (
-                            each.timestamp_ms if oldest is None else min(oldest, each.timestamp_ms)
+                            record.timestamp_ms if oldest is None else min(oldest, record.timestamp_ms)
                         )
             yield None
             if self.log.changes != changes:

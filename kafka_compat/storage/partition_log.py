@@ -215,8 +215,8 @@ class PartitionLog:
             batches = self._log.read(offset, _WALK_BYTES, end)
             if not batches:
                 return
-            for each in batches:
-                yield BatchHeader(*_unpack(_view(each)))
+            for batch in batches:
+                yield BatchHeader(*_unpack(_view(batch)))
             offset = batches[-1].end_offset
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:

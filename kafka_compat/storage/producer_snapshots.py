@@ -101,8 +101,8 @@ class ProducerSnapshots:
             if self._disk.exists(self._path(offset)):
                 self._remove(offset)
             return
-        for each in self._offsets[:-SNAPSHOTS_MAX]:
-            self._remove(each)
+        for old in self._offsets[:-SNAPSHOTS_MAX]:
+            self._remove(old)
 
     def remove_after(self, offset: int, *, cutting: bool = True) -> None:
         """Remove the snapshots after `offset`, durably.
@@ -111,8 +111,8 @@ class ProducerSnapshots:
         only found to end there, none of them can be newer.
         """
         found = [each for each in self._offsets if each > offset]
-        for each in found:
-            self._remove(each)
+        for at in found:
+            self._remove(at)
         if found or (cutting and self._loose_names):
             self._disk.sync_directory(self._directory)
             self._loose_names = False

@@ -192,11 +192,11 @@ class DamageRead(Exception):
 def name_servers(properties: Properties) -> list[Address]:
     """Returns the addresses of `namesrvAddr`. Raises `InvalidProperty` for one that is none."""
     addresses = []
-    for each in (properties.text("namesrvAddr") or "").split(";"):
-        if each.strip():
-            if not is_address(each.strip()):
-                raise InvalidProperty("namesrvAddr", f"namesrvAddr: {each.strip()} is no HOST:PORT.")
-            addresses.append(address_of(each.strip()))
+    for address in (properties.text("namesrvAddr") or "").split(";"):
+        if address.strip():
+            if not is_address(address.strip()):
+                raise InvalidProperty("namesrvAddr", f"namesrvAddr: {address.strip()} is no HOST:PORT.")
+            addresses.append(address_of(address.strip()))
     return addresses
 
 
@@ -262,14 +262,14 @@ class Broker:
         self._servers = [
             RemotingServer(
                 reactor,
-                each,
+                socket_,
                 handlers,
                 limits=limits,
                 tell=tell,
                 on_closed=self._connection_closed,
                 guests=self._guests(),
             )
-            for each in listening
+            for socket_ in listening
         ]
         self._armed_for = 0.0
         self._deadline_moved = trio.Event()

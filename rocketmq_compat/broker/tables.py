@@ -142,14 +142,14 @@ class BrokerTables:
         self._under_way += 1
 
         def write() -> None:
-            for each in work:
-                each.write()
+            for write in work:
+                write.write()
 
         def on_written(error: BaseException | None) -> None:
             self._under_way -= 1
             if isinstance(error, NoSpace):
-                for each in work:
-                    each.forget()
+                for write in work:
+                    write.forget()
                 self._context.tell("checkpoint_failed", reason=str(error))
             elif error is not None:
                 raise error

@@ -122,10 +122,10 @@ class RegisteredGroup:
         asked = {each.topic: each for each in subscriptions}
         changed = asked.keys() != self.subscriptions.keys()
         kept = {topic: each for topic, each in self.subscriptions.items() if topic in asked}
-        for topic, each in asked.items():
+        for topic, subscription in asked.items():
             known = kept.get(topic)
-            if known is None or each.version > known.version:
-                kept[topic] = each
+            if known is None or subscription.version > known.version:
+                kept[topic] = subscription
         self.subscriptions = kept
         return changed
 
@@ -325,9 +325,9 @@ class ClientRegistry:
                 ResponseCode.SYSTEM_ERROR,
                 f"{count} groups on one connection of client {beat.client_id}, at most {GROUPS_OF_CHANNEL_MAX}",
             )
-        for each in beat.consumers:
-            if len(each.subscriptions) > SUBSCRIPTIONS_MAX:
+        for consumer in beat.consumers:
+            if len(consumer.subscriptions) > SUBSCRIPTIONS_MAX:
                 raise RequestRefused(
                     ResponseCode.SYSTEM_ERROR,
-                    f"group {each.group} subscribes to {len(each.subscriptions)} topics, at most {SUBSCRIPTIONS_MAX}",
+                    f"group {consumer.group} subscribes to {len(consumer.subscriptions)} topics, at most {SUBSCRIPTIONS_MAX}",
                 )

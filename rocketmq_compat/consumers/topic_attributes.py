@@ -28,8 +28,8 @@ def changed_attributes(before: Mapping[str, str], text: str | None, *, is_new: b
     named: set[str] = set()
     if text is not None and len(text) > TEXT_MAX:
         raise _refuse(f"{len(text)} characters of attributes, at most {TEXT_MAX}")
-    for each in (text or "").split(","):
-        word = each.strip()
+    for part in (text or "").split(","):
+        word = part.strip()
         if not word:
             continue
         sign, name, equals, value = word[0], *word[1:].partition("=")

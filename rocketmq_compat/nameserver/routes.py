@@ -146,11 +146,13 @@ class RouteTable:
         if group is None:
             group = self._groups[broker.name] = _BrokerGroup(broker.cluster, {})
         moved = [
-            each for each in group.members.values() if each.broker.address == broker.address and each is not before
+            member
+            for member in group.members.values()
+            if member.broker.address == broker.address and member is not before
         ]
-        for each in moved:  # it has another id now
-            del group.members[each.broker.broker_id]
-            effects.append(BrokerRemoved(each.broker, f"it registered with id {broker.broker_id}"))
+        for member in moved:  # it has another id now
+            del group.members[member.broker.broker_id]
+            effects.append(BrokerRemoved(member.broker, f"it registered with id {broker.broker_id}"))
         is_same = before is not None and before.broker == broker
         if before is not None and not is_same:
             effects.append(BrokerRemoved(before.broker, f"{broker.address} registered with its id"))
@@ -250,9 +252,9 @@ class RouteTable:
 
     def _expire(self, now: float) -> list[NamesrvEffect]:
         effects: list[NamesrvEffect] = []
-        for each in [each for each in self._all() if now - each.seen_at > each.expires_after_s]:
-            reason = f"it was silent for {each.expires_after_s:g} s"
-            effects += [*self._remove(each, reason), CloseBrokerConnection(each.connection, reason)]
+        for registered in [each for each in self._all() if now - each.seen_at > each.expires_after_s]:
+            reason = f"it was silent for {registered.expires_after_s:g} s"
+            effects += [*self._remove(registered, reason), CloseBrokerConnection(registered.connection, reason)]
         return effects
 
     # ---------------------------------------------------------------- administration
@@ -344,9 +346,9 @@ class RouteTable:
             assert group.members, f"the name {name} has no broker"
             addresses = [each.broker.address for each in group.members.values()]
             assert len(set(addresses)) == len(addresses), f"an address of {name} has two ids"
-            for broker_id, each in group.members.items():
+            for broker_id, member in group.members.items():
                 expected = (group.cluster, name, broker_id)
-                found = (each.broker.cluster, each.broker.name, each.broker.broker_id)
+                found = (member.broker.cluster, member.broker.name, member.broker.broker_id)
                 assert found == expected, f"{found} is registered as {expected}"
         for topic, queues in self._topics.items():
             assert queues, f"the topic {topic} has no queues"

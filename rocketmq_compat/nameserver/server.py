@@ -306,7 +306,7 @@ class NameServer:
         """
         info = self._table.cluster_info()
         addresses = [
-            each.broker_addrs[broker] for each in info.broker_addr_table.values() for broker in each.broker_addrs
+            data.broker_addrs[broker] for data in info.broker_addr_table.values() for broker in data.broker_addrs
         ]
         names = (*info.cluster_addr_table, *info.broker_addr_table)
         call.answer(body=TopicList(topic_list=names, broker_addr=addresses[0] if addresses else None).encode())

@@ -180,10 +180,10 @@ class RemotingClient(Session[Buffer]):
         """The connection is gone, and with it the answers."""
         self._connection = None
         waiting, self._waiting = self._waiting, {}
-        for each in waiting.values():
-            if each.answer is None:
-                each.failure = f"the connection to {self._name} ended ({reason})"
-                each.ended.set()
+        for call in waiting.values():
+            if call.answer is None:
+                call.failure = f"the connection to {self._name} ended ({reason})"
+                call.ended.set()
 
 
 @asynccontextmanager

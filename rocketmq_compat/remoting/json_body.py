@@ -102,9 +102,12 @@ def _members(cls: type[Any]) -> tuple[_Member, ...]:
         hints = typing.get_type_hints(cls, include_extras=True)
         known = _known[cls] = tuple(
             _Member(
-                each.name, _name(hints[each.name], each.name), _reader(hints[each.name]), each.default is attrs.NOTHING
+                attribute.name,
+                _name(hints[attribute.name], attribute.name),
+                _reader(hints[attribute.name]),
+                attribute.default is attrs.NOTHING,
             )
-            for each in attrs.fields(cls)
+            for attribute in attrs.fields(cls)
         )
     return known
 
@@ -173,9 +176,9 @@ def _mapping(read_key: Reader, read: Reader, value: Any) -> dict[Any, Any]:
 def _name_or_place(members: list[enum.Enum], value: Any) -> enum.Enum:
     if type(value) is int and 0 <= value < len(members):
         return members[value]
-    for each in members:
-        if each.name == value:
-            return each
+    for member in members:
+        if member.name == value:
+            return member
     raise BadBody(f"{str(value)[:60]!r} is none of {', '.join(each.name for each in members)}")
 
 

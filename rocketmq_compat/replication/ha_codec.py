@@ -158,8 +158,8 @@ def _decoded_handshake(body: memoryview) -> Handshake:
     if not _offset(log_start) <= _offset(log_end):
         raise WireError(f"a handshake of a log from {log_start} to {log_end}")
     epochs = tuple([MasterEpoch(_epoch(epoch), begin) for epoch, begin in _EPOCH.iter_unpack(body[start:])])
-    for one, other in itertools.pairwise(epochs):
-        if one.epoch >= other.epoch or one.start >= other.start:
+    for earlier, other in itertools.pairwise(epochs):
+        if earlier.epoch >= other.epoch or earlier.start >= other.start:
             raise WireError("the epochs of a handshake are out of order")
     if epochs and not log_start <= epochs[0].start <= epochs[-1].start <= log_end:
         raise WireError("the epochs of a handshake lie outside of its log")

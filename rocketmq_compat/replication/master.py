@@ -140,10 +140,10 @@ class Master:
     def deadline(self) -> float:
         """The time at which `time_passed` is due."""
         due = math.inf
-        for each in self.connections.values():
-            due = min(due, each.heard_at + self._config.silence_s_max)
-            if each.is_taken:
-                due = min(due, each.sent_at + self._config.heartbeat_s)
+        for slave in self.connections.values():
+            due = min(due, slave.heard_at + self._config.silence_s_max)
+            if slave.is_taken:
+                due = min(due, slave.sent_at + self._config.heartbeat_s)
         if self.is_in_doubt and self.copy_back.source is None:
             due = min(due, self.copy_back.waits_until)
         return min(due, self.waits.deadline)

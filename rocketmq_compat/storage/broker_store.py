@@ -639,10 +639,10 @@ def _closed_in_any_case(close: Callable[[], None]) -> None:
 def _groups(records: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
     """These records in groups of up to `CHECKED_BYTES`, or of one longer record."""
     begin = size = 0
-    for at, each in enumerate(records):
-        if size and size + len(each) > CHECKED_BYTES:
+    for at, record in enumerate(records):
+        if size and size + len(record) > CHECKED_BYTES:
             yield records[begin:at]
             begin, size = at, 0
-        size += len(each)
+        size += len(record)
     if size:
         yield records[begin:]

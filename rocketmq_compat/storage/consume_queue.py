@@ -158,8 +158,8 @@ class ConsumeQueue:
 
     def close(self) -> None:
         """Close the files that were read."""
-        for each in self._files.values():
-            each.close()
+        for file in self._files.values():
+            file.close()
         self._files.clear()
 
     # Writing to files
@@ -302,18 +302,18 @@ class ConsumeQueues:
 
     def truncate(self, physical: int) -> None:
         """Remove the units of messages that lie at this physical offset or behind it, in all queues."""
-        for each in self._queues.values():
-            each.truncate(physical)
-            self._changed[each] = None
+        for queue in self._queues.values():
+            queue.truncate(physical)
+            self._changed[queue] = None
 
     def trim(self, start: int) -> None:
         """Trim the queues to this start of the commit log: the next checkpoint removes files without a remaining
         message.
         """
-        for each in self._queues.values():
-            if each.spans_files:
-                each.min_offset(start)
-                self._changed[each] = None
+        for queue in self._queues.values():
+            if queue.spans_files:
+                queue.min_offset(start)
+                self._changed[queue] = None
 
     def delete(self, topic: str) -> None:
         """Forget the queues of a topic. Their files go with `remove_unknown`."""
@@ -324,8 +324,8 @@ class ConsumeQueues:
 
     def clear(self) -> None:
         """Forget all queues. Their files go with `remove_unknown`."""
-        for each in self._queues.values():
-            each.close()
+        for queue in self._queues.values():
+            queue.close()
         self._queues.clear()
         self._changed.clear()
         self._gone.clear()
@@ -361,8 +361,8 @@ class ConsumeQueues:
         """
         changed, gone = list(self._changed), self._gone
         self._changed, self._gone = {}, []
-        for each in changed:
-            gone += each.take_gone()
+        for queue in changed:
+            gone += queue.take_gone()
         return changed, gone
 
     def note_changed(self, queues: Iterable[ConsumeQueue], gone: Iterable[str]) -> None:
@@ -392,8 +392,8 @@ def write_units(disk: Disk, parts: Sequence[UnitsToWrite], threads: int) -> None
 def _side_by_side(work: Callable[[_Item], None], items: Sequence[_Item], threads: int) -> None:
     threads = min(threads, len(items))
     if threads <= 1:
-        for each in items:
-            work(each)
+        for item in items:
+            work(item)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="consume-queues") as pool:
         done = wait([pool.submit(work, each) for each in items]).done

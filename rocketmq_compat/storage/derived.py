@@ -156,8 +156,8 @@ class DerivedSave:
                 return
             self._stopped = True
             write_units(self._disk, self._units, self._threads)
-            for each in self.tables:
-                self._write_table(each)
+            for table in self.tables:
+                self._write_table(table)
             replace_file(self._disk, self._directory, DISPATCHED_NAME, self.checkpoint.encode())
             self.done = True
             for path in (*self.gone_units, *self.gone_tables):

@@ -266,16 +266,16 @@ class KeyIndex:
 
     def _keep(self, files: Sequence[TableFile]) -> None:
         names = {each.name for each in files}
-        for each in self._files:
-            if each.name not in names:
-                self._gone.append(f"{self.directory}/{each.name}")
-            if each not in files and each in self._readers:
-                self._readers.pop(each).close()
+        for file in self._files:
+            if file.name not in names:
+                self._gone.append(f"{self.directory}/{file.name}")
+            if file not in files and file in self._readers:
+                self._readers.pop(file).close()
         self._files = list(files)
 
     def _close_readers(self) -> None:
-        for each in self._readers.values():
-            each.close()
+        for reader in self._readers.values():
+            reader.close()
         self._readers.clear()
 
     def _find_in_file(self, file: TableFile, key: int) -> Iterator[tuple[int, int]]:

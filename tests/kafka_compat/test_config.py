@@ -85,8 +85,8 @@ def test_a_setting_says_what_it_is_and_its_default_is_valid(key: ConfigKey) -> N
 @pytest.mark.parametrize("key", TOPIC_KEYS.values(), ids=name_of)
 def test_a_topic_setting_comes_from_broker_settings_of_the_same_kind(key: ConfigKey) -> None:
     assert key.dynamic
-    for each in key.synonyms:
-        broker = BROKER_KEYS[each.name]
+    for synonym in key.synonyms:
+        broker = BROKER_KEYS[synonym.name]
         assert broker.kind == key.kind or {broker.kind, key.kind} == {ConfigKind.INT, ConfigKind.LONG}
         assert set(broker.choices) <= set(key.choices)
 

@@ -119,7 +119,7 @@ def test_kafka_python_reads_a_batch_of_which_some_records_left(
         found = MemoryRecords(left).next_batch()
         assert found.validate_crc()
         assert [(each.offset, each.timestamp, each.key, each.value, each.headers) for each in found] == [
-            (each.offset, each.timestamp_ms, each.key, each.value, [("h", b"x")]) for each in kept
+            (record.offset, record.timestamp_ms, record.key, record.value, [("h", b"x")]) for record in kept
         ]
         before, after = read_batch_header(batch), read_batch_header(left)
         assert (after.base_offset, after.end_offset) == (before.base_offset, before.end_offset)

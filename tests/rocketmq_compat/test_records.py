@@ -113,7 +113,7 @@ def test_what_is_not_given_is_zero() -> None:
 
 def test_the_crc_of_a_body_lacks_its_highest_bit_alone() -> None:
     assert {body_crc(bytes([each])) for each in range(9)} == {
-        zlib.crc32(bytes([each])) & 0x7FFFFFFF for each in range(9)
+        zlib.crc32(bytes([value])) & 0x7FFFFFFF for value in range(9)
     }
 
 

@@ -132,13 +132,14 @@ class ConfigRequests:
             else:
                 failed = result if isinstance(result, CommandFailed) else CommandFailed("another answer", False)
                 outcomes = {
-                    (each.resource.kind.value, each.resource.name): (failed.error, failed.reason) for each in changes
+                    (change.resource.kind.value, change.resource.name): (failed.error, failed.reason)
+                    for change in changes
                 }
             call.answer(
                 IncrementalAlterConfigsResponse(
                     responses=tuple(
-                        refused.get(_key(each)) or _build_result(each, *outcomes[_key(each)])
-                        for each in request.resources
+                        refused.get(_key(resource)) or _build_result(resource, *outcomes[_key(resource)])
+                        for resource in request.resources
                     )
                 )
             )
@@ -216,7 +217,8 @@ def _build_result(
 
 def _config(row: ConfigRow, request: DescribeConfigsRequest) -> DescribedConfig:
     synonyms: Iterable[DescribedConfigSynonym] = (
-        DescribedConfigSynonym(name=each.name, value=each.value, source=each.source) for each in row.synonyms
+        DescribedConfigSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+        for synonym in row.synonyms
     )
     return DescribedConfig(
         name=row.name,

@@ -233,8 +233,8 @@ class GroupApiRequests:
                         name=topic.name,
                         topic_id=topic.topic_id,
                         partitions=tuple(
-                            OffsetCommitPartitionResponse(partition_index=each.partition_index, error_code=error)
-                            for each in outside
+                            OffsetCommitPartitionResponse(partition_index=partition.partition_index, error_code=error)
+                            for partition in outside
                         ),
                     )
                 )
@@ -260,10 +260,10 @@ class GroupApiRequests:
                 name=topic.name,
                 partitions=tuple(
                     OffsetDeletePartitionResponse(
-                        partition_index=each.partition_index, error_code=KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        partition_index=partition.partition_index, error_code=KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     )
-                    for each in topic.partitions
-                    if not 0 <= each.partition_index < counts[topic.name]
+                    for partition in topic.partitions
+                    if not 0 <= partition.partition_index < counts[topic.name]
                 ),
             )
             for topic in request.topics

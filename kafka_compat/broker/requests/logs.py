@@ -204,8 +204,8 @@ class LogRequests:
         for topic in request.topics:
             results: list[DeleteRecordsPartitionResult] = []
             deletion.results.append((topic.name, results))
-            for each in topic.partitions:
-                self._delete(deletion, topic.name, each.partition_index, each.offset, results)
+            for partition in topic.partitions:
+                self._delete(deletion, topic.name, partition.partition_index, partition.offset, results)
                 yield 1
         deletion.began = True
         if not deletion.waits_for:
@@ -300,8 +300,8 @@ def _describe_partition(hosted: Hosted) -> DescribeLogDirsPartition:
 def _epoch_at(hosted: Hosted, offset: int) -> int:
     """The leader epoch of the record at `offset`, -1 if it is not known."""
     epoch = UNKNOWN
-    for each in hosted.decider.leader_epochs:
-        if each.start_offset > offset:
+    for begin in hosted.decider.leader_epochs:
+        if begin.start_offset > offset:
             break
-        epoch = each.epoch
+        epoch = begin.epoch
     return epoch

@@ -117,17 +117,17 @@ class MetadataRequests:
         request: MetadataRequest = call.request
         operations = authorized.ON_TOPIC if request.include_topic_authorized_operations else authorized.NOT_ASKED
         topics: list[MetadataTopic] = []
-        for each in wanted:
-            if isinstance(each, TopicImage):
-                topics.append(self._topic(each, operations))
+        for topic in wanted:
+            if isinstance(topic, TopicImage):
+                topics.append(self._topic(topic, operations))
             else:
-                topics.append(self._asked_topic(call.version, each, operations))
+                topics.append(self._asked_topic(call.version, topic, operations))
             yield 1 + len(topics[-1].partitions)
         asks = request.include_cluster_authorized_operations
         response = MetadataResponse(
             brokers=tuple(
-                MetadataBroker(node_id=each.id, host=each.host, port=each.port, rack=each.rack)
-                for each in context.live_brokers()
+                MetadataBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+                for broker in context.live_brokers()
             ),
             cluster_id=context.cluster_id,
             controller_id=context.controller_id(),
@@ -204,10 +204,14 @@ class MetadataRequests:
                 controller_id=context.controller_id(),
                 brokers=tuple(
                     DescribeClusterBroker(
-                        broker_id=each.id, host=each.host, port=each.port, rack=each.rack, is_fenced=each.fenced
+                        broker_id=broker.id,
+                        host=broker.host,
+                        port=broker.port,
+                        rack=broker.rack,
+                        is_fenced=broker.fenced,
                     )
-                    for each in brokers
-                    if request.include_fenced_brokers or not each.fenced
+                    for broker in brokers
+                    if request.include_fenced_brokers or not broker.fenced
                 ),
                 cluster_authorized_operations=authorized.ON_CLUSTER if asks else authorized.NOT_ASKED,
             )

@@ -275,9 +275,11 @@ class ProduceRequests:
         if outcome.leaders:
             brokers = self._context.image.brokers
             endpoints = tuple(
-                NodeEndpoint(node_id=each, host=brokers[each].host, port=brokers[each].port, rack=brokers[each].rack)
-                for each in sorted(outcome.leaders)
-                if each in brokers
+                NodeEndpoint(
+                    node_id=leader, host=brokers[leader].host, port=brokers[leader].port, rack=brokers[leader].rack
+                )
+                for leader in sorted(outcome.leaders)
+                if leader in brokers
             )
         outcome.call.answer(
             ProduceResponse(

@@ -119,7 +119,7 @@ class TopicRequests:
         settings = self._context.settings
         internal = topic.name in INTERNAL_TOPICS
         configs = tuple(
-            (each.name, check_topic_setting(each.name, each.value, internal=internal)) for each in topic.configs
+            (config.name, check_topic_setting(config.name, config.value, internal=internal)) for config in topic.configs
         )
         partitions, replicas = topic.num_partitions, topic.replication_factor
         if not topic.assignments:
@@ -157,15 +157,15 @@ class TopicRequests:
         """By name or id."""
         request: DeleteTopicsRequest = call.request
         references = [TopicReference(name=each) for each in request.topic_names] + [
-            TopicReference(name=each.name) if each.name is not None else TopicReference(topic_id=each.topic_id)
-            for each in request.topics
+            TopicReference(name=topic.name) if topic.name is not None else TopicReference(topic_id=topic.topic_id)
+            for topic in request.topics
         ]
         if not self._context.settings.flag("delete.topic.enable"):
             call.answer(
                 DeleteTopicsResponse(
                     responses=tuple(
-                        _not_deleted(each, KafkaErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-                        for each in references
+                        _not_deleted(reference, KafkaErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+                        for reference in references
                     )
                 )
             )
@@ -175,12 +175,12 @@ class TopicRequests:
             if isinstance(result, TopicsDeleted):
                 responses = tuple(
                     DeleteTopicResult(
-                        name=each.name,
-                        topic_id=each.topic_id or NO_UUID,
-                        error_code=each.error,
-                        error_message=each.message or None,
+                        name=topic.name,
+                        topic_id=topic.topic_id or NO_UUID,
+                        error_code=topic.error,
+                        error_message=topic.message or None,
                     )
-                    for each in result.topics
+                    for topic in result.topics
                 )
             else:
                 failed = _failure(result)
@@ -198,26 +198,26 @@ class TopicRequests:
         request: CreatePartitionsRequest = call.request
         wanted = tuple(
             MorePartitions(
-                each.name,
-                each.count,
-                None if each.assignments is None else tuple(one.broker_ids for one in each.assignments),
+                topic.name,
+                topic.count,
+                None if topic.assignments is None else tuple(one.broker_ids for one in topic.assignments),
             )
-            for each in request.topics
+            for topic in request.topics
         )
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, PartitionsCreated):
                 results = tuple(
                     CreatePartitionsTopicResult(
-                        name=each.name, error_code=each.error, error_message=each.message or None
+                        name=topic.name, error_code=topic.error, error_message=topic.message or None
                     )
-                    for each in result.topics
+                    for topic in result.topics
                 )
             else:
                 failed = _failure(result)
                 results = tuple(
-                    CreatePartitionsTopicResult(name=each.name, error_code=failed.error, error_message=failed.reason)
-                    for each in wanted
+                    CreatePartitionsTopicResult(name=topic.name, error_code=failed.error, error_message=failed.reason)
+                    for topic in wanted
                 )
             call.answer(CreatePartitionsResponse(results=results))
 
@@ -245,18 +245,20 @@ class TopicRequests:
                 call.answer(ElectLeadersResponse(error_code=error, replica_election_results=()))
                 return
             by_topic: dict[str, list[ElectLeadersPartitionResult]] = {}
-            for each in result.partitions:
-                by_topic.setdefault(each.topic, []).append(
+            for partition in result.partitions:
+                by_topic.setdefault(partition.topic, []).append(
                     ElectLeadersPartitionResult(
-                        partition_id=each.partition, error_code=each.error, error_message=each.message or None
+                        partition_id=partition.partition,
+                        error_code=partition.error,
+                        error_message=partition.message or None,
                     )
                 )
             call.answer(
                 ElectLeadersResponse(
                     error_code=KafkaErrorCode.NONE,
                     replica_election_results=tuple(
-                        ElectLeadersTopicResult(topic=topic, partition_result=tuple(each))
-                        for topic, each in by_topic.items()
+                        ElectLeadersTopicResult(topic=topic, partition_result=tuple(results))
+                        for topic, results in by_topic.items()
                     ),
                 )
             )
@@ -272,13 +274,13 @@ def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
         error_code=error,
         replica_election_results=tuple(
             ElectLeadersTopicResult(
-                topic=each.topic,
+                topic=topic.topic,
                 partition_result=tuple(
                     ElectLeadersPartitionResult(partition_id=number, error_code=error, error_message=message)
-                    for number in each.partitions
+                    for number in topic.partitions
                 ),
             )
-            for each in request.topic_partitions or ()
+            for topic in request.topic_partitions or ()
         ),
     )
 

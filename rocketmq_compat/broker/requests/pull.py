@@ -79,10 +79,10 @@ class PullRequests:
             del self._pulls[token]
 
     def _wake(self, held: list[HeldPull]) -> None:
-        for each in held:
-            pull = self._pulls.pop(each.token)
+        for waiting in held:
+            pull = self._pulls.pop(waiting.token)
             of_session = self._of_session[pull.call.session]
-            of_session.discard(each.token)
+            of_session.discard(waiting.token)
             if not of_session:
                 del self._of_session[pull.call.session]
             self._serve(pull, may_hold=False)

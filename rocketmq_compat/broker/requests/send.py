@@ -143,19 +143,19 @@ class SendRequests:
         records = [
             encode_record(
                 topic=topic.topic_name,
-                body=each.body,
-                properties=_with_common(each.properties, added, common),
+                body=message.body,
+                properties=_with_common(message.properties, added, common),
                 queue_id=queue_id,
                 born_ms=header.born_timestamp,
                 born_host=host,
                 store_ms=store_ms,
                 store_host=context.store_host,
-                flag=each.flag,
+                flag=message.flag,
                 sys_flag=header.sys_flag,
                 reconsume_times=header.reconsume_times,
                 body_bytes_max=bytes_max,
             )
-            for each in inner_messages(call.request.body)
+            for message in inner_messages(call.request.body)
         ]
         self._put(call, topic.topic_name, records, queue_id, wait=wait)
 

@@ -137,9 +137,11 @@ def plan(cls: type[Any]) -> tuple[ExtField, ...]:
 def _compile(cls: type[Any]) -> tuple[ExtField, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[ExtField] = []
-    for each in attrs.fields(cls):
-        parse, name = _meaning(hints[each.name])
-        fields.append(ExtField(each.name, name or camel_case(each.name), parse, each.default is attrs.NOTHING))
+    for attribute in attrs.fields(cls):
+        parse, name = _meaning(hints[attribute.name])
+        fields.append(
+            ExtField(attribute.name, name or camel_case(attribute.name), parse, attribute.default is attrs.NOTHING)
+        )
     return tuple(fields)
 
 

@@ -34,8 +34,8 @@ Address = tuple[str, int]
 def free_ports(count: int) -> list[Address]:
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses: list[Address] = [each.getsockname() for each in held]
-    for each in held:
-        each.close()
+    for sock in held:
+        sock.close()
     return addresses
 
 
@@ -194,8 +194,8 @@ async def cluster(count: int = 3, **settings: str) -> AsyncIterator[Cluster]:
     """A cluster whose brokers all serve."""
     async with trio.open_nursery() as nursery:
         made = Cluster(nursery, count, {name.replace("_", "."): value for name, value in settings.items()})
-        for each in made.addresses:
-            await made.start(each)
+        for broker in made.addresses:
+            await made.start(broker)
         with trio.fail_after(20):
             for running in list(made.running.values()):
                 await running.broker.serving.wait()

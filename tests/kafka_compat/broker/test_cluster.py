@@ -48,11 +48,11 @@ async def test_with_before_ack_a_power_cut_of_all_brokers_loses_nothing() -> Non
                 assert await client.produce("t", b"%d" % number) == (NONE, number)
         # The disks as a power cut at this moment leaves them.
         cut = {each: disk.after_crash(random.Random(each)) for each, disk in brokers.disks.items()}
-        for each in (1, 2, 3):
-            await brokers.kill(each)
+        for broker in (1, 2, 3):
+            await brokers.kill(broker)
         brokers.disks = cut
-        for each in (1, 2, 3):
-            await brokers.start(each)
+        for broker in (1, 2, 3):
+            await brokers.start(broker)
         for running in list(brokers.running.values()):
             await running.broker.serving.wait()
         await brokers.until(lambda: brokers.state("t").leader != NO_LEADER)

@@ -77,13 +77,13 @@ DAMAGES = {
 async def test_the_last_one_to_stop_is_damaged_and_what_the_others_hold_is_kept(damage: Damage) -> None:
     async with cluster(min_insync_replicas="2") as brokers:
         await fill(brokers)
-        for each in (3, 2, 1):
-            if each != 1:
-                await brokers.running[each].broker.shut_down()
-            await brokers.kill(each)
+        for broker in (3, 2, 1):
+            if broker != 1:
+                await brokers.running[broker].broker.shut_down()
+            await brokers.kill(broker)
         damage(brokers.disks[1])
-        for each in (1, 2, 3):
-            await brokers.start(each)
+        for broker in (1, 2, 3):
+            await brokers.start(broker)
         await assert_kept(brokers)
         assert any(event == "doubtful" and number == 1 for number, event, _ in brokers.events)
 
@@ -95,12 +95,12 @@ async def test_all_are_killed_and_one_is_damaged_and_what_the_others_hold_is_kep
     async with cluster(min_insync_replicas="1") as brokers:
         await fill(brokers)
         disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
-        for each in order:
-            await brokers.kill(each)
+        for broker in order:
+            await brokers.kill(broker)
         brokers.disks = disks
         damage(disks[broken])
-        for each in reversed(order):
-            await brokers.start(each)
+        for broker in reversed(order):
+            await brokers.start(broker)
         await assert_kept(brokers)
 
 
@@ -115,13 +115,13 @@ async def test_a_broker_whose_metadata_is_gone_learns_it_again_and_keeps_its_log
     async with cluster(min_insync_replicas="1") as brokers:
         await fill(brokers)
         disks = {each: disk.after_kill(random.Random(each)) for each, disk in brokers.disks.items()}
-        for each in (1, 2, 3):
-            await brokers.kill(each)
+        for broker in (1, 2, 3):
+            await brokers.kill(broker)
         brokers.disks = disks
         damage(disks[2])
         brokers.events.clear()
-        for each in (2, 1, 3):
-            await brokers.start(each)
+        for broker in (2, 1, 3):
+            await brokers.start(broker)
         await assert_kept(brokers)
         assert not any(event == "doubtful" for _, event, _ in brokers.events)
         damaged = [(number, fields["log"]) for number, event, fields in brokers.events if event == "damage"]
@@ -131,19 +131,19 @@ async def test_a_broker_whose_metadata_is_gone_learns_it_again_and_keeps_its_log
 async def test_logs_stay_where_they_are_if_all_metadata_is_gone() -> None:
     async with cluster(min_insync_replicas="1") as brokers:
         await fill(brokers)
-        for each in (1, 2, 3):
-            await brokers.kill(each)
+        for broker in (1, 2, 3):
+            await brokers.kill(broker)
         for disk in brokers.disks.values():
             without("data/metadata/")(disk)
-        for each in (1, 2, 3):
-            await brokers.start(each)
+        for broker in (1, 2, 3):
+            await brokers.start(broker)
         with trio.fail_after(20):
             for running in list(brokers.running.values()):
                 await running.broker.serving.wait()
         assert {number for number, event, _ in brokers.events if event == "strays_kept"} == {1, 2, 3}
-        for each in (1, 2, 3):
-            await brokers.kill(each)
-            assert f"{PLACE}logs/t-0/{0:020d}.log" in brokers.disks[each].paths()
+        for broker in (1, 2, 3):
+            await brokers.kill(broker)
+            assert f"{PLACE}logs/t-0/{0:020d}.log" in brokers.disks[broker].paths()
 
 
 async def test_the_copy_of_a_directory_from_before_is_not_trusted() -> None:
@@ -159,10 +159,10 @@ async def test_the_copy_of_a_directory_from_before_is_not_trusted() -> None:
         async with brokers.client(brokers.state("t").leader) as client:
             for number, value in enumerate(VALUES):
                 assert await client.produce("t", value) == (NONE, number)
-        for each in (3, 2, 1):
-            if each != 1:
-                await brokers.running[each].broker.shut_down()
-            await brokers.kill(each)
+        for broker in (3, 2, 1):
+            if broker != 1:
+                await brokers.running[broker].broker.shut_down()
+            await brokers.kill(broker)
         for path in [each for each in brokers.disks[1].paths() if each.startswith(PLACE)]:
             brokers.disks[1].remove(path)
         disk = brokers.disks[1]
@@ -172,8 +172,8 @@ async def test_the_copy_of_a_directory_from_before_is_not_trusted() -> None:
             file.sync()
             file.close()
         brokers.events.clear()
-        for each in (1, 2, 3):
-            await brokers.start(each)
+        for broker in (1, 2, 3):
+            await brokers.start(broker)
         await assert_kept(brokers)
         reasons = [fields["reason"] for number, event, fields in brokers.events if (number, event) == (1, "doubtful")]
         assert any("older than the one from which this broker served last" in reason for reason in reasons)

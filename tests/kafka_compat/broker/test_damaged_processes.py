@@ -67,8 +67,8 @@ def open_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessKafka]]:
         return opened[-1]
 
     yield begin
-    for each in opened:
-        each.__exit__(None, None, None)
+    for cluster in opened:
+        cluster.__exit__(None, None, None)
 
 
 @pytest.mark.parametrize("min_insync", [pytest.param(1, marks=pytest.mark.campaign), 2])

@@ -72,7 +72,9 @@ class World:
         """Returns the partitions that the newest request added (with offsets) and forgot, and its session."""
         request = self.leader.waiting[-1][0]
         added = {
-            (topic.topic_id, each.partition): each.fetch_offset for topic in request.topics for each in topic.partitions
+            (topic.topic_id, partition.partition): partition.fetch_offset
+            for topic in request.topics
+            for partition in topic.partitions
         }
         forgotten = {(topic.topic_id, each) for topic in request.forgotten_topics_data for each in topic.partitions}
         return added, forgotten, request.session_id, request.session_epoch

@@ -184,8 +184,8 @@ def world(*assignments: str, disk: MemoryDisk | None = None) -> Iterator[World]:
 def records_of(response: FetchResponse) -> dict[int, int]:
     """Returns the bytes of records by partition, without empty partitions."""
     return {
-        each.partition_index: len(each.records)
+        partition.partition_index: len(partition.records)
         for topic in response.responses
-        for each in topic.partitions
-        if each.records
+        for partition in topic.partitions
+        if partition.records
     }

@@ -57,9 +57,9 @@ class ConfluentMember(Member):
         at = TopicPartition(self._topic, partition, offset, metadata)
         answered = self._consumer.commit(offsets=[at], asynchronous=False)
         assert answered is not None
-        for each in answered:
-            if each.error is not None:
-                raise KafkaException(each.error)
+        for result in answered:
+            if result.error is not None:
+                raise KafkaException(result.error)
 
     def fetch_committed(self, partition: int) -> int | None:
         (found,) = self._consumer.committed([TopicPartition(self._topic, partition)], PATIENCE_S)

@@ -14,6 +14,6 @@ def stored_bytes(bootstrap: str, topic: str) -> list[int]:
         partition["partition_size"]
         for broker in brokers
         for directory in broker["log_dirs"]
-        for each in directory["topics"]
-        for partition in each["partitions"]
+        for topic in directory["topics"]
+        for partition in topic["partitions"]
     ]

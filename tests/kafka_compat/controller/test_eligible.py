@@ -367,9 +367,9 @@ def test_the_snapshot_of_a_comparison_under_way_goes_on_alike() -> None:
     other = World(eligible=True)
     other.machine.restore(world.machine.snapshot())
     other.index = world.index
-    for each in (world, other):
-        each.report(2, 1, 4)
-        each.report(3, 1, 2)
+    for cluster in (world, other):
+        cluster.report(2, 1, 4)
+        cluster.report(3, 1, 2)
     assert copies(other) == copies(world) == (2, (2,), (), ())
     assert other.machine.snapshot() == world.machine.snapshot()
 

@@ -216,10 +216,10 @@ def test_a_machine_restored_from_a_snapshot_goes_on_like_the_one_it_came_from() 
     (delta,) = other.machine.drain_changes()
     assert (delta.index, delta.everything, delta.partitions) == (world.index, True, {})
     world.machine.drain_changes()
-    for each in (world, other):
-        each.unfence(1)
-        each.fence(2)
-        each.do(c.DeleteTopics((c.TopicReference("other"),)), c.TopicsDeleted)
+    for cluster in (world, other):
+        cluster.unfence(1)
+        cluster.fence(2)
+        cluster.do(c.DeleteTopics((c.TopicReference("other"),)), c.TopicsDeleted)
     assert other.machine.drain_changes() == world.machine.drain_changes()
     assert other.machine.snapshot() == world.machine.snapshot()
 

@@ -155,7 +155,9 @@ class Conversation:
                     protocols=tuple(
                         JoinGroupProtocol(name=name, metadata=subscription(topics))
                         for name, _, topics in (
-                            each.partition(":") for each in options.get("protocols", "range:t").split(",") if each
+                            protocol.partition(":")
+                            for protocol in options.get("protocols", "range:t").split(",")
+                            if protocol
                         )
                     ),
                 )

@@ -211,9 +211,9 @@ class GroupMachine(RuleBasedStateMachine):
         assert isinstance(request, OffsetCommitRequest)
         (topic,) = request.topics
         written = {(key, value and offset_in(key, value)) for key, value in self.records()}
-        for each in topic.partitions:
-            key = offset_key(GROUP, topic.name, each.partition_index)
-            assert (key, each.committed_offset) in written, "acknowledged before it was written"
+        for partition in topic.partitions:
+            key = offset_key(GROUP, topic.name, partition.partition_index)
+            assert (key, partition.committed_offset) in written, "acknowledged before it was written"
 
     def records(self) -> Iterable[Record]:
         yield from self.base
@@ -322,8 +322,8 @@ class GroupMachine(RuleBasedStateMachine):
         if not simple and not client.assigned:
             return
         partitions = tuple(
-            OffsetCommitPartition(partition_index=each, committed_offset=self.next_offset, committed_metadata=None)
-            for each in range(2)
+            OffsetCommitPartition(partition_index=partition, committed_offset=self.next_offset, committed_metadata=None)
+            for partition in range(2)
         )
         self.next_offset += 1
         self.ask(
@@ -401,7 +401,7 @@ class GroupMachine(RuleBasedStateMachine):
             group = self.coordinator.groups[GROUP]
             assert group.generation == last.generation
             assert {each.id: each.assignment for each in group.members.values()} == {
-                each.member_id: each.assignment for each in last.members
+                member.member_id: member.assignment for member in last.members
             }
 
     # --------------------------------------------------------------------- rules
@@ -416,9 +416,9 @@ class GroupMachine(RuleBasedStateMachine):
         assert isinstance(answer, GroupAnswer)
         assert isinstance(answer.response, OffsetFetchResponse)
         found = {
-            (topic.name, each.partition_index): each.committed_offset
+            (topic.name, partition.partition_index): partition.committed_offset
             for topic in answer.response.groups[0].topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         assert found == self.written_offsets()
 

@@ -37,14 +37,15 @@ def response_text(response: GroupResponse) -> str:
             return f"beat {error(response.error_code)}"
         case LeaveGroupResponse():
             members = " ".join(
-                f"{each.member_id or each.group_instance_id}={error(each.error_code)}" for each in response.members
+                f"{member.member_id or member.group_instance_id}={error(member.error_code)}"
+                for member in response.members
             )
             return f"left {error(response.error_code)} {members}".rstrip()
         case DescribeGroupsResponse():
             return "; ".join(
-                f"{each.group_id} {error(each.error_code)} {each.group_state} {each.protocol_data} "
-                + " ".join(f"{member.member_id}={member.member_assignment.decode()}" for member in each.members)
-                for each in response.groups
+                f"{group.group_id} {error(group.error_code)} {group.group_state} {group.protocol_data} "
+                + " ".join(f"{member.member_id}={member.member_assignment.decode()}" for member in group.members)
+                for group in response.groups
             ).rstrip()
         case ListGroupsResponse():
             groups = " ".join(f"{each.group_id}={each.group_state}" for each in response.groups)
@@ -61,15 +62,15 @@ def offsets_text(response: OffsetCommitResponse | OffsetFetchResponse | OffsetDe
     match response:
         case OffsetCommitResponse():
             return "commit " + " ".join(
-                f"{topic.name}/{each.partition_index}={error(each.error_code)}"
+                f"{topic.name}/{partition.partition_index}={error(partition.error_code)}"
                 for topic in response.topics
-                for each in topic.partitions
+                for partition in topic.partitions
             )
         case OffsetDeleteResponse():
             parts = " ".join(
-                f"{topic.name}/{each.partition_index}={error(each.error_code)}"
+                f"{topic.name}/{partition.partition_index}={error(partition.error_code)}"
                 for topic in response.topics
-                for each in topic.partitions
+                for partition in topic.partitions
             )
             return f"forgot {error(response.error_code)} {parts}".rstrip()
         case OffsetFetchResponse():
@@ -78,11 +79,11 @@ def offsets_text(response: OffsetCommitResponse | OffsetFetchResponse | OffsetDe
                 + "; ".join(
                     f"{error(group.error_code)} "
                     + " ".join(
-                        f"{topic.name}/{each.partition_index}={each.committed_offset}"
-                        f"{'@' + str(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else ''}"
-                        f"{':' + each.metadata if each.metadata else ''}"
+                        f"{topic.name}/{partition.partition_index}={partition.committed_offset}"
+                        f"{'@' + str(partition.committed_leader_epoch) if partition.committed_leader_epoch >= 0 else ''}"
+                        f"{':' + partition.metadata if partition.metadata else ''}"
                         for topic in group.topics
-                        for each in topic.partitions
+                        for partition in topic.partitions
                     )
                     for group in response.groups
                 )

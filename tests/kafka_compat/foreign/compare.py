@@ -82,7 +82,8 @@ class Brokers:
         self.ask(DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=(TOPIC,), timeout_ms=30_000))
         until(lambda: all(self._lacks(each) for each in self._addresses))
         assignments = tuple(
-            CreateTopicAssignment(partition_index=at, broker_ids=each) for at, each in enumerate([(1, 2, 3), (2, 3, 1)])
+            CreateTopicAssignment(partition_index=at, broker_ids=brokers)
+            for at, brokers in enumerate([(1, 2, 3), (2, 3, 1)])
         )
         topic = CreateTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=())
         made = self.ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics=(topic,), timeout_ms=30_000))
@@ -119,7 +120,8 @@ class Brokers:
         request = MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),), allow_auto_topic_creation=False)
         (topic,) = self.ask(METADATA, 9, request, address).topics
         return not topic.error_code and all(
-            each.leader_id == each.replica_nodes[0] and len(each.isr_nodes) == 3 for each in topic.partitions
+            partition.leader_id == partition.replica_nodes[0] and len(partition.isr_nodes) == 3
+            for partition in topic.partitions
         )
 
     def ask(self, api: Any, version: int, request: Any, address: str = "") -> Any:
@@ -220,11 +222,13 @@ def main(ours: str | None, apache: str | None, only: str, every: bool) -> None:
             found.setdefault(difference, []).append(version)
     unknown = [each for each in found if each.reason() is None]
     stale = [] if only else [key for key in KNOWN if not any(each.is_known_by(key) for each in found)]
-    for each, versions in found.items():
-        if every or each in unknown:
-            where = f"{each.api} {versions[0]}-{versions[-1]}, {each.what}: {each.path}"
-            reason = f"  ({each.reason()})" if each.reason() else ""
-            click.echo(f"{where}: {show(each.path, each.ours)} | {show(each.path, each.theirs)}{reason}")
+    for difference, versions in found.items():
+        if every or difference in unknown:
+            where = f"{difference.api} {versions[0]}-{versions[-1]}, {difference.what}: {difference.path}"
+            reason = f"  ({difference.reason()})" if difference.reason() else ""
+            click.echo(
+                f"{where}: {show(difference.path, difference.ours)} | {show(difference.path, difference.theirs)}{reason}"
+            )
     for row in stale:
         click.echo(f"no difference any more: {' / '.join(row)}")
     click.echo(f"{len(found)} fields differ, {len(found) - len(unknown)} for a reason that is known")

@@ -172,7 +172,7 @@ def cluster_steps() -> Iterator[Step]:
     def metadata(*topics: MetadataRequestTopic, flags: bool = False) -> Callable[[Place], MetadataRequest]:
         return lambda place: MetadataRequest(
             topics=tuple(
-                evolve(each, topic_id=place.topic_id) if each.topic_id == b"known" else each for each in topics
+                evolve(topic, topic_id=place.topic_id) if topic.topic_id == b"known" else topic for topic in topics
             ),
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=flags,
@@ -613,7 +613,8 @@ def topic_steps() -> Iterator[Step]:
 
     def assign(*brokers: tuple[int, ...], first: int = 0) -> tuple[CreateTopicAssignment, ...]:
         return tuple(
-            CreateTopicAssignment(partition_index=first + at, broker_ids=each) for at, each in enumerate(brokers)
+            CreateTopicAssignment(partition_index=first + at, broker_ids=replicas)
+            for at, replicas in enumerate(brokers)
         )
 
     yield Step(CREATE_TOPICS, "a topic", create(partitions=2, replicas=3, configs={"retention.ms": "5000"}))

@@ -79,8 +79,8 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         for row in rows(type(value)):
             yield from _flat(getattr(value, row.name), f"{path}.{row.name}" if path else row.name)
     elif isinstance(value, tuple) and value and attrs.has(type(value[0])):
-        for number, each in enumerate(value):
-            yield from _flat(each, f"{path}[{_key(each, number)}]")
+        for number, element in enumerate(value):
+            yield from _flat(element, f"{path}[{_key(element, number)}]")
     elif isinstance(value, bytes) and len(value) == len(NO_UUID):
         yield path, "no id" if value == NO_UUID else "an id"
     else:

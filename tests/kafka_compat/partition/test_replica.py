@@ -53,8 +53,8 @@ BATCH = BatchInfo(2, 100)
 def brokers(**epochs: int) -> BrokersChanged:
     return BrokersChanged(
         {
-            each: BrokerRegistration(each, epochs.get(f"b{each}", 10 + each), bytes(16), "", 1, fenced=False)
-            for each in (1, 2, 3)
+            broker: BrokerRegistration(broker, epochs.get(f"b{broker}", 10 + broker), bytes(16), "", 1, fenced=False)
+            for broker in (1, 2, 3)
         }
     )
 

@@ -179,7 +179,9 @@ class ReplicationMachine(RuleBasedStateMachine):
     def members(self) -> list[Broker]:
         """The controller's ISR, without a broker that lost its page cache: its registration will take it out."""
         return [
-            self.world.brokers[each] for each in self.world.controller.state.isr if not self.world.brokers[each].lossy
+            self.world.brokers[broker]
+            for broker in self.world.controller.state.isr
+            if not self.world.brokers[broker].lossy
         ]
 
     def leaders(self) -> list[tuple[Broker, int]]:
@@ -217,10 +219,10 @@ class ReplicationMachine(RuleBasedStateMachine):
     @invariant()
     def logs_match(self) -> None:
         brokers = list(self.world.brokers.values())
-        for at, one in enumerate(brokers):
+        for at, broker in enumerate(brokers):
             for other in brokers[at + 1 :]:
-                start = max(one.log_start, other.log_start)
-                mine = [batch for batch in one.log if batch.info.base_offset >= start]
+                start = max(broker.log_start, other.log_start)
+                mine = [batch for batch in broker.log if batch.info.base_offset >= start]
                 others = [batch for batch in other.log if batch.info.base_offset >= start]
                 theirs = {batch.info.base_offset: (index, batch) for index, batch in enumerate(others)}
                 common = -1
@@ -229,7 +231,7 @@ class ReplicationMachine(RuleBasedStateMachine):
                     if there is not None and there[1].info.leader_epoch == batch.info.leader_epoch:
                         assert there[1] == batch
                         assert there[0] == index
-                        assert common == index - 1, (one.id, other.id, batch)
+                        assert common == index - 1, (broker.id, other.id, batch)
                         common = index
 
     @invariant()

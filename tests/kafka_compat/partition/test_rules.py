@@ -141,9 +141,9 @@ def test_a_replay_from_any_snapshot_gives_the_same_state(writes: list[tuple[int,
         next_of[producer] = sequence + count
         end += count
     leader = ProducerStates(9)
-    for each in log:
-        assert leader.check(each) is KafkaErrorCode.NONE
-        leader.record(each, each.base_offset, 0.0)
+    for appended in log:
+        assert leader.check(appended) is KafkaErrorCode.NONE
+        leader.record(appended, appended.base_offset, 0.0)
     assert replay(replay((), log[:at]), log[at:]) == leader.snapshot(0.0)
 
 

@@ -61,8 +61,8 @@ def test_partitions_are_found_again_with_their_topic_ids(tmp_path: Path) -> None
     store.open_all()
     wanted = {TopicPartition(f"topic.{at}", at): bytes([at]) * 16 for at in range(20)}
     store.create(wanted)
-    for each in wanted:
-        store.log(each).append_as_leader([batch(each.partition + 1)], 0)
+    for partition in wanted:
+        store.log(partition).append_as_leader([batch(partition.partition + 1)], 0)
     store.close()
     again = BrokerStore.open(RealDisk(), str(tmp_path), cluster_id="c", broker_id=2, config=config)
     again.open_all()
@@ -332,19 +332,19 @@ def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataO
         path = data.draw(st.sampled_from(files))
         change(disk, path, data.draw(st.sampled_from(["flip", "remove", "cut", "zeros"])), data.draw(st.floats(0, 1)))
     again = open_broker(disk)
-    for each in ids:
-        log = again.logs.get(each)
+    for partition in ids:
+        log = again.logs.get(partition)
         found: list[bytes] = []
         if log is not None:
             try:
                 found = read_all(log)
             except CorruptLog as error:
-                assert again.note_damage(error) == each  # noqa: PT017 - met as it is read
-        assert found == before[each][: len(found)] or again.log(each).start_offset == 0
-        assert len(found) == len(before[each]) or again.doubt_of(each, ids[each]) is not None
+                assert again.note_damage(error) == partition  # noqa: PT017 - met as it is read
+        assert found == before[partition][: len(found)] or again.log(partition).start_offset == 0
+        assert len(found) == len(before[partition]) or again.doubt_of(partition, ids[partition]) is not None
     again.create(ids)
-    for each in ids:
-        again.log(each).append_as_leader([batch()], 99)
+    for partition in ids:
+        again.log(partition).append_as_leader([batch()], 99)
     again.flush()
     assert open_broker(kill(disk, 1)).offline == {}
 
@@ -405,8 +405,8 @@ def test_a_log_whose_disk_failed_is_offline_and_the_end_is_not_clean() -> None:
         if operation == "sync" and "orders-1" in path:
             raise StorageFailed(operation, path, "Input/output error")
 
-    for each in store.logs.values():
-        each.append_as_leader([batch()], 1)
+    for log in store.logs.values():
+        log.append_as_leader([batch()], 1)
     disk.before_call = fail
     done = store.begin_round()
     with pytest.raises(StorageFailed):
@@ -531,9 +531,9 @@ def test_a_partition_is_made_whole_or_not_at_all(fate: Fate, exists: bool) -> No
         again = open_broker(fate(disk, n))
         assert again.offline == {}
         assert again.damages == []
-        for each in (PARTITION, SECOND, DASHED):
-            log = again.logs.get(each)
-            old = log is not None and again.topic_id(each) == TOPIC_ID
+        for partition in (PARTITION, SECOND, DASHED):
+            log = again.logs.get(partition)
+            old = log is not None and again.topic_id(partition) == TOPIC_ID
             assert log is None or read_all(log) == ([at(batch(), 0, 0)] if old else [])
         ends.append(repr(sorted(again.logs)))
         again.create(wanted)

@@ -127,7 +127,7 @@ def test_nothing_above_the_high_watermark_counts_or_leaves(high_watermark: int) 
     compact(log, high_watermark=high_watermark)
     after = records_of(log)
     assert [each for each in after if each.offset >= high_watermark] == [
-        each for each in before if each.offset >= high_watermark
+        record for record in before if record.offset >= high_watermark
     ]
     assert {each.key: each.offset for each in after if each.offset < high_watermark} == newest
 

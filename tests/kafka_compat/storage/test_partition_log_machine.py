@@ -107,8 +107,8 @@ class PartitionLogMachine(RuleBasedStateMachine):
             stored.append(at(sent[-1], offset, epoch))
             offset += count
         newest = self.appended[-1]
-        for each in stored:
-            newest = LogState((*newest.batches, each), newest.start, read_batch_header(each).end_offset)
+        for appended in stored:
+            newest = LogState((*newest.batches, appended), newest.start, read_batch_header(appended).end_offset)
             self.appended.append(newest)
         if read_batch_header(stored[0]).base_offset == self.log.end_offset:
             assert self.log.append_as_leader(sent, epoch)[1] == offset
@@ -208,10 +208,10 @@ class PartitionLogMachine(RuleBasedStateMachine):
         now = self.now
         assert state_of(self.log) == now
         offset, size, end = now.start, 0, 0
-        for each in now.batches:
-            header = read_batch_header(each)
-            assert [bytes(got) for got in self.log.read(max(header.base_offset, now.start), 1)] == [each]
-            assert bytes(self.log.read(max(header.base_offset, now.start), 1, header.end_offset)[0]) == each
+        for held in now.batches:
+            header = read_batch_header(held)
+            assert [bytes(got) for got in self.log.read(max(header.base_offset, now.start), 1)] == [held]
+            assert bytes(self.log.read(max(header.base_offset, now.start), 1, header.end_offset)[0]) == held
             assert self.log.read(max(header.base_offset, now.start), 1, header.end_offset - 1) == []
             offset, size, end = header.end_offset, size + header.size, header.end_offset
         assert (size == 0) == (end == 0)

@@ -73,9 +73,9 @@ async def test_after_the_leader_was_killed_another_broker_has_everything_and_tak
 async def test_followers_refuse_messages_and_say_who_does_not() -> None:
     async with broker_group() as group:
         master = await group.master()
-        for each in group.members:
-            if each is not master:
-                async with group.client(each) as client:
+        for member in group.members:
+            if member is not master:
+                async with group.client(member) as client:
                     assert (await send(client, b"m")).code == ResponseCode.SERVICE_NOT_AVAILABLE
         async with group.client(master) as client:
             info = await ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)
@@ -149,8 +149,8 @@ async def test_a_deleted_topic_is_gone_on_every_broker_and_begins_anew() -> None
         await group.start()
         await group.send(b"newer")
         await group.same()
-        for each in group.members:
-            assert each.running.context.store.queue(("T", 0)) == (0, 2)
+        for member in group.members:
+            assert member.running.context.store.queue(("T", 0)) == (0, 2)
 
 
 @pytest.mark.parametrize("wiped", [False, True], ids=["behind", "wiped"])
@@ -179,7 +179,7 @@ def damage(member: Member) -> None:
     """A bit in the middle of the newest part of the commit log is wrong."""
     disk = member.disk
     path = max(
-        each for each in disk.paths() if "/commitlog/logs/" in each and each.endswith(".log") and disk.content(each)
+        path for path in disk.paths() if "/commitlog/logs/" in path and path.endswith(".log") and disk.content(path)
     )
     disk.flip_bit(path, 8 * (len(disk.content(path)) // 2))
 
@@ -233,9 +233,9 @@ async def test_what_has_left_the_raft_log_survives_a_power_cut_in_the_commit_log
         await group.start()
         await group.send(b"last")
         await group.same()
-        for each in group.members:
-            assert each.running.context.store.queue(("T", 0)) == (0, count + 1)
-            assert not each.events.select("commit_log_incomplete")
+        for member in group.members:
+            assert member.running.context.store.queue(("T", 0)) == (0, count + 1)
+            assert not member.events.select("commit_log_incomplete")
 
 
 async def test_commands_come_from_the_brokers_alone() -> None:

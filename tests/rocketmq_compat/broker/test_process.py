@@ -31,9 +31,9 @@ def start() -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.kill()
-        each.communicate()
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 def until(process: subprocess.Popen[str], event: str) -> dict[str, Any]:

@@ -145,7 +145,7 @@ async def test_the_progress_of_a_group_shows_all_queues_of_its_topics() -> None:
             header = GetConsumeStatsRequestHeader(consumer_group="g", topic=topic)
             stats = ConsumeStats.decode((await ask(client, RequestCode.GET_CONSUME_STATS, header)).body)
             found = {
-                each.queue_id: (row.broker_offset, row.consumer_offset) for each, row in stats.offset_table.items()
+                queue.queue_id: (row.broker_offset, row.consumer_offset) for queue, row in stats.offset_table.items()
             }
             assert found == {0: (1, 1), 1: (2, 0), 2: (1, 0), 3: (0, 0)}
 

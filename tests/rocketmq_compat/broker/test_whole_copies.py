@@ -78,9 +78,9 @@ def log_and_notes_are_damaged(disk: MemoryDisk) -> None:
 
 
 def _remove(disk: MemoryDisk, part: str) -> None:
-    for each in disk.paths():
-        if f"{DATA}{part}" in each and "lock" not in each:
-            disk.remove(each)
+    for path in disk.paths():
+        if f"{DATA}{part}" in path and "lock" not in path:
+            disk.remove(path)
 
 
 HARMS = [
@@ -260,7 +260,7 @@ async def test_a_lone_broker_with_a_damaged_log_changes_nothing() -> None:
 def home_of_master(directory: Path) -> Path:
     """The directory of broker 1."""
     (found,) = {
-        each.parent for each in directory.rglob("commitlog") if each.parent.name != "logs" and "1" in each.parts
+        path.parent for path in directory.rglob("commitlog") if path.parent.name != "logs" and "1" in path.parts
     }
     return found
 

@@ -57,9 +57,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.kill()
-        each.communicate()
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 @attrs.frozen

@@ -93,8 +93,10 @@ def _serving(home: Path, ports: Sequence[int], words: Sequence[Sequence[str]]) -
     names = f"{LOOPBACK}:{ports[0]}"
     name_server = _process(home / "names", "nameserver", ports[0], ("scanNotActiveBrokerInterval=500",))
     brokers = {
-        f"{LOOPBACK}:{port}": _process(home / f"{port}", "broker", port, [f"namesrvAddr={names}", *OF_BROKERS, *each])
-        for port, each in zip(ports[1:], words, strict=True)
+        f"{LOOPBACK}:{port}": _process(
+            home / f"{port}", "broker", port, [f"namesrvAddr={names}", *OF_BROKERS, *properties]
+        )
+        for port, properties in zip(ports[1:], words, strict=True)
     }
     cluster = MessageCluster(names, brokers)
     with running([name_server, *brokers.values()]):

@@ -59,9 +59,9 @@ def start() -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.popen.kill()
-        each.popen.communicate()
+    for process in started:
+        process.popen.kill()
+        process.popen.communicate()
 
 
 def ask(address: str, command: Command) -> Command:

@@ -82,7 +82,8 @@ def test_a_topic_is_where_its_masters_are(world: World) -> None:
     route = world.table.route("t")
     assert route is not None
     assert [
-        (each.broker_name, each.read_queue_nums, each.write_queue_nums, each.perm) for each in route.queue_datas
+        (queues.broker_name, queues.read_queue_nums, queues.write_queue_nums, queues.perm)
+        for queues in route.queue_datas
     ] == [
         ("a", 16, 16, 6),
         ("b", 4, 2, 4),
@@ -314,10 +315,10 @@ class RoutesMachine(RuleBasedStateMachine):
         effects = self.table.step(self.now, event)
         assert isinstance(effects[-1], RegistrationAccepted)
         self.brokers = [
-            each
-            for each in self.brokers
-            if each[0].name != broker.name
-            or (each[0].broker_id != broker.broker_id and each[0].address != broker.address)
+            registered
+            for registered in self.brokers
+            if registered[0].name != broker.name
+            or (registered[0].broker_id != broker.broker_id and registered[0].address != broker.address)
         ]
         self.brokers.append((broker, connection, self.now))
         if broker.broker_id == 0:

@@ -76,9 +76,9 @@ class World:
     async def until(self, event: str) -> dict[str, Any]:
         with trio.fail_after(10):
             while True:
-                for each in self.told:
-                    if each["event"] == event:
-                        return each
+                for fields in self.told:
+                    if fields["event"] == event:
+                        return fields
                 await self.ask(999)  # each answer is a round of the server's loop
 
 

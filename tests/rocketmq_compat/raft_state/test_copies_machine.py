@@ -142,9 +142,9 @@ class CopiesMachine(RuleBasedStateMachine):
             node = self._given_all(number)
         self.term += 1
         self.leader = number
-        for each in self.nodes.values():
-            assert each.group.subscriber is not None, "every copy learns of leaders"
-            each.group.subscriber(LeaderChanged(NodeId(number), Term(self.term)))
+        for other in self.nodes.values():
+            assert other.group.subscriber is not None, "every copy learns of leaders"
+            other.group.subscriber(LeaderChanged(NodeId(number), Term(self.term)))
         if is_ready:
             self.tick()
             self.commit(len(self.proposed), applies=True)
@@ -166,9 +166,9 @@ class CopiesMachine(RuleBasedStateMachine):
         for _, done in [*self.waiting, *lost]:
             done(OutcomeUnknown())
         self.waiting = []
-        for each in self.nodes.values():
-            assert each.group.subscriber is not None, "every copy learns of leaders"
-            each.group.subscriber(LeaderChanged(None, Term(self.term)))
+        for node in self.nodes.values():
+            assert node.group.subscriber is not None, "every copy learns of leaders"
+            node.group.subscriber(LeaderChanged(None, Term(self.term)))
 
     # ---------------------------------------------------------------- what a leader does
 
@@ -184,9 +184,9 @@ class CopiesMachine(RuleBasedStateMachine):
         count = data.draw(st.integers(0, len(self.proposed)))
         if count:
             self.commit(count, applies=data.draw(st.booleans()))
-        for each in NODES:
+        for name in NODES:
             if data.draw(st.booleans()):
-                self.apply(each, data.draw(st.integers(1, 8)))
+                self.apply(name, data.draw(st.integers(1, 8)))
 
     def _put(self, queue: int, count: int, size: int) -> None:
         assert self.leader is not None, "see the precondition"

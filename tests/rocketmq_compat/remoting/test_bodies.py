@@ -238,9 +238,9 @@ def test_the_dialect_reads_all_that_the_standard_does(value: Any, numbers: dict[
 
 
 BODIES: list[type[JsonBody]] = [
-    each
-    for each in vars(bodies).values()
-    if isinstance(each, type) and issubclass(each, JsonBody) and each is not JsonBody
+    value
+    for value in vars(bodies).values()
+    if isinstance(value, type) and issubclass(value, JsonBody) and value is not JsonBody
 ]
 
 

@@ -38,29 +38,29 @@ def sources() -> dict[Path, tuple[str, frozenset[str]]]:
 def classes() -> Iterator[type[Any]]:
     for module in pkgutil.iter_modules(headers.__path__):
         loaded = importlib.import_module(f"{headers.__name__}.{module.name}")
-        for _, each in inspect.getmembers(loaded, inspect.isclass):
-            if issubclass(each, ExtHeader) and each.__module__ == loaded.__name__ and attrs.has(each):
-                yield each
-    for _, each in inspect.getmembers(bodies, inspect.isclass):
-        if issubclass(each, JsonBody) and each.__module__ == bodies.__name__:
-            yield each
+        for _, cls in inspect.getmembers(loaded, inspect.isclass):
+            if issubclass(cls, ExtHeader) and cls.__module__ == loaded.__name__ and attrs.has(cls):
+                yield cls
+    for _, cls in inspect.getmembers(bodies, inspect.isclass):
+        if issubclass(cls, JsonBody) and cls.__module__ == bodies.__name__:
+            yield cls
 
 
 def parts(hint: Any) -> Iterator[type[Any]]:
     """The bodies inside of a type."""
     if isinstance(hint, type) and issubclass(hint, JsonBody):
         yield hint
-    for each in typing.get_args(hint):
-        yield from parts(each)
+    for argument in typing.get_args(hint):
+        yield from parts(argument)
 
 
 def find_decoded() -> list[type[Any]]:
     """The classes that something decodes, and the bodies inside of them."""
     found: dict[type[Any], None] = {}
     waiting = [
-        each
-        for each in classes()
-        if any(f"{each.__name__}.{how}(" in text for text, _ in sources().values() for how in READING)
+        cls
+        for cls in classes()
+        if any(f"{cls.__name__}.{how}(" in text for text, _ in sources().values() for how in READING)
     ]
     while waiting:
         each = waiting.pop()

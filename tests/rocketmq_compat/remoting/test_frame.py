@@ -289,9 +289,11 @@ def test_random_and_mutated_frames_raise_nothing_but_the_error_of_the_codec() ->
     rng = random.Random(7)
     samples = [
         encode_frame(
-            Command(310, 3, {"a": "group", "i": "KEYS\x01k\x02", "e": "4"}, b"body", "remark", serialization=each)
+            Command(
+                310, 3, {"a": "group", "i": "KEYS\x01k\x02", "e": "4"}, b"body", "remark", serialization=serialization
+            )
         )
-        for each in Serialization
+        for serialization in Serialization
     ]
     decoded = 0
     for number in range(6_000):
@@ -308,8 +310,8 @@ def test_random_and_mutated_frames_raise_nothing_but_the_error_of_the_codec() ->
                         frame[at:at] = rng.randbytes(rng.randint(1, 9))
         decoder = BodyDecoder(FRAME_BYTES_MAX)
         with contextlib.suppress(WireError):
-            for each in (*decoder.feed(bytes(frame)), bytes(frame[4:])):
-                command = decode(each)
+            for content in (*decoder.feed(bytes(frame)), bytes(frame[4:])):
+                command = decode(content)
                 assert decode(encode_frame(command)[4:]) == command
                 decoded += 1
     assert decoded > 250

@@ -17,10 +17,10 @@ from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, S
 from tests.examples import examples
 
 HEADERS: list[type[ExtHeader]] = [
-    each
+    value
     for module in (clients, offsets, pulling, routes, sending, topics)
-    for each in vars(module).values()
-    if isinstance(each, type) and issubclass(each, ExtHeader) and each is not ExtHeader
+    for value in vars(module).values()
+    if isinstance(value, type) and issubclass(value, ExtHeader) and value is not ExtHeader
 ]
 SENT = SendMessageRequestHeader(
     producer_group="g",

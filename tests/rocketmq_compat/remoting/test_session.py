@@ -31,8 +31,8 @@ class Loop:
 
     def end_round(self) -> None:
         later, self.later = self.later, []
-        for each in later:
-            each.flush()
+        for session in later:
+            session.flush()
 
 
 @attrs.define(eq=False)
@@ -334,8 +334,8 @@ def test_whatever_arrives_the_bounds_hold_and_every_call_is_answered_once() -> N
             assert states.count(RemotingCall.WORKING) <= 3
             assert states.count(RemotingCall.HELD) <= 2
         for _ in range(asked):
-            for each in world.calls:
-                if each.state != each.ANSWERED:
-                    each.answer()
+            for call in world.calls:
+                if call.state != call.ANSWERED:
+                    call.answer()
             world.connection.reactor.end_round()
         assert sorted(world.answered) == list(range(asked))

@@ -207,8 +207,8 @@ class ReplicationMachine(RuleBasedStateMachine):
     @rule(number=NODES)
     def come_together(self, number: int) -> None:
         """Start the nodes that are down, `number` as the last, with time to find each other."""
-        for each in sorted(self.world.nodes, key=lambda node: node == number):
-            self.restart(each)
+        for other in sorted(self.world.nodes, key=lambda node: node == number):
+            self.restart(other)
         self.world.cut.clear()
         self.world.pass_time(21.0)
         self.world.stabilize()

@@ -134,8 +134,8 @@ def journal(disk: MemoryDisk, *changes: dict[str, object]) -> BrokerCheckpoints:
     """Checkpoints with a file, and a line in the journal for each of these changes."""
     checkpoints = BrokerCheckpoints(disk, DIRECTORY)
     checkpoints.write(TOPICS, FIRST)
-    for number, each in enumerate(changes, start=2):
-        checkpoints.append(TOPICS, each, {"counter": number})
+    for number, change in enumerate(changes, start=2):
+        checkpoints.append(TOPICS, change, {"counter": number})
     return checkpoints
 
 

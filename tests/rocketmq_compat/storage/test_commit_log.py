@@ -31,8 +31,8 @@ def fill(log: CommitLog, count: int = 30, *, epoch: int = 1, body: int = 200) ->
     records: list[tuple[int, bytes]] = []
     for number in range(count):
         first, at = len(records), log.end_offset
-        for each in range(1 + number % 3):
-            records.append((at, record(body=b"%d.%d" % (number, each) + bytes(body), physical=at)))
+        for part in range(1 + number % 3):
+            records.append((at, record(body=b"%d.%d" % (number, part) + bytes(body), physical=at)))
             at += len(records[-1][1])
         joined = b"".join(each for _, each in records[first:])
         assert log.append([joined], epoch=epoch, timestamp_ms=1000 + number) == at
@@ -85,8 +85,8 @@ def test_what_was_appended_last_is_read_without_the_disk() -> None:
     log = new_commit_log(disk)
     records = fill(log)
     before = disk.calls
-    for at, each in records:
-        assert bytes_at(log, at) == each
+    for at, stored in records:
+        assert bytes_at(log, at) == stored
     assert disk.calls == before
     log.truncate(records[30][0])
     assert log.byte_reader().read(log.end_offset, 1) is None
@@ -122,8 +122,8 @@ def test_one_record_is_read_without_its_neighbours() -> None:
         places.append((len(payload), record(body=bytes(5000), physical=len(payload))))
         payload += places[-1][1]
     log.append([payload], epoch=1, timestamp_ms=0)
-    for at, each in places:
-        assert bytes_at(log, at) == each
+    for at, stored in places:
+        assert bytes_at(log, at) == stored
     log = from_disk(log)
     read: list[int] = []
     plain = type(disk.open("data/x", create=True)).read_at
@@ -146,8 +146,8 @@ def test_a_record_is_found_where_it_begins_and_nowhere_else() -> None:
     for found in (log, reopen(all_lost(disk, 0))):
         for at in range(-1, found.end_offset + 200, 7):
             assert bytes_at(found, at) == records.get(at)
-        for at, each in records.items():
-            assert bytes_at(found, at) == each
+        for at, stored in records.items():
+            assert bytes_at(found, at) == stored
 
 
 def test_damage_is_reported_and_never_returned() -> None:

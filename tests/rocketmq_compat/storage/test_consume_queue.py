@@ -173,8 +173,8 @@ def test_a_queue_goes_on_behind_a_gap_and_where_units_repeat_and_begins_again_be
         write_units(disk, [part for each in changed for part in each.to_write(each.next)], 1)
         for path in gone:
             disk.remove(path)
-        for each in changed:
-            each.note_saved(each.next)
+        for queue in changed:
+            queue.note_saved(queue.next)
 
     def content() -> tuple[int, list[int]]:
         queue = queues.get(QUEUE)

@@ -65,11 +65,11 @@ def test_a_first_copy_gets_its_offsets_and_no_other_byte_changes() -> None:
     assert found.queue_offsets == [10, 20, 11, 0]
     assert asked == [("A", 1), ("B", 2), ("A", 0)]
     at = 0
-    for each, offset in zip(sent, found.queue_offsets, strict=True):
-        stored = bytes(payload[at : at + len(each)])
+    for message, offset in zip(sent, found.queue_offsets, strict=True):
+        stored = bytes(payload[at : at + len(message)])
         assert stored[20:36] == offset.to_bytes(8, "big") + (1000 + at).to_bytes(8, "big")
-        assert stored[:20] + stored[36:] == each[:20] + each[36:]
-        at += len(each)
+        assert stored[:20] + stored[36:] == message[:20] + message[36:]
+        at += len(message)
     again = walk(payload, 1000)
     assert [(run.key, run.first, run.next, run.units) for run in again.runs] == [
         (run.key, run.first, run.next, run.units) for run in found.runs

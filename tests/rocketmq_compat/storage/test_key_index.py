@@ -24,8 +24,8 @@ def fill(index: KeyIndex, begin: int, end: int) -> None:
 
 def save(index: KeyIndex) -> None:
     tables = index.to_save(index.end)
-    for each in tables:
-        index.write_table(each)
+    for table in tables:
+        index.write_table(table)
     index.note_saved(tables)
 
 

@@ -150,9 +150,9 @@ def test_a_truncation_cuts_at_any_record() -> None:
         ends = [sum(map(len, whole[:count])) for count in range(len(whole) + 1)]
         for count in (20, 19, 16, 14, 9, 0):
             assert store.truncate(ends[count]) == ends[count]
-            for each in (store, open_messages(all_lost(disk, 0))):
-                assert (each.log.end_offset, bodies(each)) == (ends[count], whole[:count])
-                assert each.log.last_epoch == (2 if count else 0)
+            for opened in (store, open_messages(all_lost(disk, 0))):
+                assert (opened.log.end_offset, bodies(opened)) == (ends[count], whole[:count])
+                assert opened.log.last_epoch == (2 if count else 0)
             if count:
                 with pytest.raises(BadRecord):
                     store.truncate(ends[count] - 1)
@@ -312,14 +312,14 @@ def test_messages_are_found_by_key_newest_first_within_a_range_of_times() -> Non
         if number % 7 == 6:
             save(store)
     assert store.derived.index.files
-    for each in (store, open_messages(kill(disk, 0))):
-        found = [bytes(one) for one in each.lookup("T", "k1", count_max=100)]
+    for opened in (store, open_messages(kill(disk, 0))):
+        found = [bytes(one) for one in opened.lookup("T", "k1", count_max=100)]
         times = [int.from_bytes(one[56:64], "big") for one in found]
         assert times == [1000 * number + 1 for number in reversed(range(30))]
-        assert len(each.lookup("T", "k1", count_max=4)) == 4
-        some = each.lookup("T", "k1", begin_ms=5001, end_ms=8001)
+        assert len(opened.lookup("T", "k1", count_max=4)) == 4
+        some = opened.lookup("T", "k1", begin_ms=5001, end_ms=8001)
         assert [int.from_bytes(one[56:64], "big") for one in some] == [8001, 7001, 6001, 5001]
-        assert each.lookup("T", "k9") == each.lookup("U", "k1") == []
+        assert opened.lookup("T", "k9") == opened.lookup("U", "k1") == []
 
 
 def test_a_key_with_the_hash_of_another_finds_nothing() -> None:
@@ -339,11 +339,11 @@ def test_an_offset_is_found_by_store_time() -> None:
     append(store, count=20, store_ms=5000)
     append(store, count=20, store_ms=9000)
     save(store)
-    for each in (store, open_messages(all_lost(disk, 0))):
+    for opened in (store, open_messages(all_lost(disk, 0))):
         cases = {0: 0, 5000: 0, 5001: 1, 5019: 19, 5020: 20, 9000: 20, 9019: 39, 9020: 40}
-        assert {time: each.offset_at_time(QUEUE, time) for time in cases} == cases
-        assert each.offset_at_time(("Nothing", 0), 5) == 0
-        assert [each.store_time(QUEUE, offset) for offset in (-1, 0, 39, 40)] == [None, 5000, 9019, None]
+        assert {time: opened.offset_at_time(QUEUE, time) for time in cases} == cases
+        assert opened.offset_at_time(("Nothing", 0), 5) == 0
+        assert [opened.store_time(QUEUE, offset) for offset in (-1, 0, 39, 40)] == [None, 5000, 9019, None]
 
 
 def test_a_queue_that_leads_to_no_record_is_damage_and_is_reported() -> None:
@@ -398,11 +398,11 @@ def test_a_queue_whose_messages_are_all_gone_never_gives_their_offsets_again() -
     save(store)
     store.trim(store.log.end_offset - 3000)
     save(store)
-    for each in (store, open_messages(all_lost(disk, 1)), open_messages(kill(disk, 2))):
-        assert each.queue(QUEUE) == (7, 7)
-        assert append(each).queue_offsets == [7]
-        assert each.queue(QUEUE) == (7, 8)
-        assert len(bodies(each)) == 1
+    for opened in (store, open_messages(all_lost(disk, 1)), open_messages(kill(disk, 2))):
+        assert opened.queue(QUEUE) == (7, 7)
+        assert append(opened).queue_offsets == [7]
+        assert opened.queue(QUEUE) == (7, 8)
+        assert len(bodies(opened)) == 1
 
 
 def test_nothing_is_trimmed_that_no_checkpoint_covers() -> None:
@@ -422,9 +422,9 @@ def test_a_deleted_topic_stays_deleted_and_begins_again_at_zero() -> None:
     save(store)
     append(store, count=5)
     store.delete_topic("Orders")
-    for each in (store, open_messages(all_lost(disk, 1))):
-        assert each.queue(QUEUE) is None
-        assert len(bodies(each, ("Orders-2", 0))) == 3
+    for opened in (store, open_messages(all_lost(disk, 1))):
+        assert opened.queue(QUEUE) is None
+        assert len(bodies(opened, ("Orders-2", 0))) == 3
     assert not [path for path in disk.paths() if "/consumequeue/Orders/" in path]
     assert append(store, count=2).queue_offsets == [0, 1]
     save(store)

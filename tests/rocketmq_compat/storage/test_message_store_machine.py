@@ -225,9 +225,9 @@ class MessageStoreMachine(RuleBasedStateMachine):
             may_be += [self.after, self.now.cut_exactly(log.end_offset)]
         content = b"".join(bytes(each.payload) for each in log.read(log.start_offset, 1 << 30))
         found = [
-            each
-            for each in may_be
-            if (each.start, each.end, each.content) == (log.start_offset, log.end_offset, content)
+            state
+            for state in may_be
+            if (state.start, state.end, state.content) == (log.start_offset, log.end_offset, content)
         ]
         assert found
         self.durable(found[0])
@@ -247,7 +247,7 @@ class MessageStoreMachine(RuleBasedStateMachine):
         expected = now.queues(end)
         found = queues_of(store)
         assert {key: each for key, each in found.items() if each.units} == {
-            key: each for key, each in expected.items() if each.units
+            key: queue for key, queue in expected.items() if queue.units
         }
         assert all(found[key] == each for key, each in expected.items())
         for key, queue in now.queues(now.end).items():
