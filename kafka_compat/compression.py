@@ -33,7 +33,7 @@ _LZ4_START: Final = b"\x04\x22\x4d\x18"
 
 @attrs.define
 class CannotDecompress(Exception):
-    """Bytes that are not what their codec makes, or that grow beyond the bound."""
+    """The bytes do not fit their codec, or grow beyond the bound."""
 
     detail: str
 
@@ -74,7 +74,10 @@ def _gunzip(body: Buffer, bytes_max: int) -> bytes:
 
 
 def _decompress_with(decompress_into: Callable[..., int], name: str, body: Buffer, bytes_max: int) -> Buffer:
-    """The content as `decompress_into` writes it: first into a small place, which is enough for nearly all batches."""
+    """Returns the content that `decompress_into` writes.
+
+    It tries a small buffer first, which is enough for nearly all batches.
+    """
     small = min(bytes_max, _SMALL_GROWTH * len(body) + 4096)
     if small < bytes_max and len(body) <= _SMALL_BYTES:
         place = bytearray(small)
@@ -107,7 +110,9 @@ def _decompress_snappy(body: Buffer, bytes_max: int) -> bytes:
 
 
 def _xerial_blocks(body: Buffer) -> list[Buffer]:
-    """The blocks of snappy-java's stream: a header, then for each block its length in four bytes, and the block."""
+    """Returns the blocks of snappy-java's stream: a header, then for each block its length in four bytes, and the
+    block.
+    """
     blocks: list[Buffer] = []
     at = _XERIAL_HEADER_BYTES
     while at < len(body):
@@ -120,7 +125,7 @@ def _xerial_blocks(body: Buffer) -> list[Buffer]:
 
 
 def _check_lz4_frame(body: Buffer) -> None:
-    """Raises `CannotDecompress` for what is no single frame of independent blocks without a dictionary."""
+    """Raises `CannotDecompress` unless the body is a single frame of independent blocks without a dictionary."""
     if len(body) < 7 or bytes(body[:4]) != _LZ4_START:
         raise CannotDecompress("the records are no LZ4 frame")
     flags = body[4]

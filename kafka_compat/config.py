@@ -228,7 +228,7 @@ class Settings:
         return cls({name: check_broker_setting(name, value) for name, value in named})
 
     def with_altered(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
-        """Returns these settings with what is altered for all brokers and for this one, as the controller has it."""
+        """Returns these settings with the controller's changes for all brokers and for this one."""
         return attrs.evolve(self, cluster=cluster, broker=broker)
 
     def text(self, name: str) -> str | None:
@@ -262,7 +262,7 @@ class Settings:
         return self.text(FLUSH) == BEFORE_ACK
 
     def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
-        """Returns what holds for a topic with these settings of its own."""
+        """Returns the settings in force for a topic with these overrides."""
 
         def text(name: str) -> str:
             value = _value_of(self._synonyms(TOPIC_KEYS[name], overrides)[0], TOPIC_KEYS[name])
@@ -331,7 +331,7 @@ class Settings:
 
 
 def _value_of(synonym: ConfigSynonym, key: ConfigKey) -> str | None:
-    """A synonym's value in the unit of `key`; a negative one is no bound in any unit."""
+    """Returns a synonym's value in the unit of `key`. A negative value stands for no bound in any unit."""
     factor = next((each.factor for each in key.synonyms if each.name == synonym.name), 1)
     value = synonym.value
     if value is None or factor == 1 or value.startswith("-"):

@@ -85,7 +85,7 @@ def _choice(
 
 
 def _define_fixed(name: str, kind: ConfigKind, default: str, doc: str, hint: str = "") -> ConfigKey:
-    """A setting of Kafka's that is served at its default alone, so that tools which name it are."""
+    """Returns a Kafka setting that is served only at its default, so that tools which name it work."""
     return ConfigKey(name, kind, default, doc, least=-2, choices=(default,), dynamic=True, hint=hint)
 
 
@@ -398,4 +398,4 @@ NOT_HONOURED: Final[Mapping[str, str]] = {
     **{name: f"is given by the option {option}" for name, option in _BY_OPTION.items()},
     "log.flush.interval.ms": "is a setting of Kafka that quorumlog does not implement: see flush=before-ack",
 }
-"""Names that are known and refused: what is said of each, after the name."""
+"""Names that are known and refused, each with the rest of its error message."""

@@ -56,7 +56,7 @@ class PartitionState:
     leader_epoch: int
     """Grows at every election."""
     partition_epoch: int
-    """Grows at every change; what AlterPartition must name (compare and set)."""
+    """Grows at every change; AlterPartition names it (compare and set)."""
     recovering: bool = False
     """After an unclean election, until the leader has confirmed its ISR."""
     elr: tuple[int, ...] = ()

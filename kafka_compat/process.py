@@ -136,7 +136,7 @@ async def _serve(plan: BrokerPlan, process: ServerProcess) -> None:
 
 
 async def _serve_once(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
-    """Serve until a signal arrives. Raises what ends a broker."""
+    """Serve until a signal arrives. Raises the error that ends a broker."""
     async with Broker.open(plan, tell=tell, owns_thread=True) as running:
         process.started = True
         async for number in signals:

@@ -288,7 +288,7 @@ def _after_headers(body: Buffer, at: int, end: int) -> int:
 
 
 def _fault(body: Buffer, start: int, number: int) -> NoReturn:
-    """The record at `start` is wrong: raise with the reason."""
+    """Raises with the reason why the record at `start` is wrong."""
     try:
         length, at = _read_signed(body, start, _INT_BITS)
         end = at + length

@@ -210,7 +210,7 @@ NAMESRV_PROPERTIES: Final = _table(
 """Properties of a name server, by name."""
 
 RENAMED: Final[Mapping[str, str]] = {"mapedFileSizeCommitLog": "mappedFileSizeCommitLog"}
-"""Older names, and what they are called now."""
+"""Older names, with their present ones."""
 
 _OF_CLIENTS: Final = _names(
     "sendMsgTimeout retryTimesWhenSendFailed retryAnotherBrokerWhenNotStoreOK compressMsgBodyOverHowmuch pollNameServerInterval "
@@ -255,4 +255,4 @@ NOT_HONOURED: Final[Mapping[str, str]] = {
     "enableControllerMode": "is a property of RocketMQ that quorumlog does not implement: see enableDLegerCommitLog for failover",
     "transientStorePoolEnable": "is a property of RocketMQ that quorumlog does not implement: messages go to the page cache at once",
 }
-"""Names that are known and refused: what is said of each, after the name."""
+"""Names that are known and refused, each with the rest of its error message."""

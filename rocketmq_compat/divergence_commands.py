@@ -95,7 +95,10 @@ def _lacking(each: LogDivergence) -> str:
 
 
 def _ask(broker: Address, decision: str, *, yes: bool) -> Sequence[LogDivergence]:
-    """Returns what the broker knows, after the decision with `yes`. Ends the process with one line if it refuses."""
+    """Returns the divergences that the broker knows, after the decision with `yes`.
+
+    A refusal ends the process with one line.
+    """
     try:
         return trio.run(_decide, broker, decision, yes)
     except BaseExceptionGroup as group:  # the client has a nursery

@@ -156,7 +156,7 @@ class GroupTables:
         )
 
     def as_changes(self) -> TableChanges:
-        """Returns what makes empty tables equal to these."""
+        """Returns the changes that make empty tables equal to these."""
         return TableChanges(
             dict(self.topics),
             self.topic_version,
@@ -179,7 +179,7 @@ class BrokerGroupState:
     tables: GroupTables = attrs.field(factory=GroupTables)
 
     def apply(self, command: GroupCommand) -> bool:
-        """Carry out a command. Returns whether it had an effect; if not, the state is as before, on every node."""
+        """Carry out a command. Returns True if it had an effect; otherwise the state is as before, on every node."""
         if command.term < self.term:
             return False
         match command:
@@ -229,7 +229,7 @@ def encode_group_command(command: GroupCommand) -> bytes:
 
 
 def decode_group_command(command: bytes) -> GroupCommand:
-    """Returns what `encode_group_command` was given. Raises `BadGroupCommand` for anything else."""
+    """Returns the command that `encode_group_command` encoded. Raises `BadGroupCommand` for other bytes."""
     try:
         match _unpack(command):
             case [kind, int(term), int(base), bytes(payload)] if kind == _STORE and payload and base >= 0:

@@ -36,7 +36,7 @@ In any record, these bytes hold the store time.
 BORN_HOST_V6: Final = 16
 STORE_HOST_V6: Final = 32
 TRANSACTION_MASK: Final = 12
-"""The bits of the system flag that state what a message is to its transaction: none 0, or one of the following."""
+"""The bits of the system flag for the role of a message in a transaction: 0 without one, or one of the following."""
 PREPARED: Final = 4
 COMMITTED: Final = 8
 ROLLED_BACK: Final = 12

@@ -98,7 +98,7 @@ def encode_host(host: str, port: int) -> bytes:
 
 
 def read_host(encoded: bytes) -> tuple[str, int]:
-    """Returns host and port of what `encode_host` returned."""
+    """Returns host and port of a result of `encode_host`."""
     return str(ipaddress.ip_address(encoded[:-4])), _PORT.unpack(encoded[-4:])[0]
 
 
@@ -128,7 +128,7 @@ def read_message_id(text: str) -> tuple[str, int, int]:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Returns the properties; what has no name or no value is left out, as Java's clients do."""
+    """Returns the properties. Pairs without a name or a value are left out, as Java's clients do."""
     found: dict[str, str] = {}
     for pair in text.split(_VALUE_END):
         name, separator, value = pair.partition(_NAME_END)

@@ -85,9 +85,9 @@ SHUTDOWN_HEARTBEAT_S = 0.02
 GREETING_TIMEOUT_S = 30.0
 """A connection whose first request has not come by then is closed."""
 OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
-"""Answers that wait for a client to read them; above, nothing more is read from it."""
+"""The bound of answers that wait for a client; above it, the broker stops reading the client's requests."""
 METADATA_LOG_BYTES = 16 * MIB
-"""The log of metadata keeps at least so much; what is older is in its snapshot."""
+"""The least size of the metadata log that is kept; older entries are in its snapshot."""
 METADATA, PARTITIONS = "metadata", "partitions"
 """The subdirectories of a broker's directory."""
 BROKER_STOPS = "the broker stops"
@@ -99,7 +99,7 @@ class BrokerReplaced(Exception):
 
 @attrs.frozen(kw_only=True)
 class BrokerPlan:
-    """One broker: who it is, where it listens, whom it dials, and what it is set to."""
+    """One broker: its identity, the addresses that it listens on and dials, and its settings."""
 
     cluster_id: str
     broker_id: int
@@ -317,7 +317,7 @@ class Broker:
             nursery.cancel_scope.cancel()
 
     def _note_damage(self, error: BaseException) -> None:
-        """Keep on record what ends this broker, if it is damage of a log: the next start repairs it."""
+        """Record the damage of a log that ends this broker, so that the next start repairs it."""
         for damage in leaves_of(error):
             if isinstance(damage, CorruptLog):
                 self._failed = True
@@ -325,7 +325,7 @@ class Broker:
                     self._store.note_damage(damage)
 
     def _close(self) -> None:
-        """Everything has stopped; keep what a restart would have to find out again."""
+        """Close the parts after everything has stopped, and keep the state that spares a restart work."""
         self._reactor.detach(self)
         try:
             self._housekeeping.stop()
@@ -509,7 +509,7 @@ class Broker:
                 self._elected_at = self._elected_at or news.index
 
     def _note_elected(self) -> None:
-        """This node is the controller once it has applied everything from before its leadership."""
+        """Become the controller once this node has applied everything from before its leadership."""
         if self._elected_at is None or self._group is None:
             return
         status = self._group.status()
@@ -546,7 +546,7 @@ class Broker:
             self._tell("serving")
 
     def _host_all(self) -> None:
-        """Host what the image assigns to this broker, and nothing else."""
+        """Host exactly the replicas that the image assigns to this broker."""
         is_first, self._hosting = not self._hosting, True
         states = {
             TopicPartition(name, number): state
@@ -713,7 +713,7 @@ def _last_index(group: RaftGroup) -> int:
 
 
 def _require_disk(store: BrokerStore) -> None:
-    """A broker whose disk fails does not start: as a leader in the metadata it would serve nothing."""
+    """Raise the error of an offline log: a broker with a failed disk would lead in the metadata and serve nothing."""
     for error in store.offline.values():
         raise error
 

@@ -48,7 +48,7 @@ class ClientCall:
         return "/" + self.connection.name.rpartition(":")[0]
 
     def answer(self, response: Any) -> None:
-        """Send the response, when those to earlier requests of the connection have been sent."""
+        """Send the response, after the responses to earlier requests of the connection."""
         try:
             pieces = self._encode(response)
         except Exception as error:  # noqa: BLE001 - `_not_encoded` raises what ends the process
@@ -57,7 +57,7 @@ class ClientCall:
             self._reply.send(*pieces)
 
     def answer_by(self, thread: DiskThread, response: Any) -> None:
-        """Send the response as `answer` does, once `thread` has encoded it; nothing may change `response` meanwhile."""
+        """Send the response as `answer` does, once `thread` has encoded it. `response` must not change meanwhile."""
         pieces: list[Buffer] = []
 
         def on_encoded(error: BaseException | None) -> None:
@@ -82,7 +82,7 @@ class ClientCall:
             self.connection.refuse(error)
 
     def answer_nothing(self) -> None:
-        """The request has no response."""
+        """End a request that has no response."""
         self._reply.send()
 
     def close(self, reason: str) -> None:
@@ -112,7 +112,7 @@ class Gate:
             self._waiting.append((handler, call))
 
     def open(self) -> None:
-        """Serve what has waited, and from now on everything. Opening twice is harmless."""
+        """Serve the waiting calls, and from now on all calls. Opening twice is harmless."""
         self.is_open = True
         waiting, self._waiting = self._waiting, []
         for handler, call in waiting:
@@ -124,7 +124,7 @@ class Gate:
                 call.connection.refuse(error)
 
     def forget(self, connection: SocketConnection[Any]) -> None:
-        """A connection has ended."""
+        """Drop the calls of a connection that has ended."""
         if self._waiting:
             self._waiting = [each for each in self._waiting if each[1].connection is not connection]
 

@@ -44,7 +44,7 @@ class Context:
         return self.settings.number("eligible.leader.replicas.version") >= 1
 
     def topic_settings(self, overrides: Mapping[str, str]) -> TopicSettings:
-        """Returns what holds for a topic with these settings of its own."""
+        """Returns the settings in force for a topic with these overrides."""
         return self.settings.topic(overrides)
 
     def new_id(self) -> bytes:

@@ -108,7 +108,7 @@ class ControllerLink:
         self._try(_Waiting(encode_command(command), done, self._clock() + timeout_s, at_once=at_once))
 
     def leader_changed(self, leader: int | None) -> None:
-        """The raft group has another leader, or none that is known."""
+        """Take the new leader of the raft group, or None while it is unknown."""
         self.leader = leader
         if leader is not None:
             for command in self._waiting:
@@ -125,7 +125,9 @@ class ControllerLink:
         return min(due, default=None)
 
     def pump(self, now: float) -> None:
-        """Send what waits for a leader, give up what has waited for too long, and give out what has been applied."""
+        """Send the commands that wait for a leader, give up those past their deadline, and hand out results that are
+        applied.
+        """
         if self._unapplied:
             self._give_out(now)
         if not self._waiting:

@@ -27,7 +27,7 @@ OWN_CONNECTION = 0
 
 
 class ControllerNode:
-    """Carries out what `ControllerLiveness` decides."""
+    """Carries out the decisions of `ControllerLiveness`."""
 
     def __init__(self, context: Context, tell: Callable[[str, str], None]) -> None:
         settings = context.settings
@@ -52,12 +52,12 @@ class ControllerNode:
     # ---------------------------------------------------------------- events
 
     def on_elected(self) -> None:
-        """This node leads, and has applied everything from before."""
+        """Begin to act as the controller: this node leads, and has applied everything from before."""
         self.leads = True
         self._step(ControllerElected())
 
     def on_resigned(self) -> None:
-        """It leads no more."""
+        """Stop acting as the controller."""
         self.leads = False
         self._step(ControllerResigned())
 
@@ -67,7 +67,7 @@ class ControllerNode:
         request: BrokerHeartbeatRequest,
         done: Callable[[BrokerHeartbeatResponse], None],
     ) -> None:
-        """A broker is alive; with `connection` None it is this process."""
+        """Take a broker's heartbeat; with `connection` None it comes from this process."""
         if request.cluster_id != self._context.cluster_id:
             done(BrokerHeartbeatResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
             return

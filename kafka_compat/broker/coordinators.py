@@ -85,7 +85,7 @@ class Coordinators:
     # ---------------------------------------------------------------- leaderships
 
     def role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
-        """A replica of the offsets topic has another role."""
+        """Take the new role of a replica of the offsets topic."""
         number = hosted.partition.partition
         before = self._coordinators.get(number)
         if before is not None and not (hosted.leads and before.leader_epoch == news.leader_epoch):
@@ -103,7 +103,7 @@ class Coordinators:
             self._coordinators[number] = self._loading[number] = coordinator
 
     def topics_deleted(self, topics: tuple[str, ...]) -> None:
-        """Offsets that were committed for these topics mean nothing any more."""
+        """Drop the committed offsets of deleted topics."""
         for coordinator in tuple(self._coordinators.values()):
             self._step(coordinator, TopicsRemoved(topics))
 
@@ -192,7 +192,7 @@ def is_offsets_partition(hosted: Hosted) -> bool:
 
 
 def _error_of(answer: AnswerProduce) -> KafkaErrorCode:
-    """An append that may still be committed has one of the two errors that say so."""
+    """Returns the error of an append. If the batch may still be committed, it is one of the two errors for that."""
     unknown = (KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     if answer.base_offset != NO_OFFSET and answer.error not in unknown:
         return KafkaErrorCode.REQUEST_TIMED_OUT

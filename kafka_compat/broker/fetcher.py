@@ -31,7 +31,7 @@ from log.values import frozen
 
 VERSION = 17
 PAUSE_AFTER_ERROR_S = 0.02
-"""A partition that was refused is left out for so long: the leader probably does not know of its leadership yet."""
+"""The pause of a refused partition: the leader probably does not know of its leadership yet."""
 FULL_EPOCH = 0
 NO_SESSION = 0
 
@@ -52,7 +52,7 @@ class FetchLimits:
 
 @frozen
 class FetchPosition:
-    """From where a partition is to be fetched, and what its replica knows of the leader."""
+    """The position to fetch a partition from, and its replica's knowledge of the leader."""
 
     topic_id: bytes
     offset: int
@@ -67,7 +67,7 @@ Key = tuple[bytes, int]
 
 @attrs.define
 class _Sent:
-    """A request on its way: what it changed in the session."""
+    """A request on its way, with its changes to the session."""
 
     added: dict[Key, FetchPosition]
     forgotten: set[Key]
@@ -99,7 +99,7 @@ class ReplicaFetcher:
         self._names: dict[Key, TopicPartition] = {}
         self._wanted: dict[Key, FetchPosition] = {}
         self._touched: set[Key] = set()
-        """Partitions whose order may differ from what the session has."""
+        """Partitions whose order may differ from the session."""
         self._paused: dict[Key, float] = {}
         self._session_id = NO_SESSION
         self._session_epoch = FULL_EPOCH
@@ -234,7 +234,7 @@ class ReplicaFetcher:
         self._on_answer(partition, position, response)
 
     def _begin_anew(self) -> None:
-        """Forget the session; what was to be fetched is fetched with a full request."""
+        """Forget the session, and fetch all positions again with a full request."""
         self._generation += 1
         self._session_id = NO_SESSION
         self._session_epoch = FULL_EPOCH

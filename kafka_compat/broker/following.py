@@ -1,4 +1,4 @@
-"""Following other brokers: a fetcher for each leader, and what their answers mean for the replicas."""
+"""Following other brokers: a fetcher for each leader, which hands its answers to the replicas."""
 
 from collections.abc import Callable, Mapping
 
@@ -98,7 +98,7 @@ class Following:
 
 
 def _taken_apart(records: Buffer | tuple[Buffer, ...]) -> tuple[tuple[BatchInfo, ...], tuple[Buffer, ...]]:
-    """Returns what the batches of a leader's answer state, and their bytes. Raises `InvalidBatch` for damage."""
+    """Returns the header facts and the bytes of the batches in a leader's answer. Raises `InvalidBatch` for damage."""
     assert not isinstance(records, tuple), "what was received is one view"
     view = memoryview(records)
     infos: list[BatchInfo] = []

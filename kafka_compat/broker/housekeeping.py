@@ -62,7 +62,7 @@ class Housekeeping:
         return self._steps is not None and not self._step_under_way
 
     def tick(self, now: float) -> None:
-        """Begin what is due, and go on with what has begun."""
+        """Begin the work that is due, and continue the work under way."""
         for number, (every_s, work) in enumerate(self._every):
             if self._due[number] <= now:
                 self._due[number] = now + every_s
@@ -165,7 +165,7 @@ class Housekeeping:
             logger.warning("a log was not compacted: %s", error)
 
     def forget(self, hosted: Hosted) -> None:
-        """The log of this replica is about to be deleted."""
+        """Stop working on a replica whose log is about to be deleted."""
         if self._compacting is hosted:
             self.stop()
         self._compactor.forget(hosted.log.name)

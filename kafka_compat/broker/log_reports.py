@@ -87,7 +87,7 @@ class LogReports:
             self._tell("doubtful", partitions=names[:NAMED_MAX], count=len(names), reason=reason, repair=repair)
 
     def image_changed(self) -> None:
-        """There may be log ends to report."""
+        """Note that the image may want further log ends."""
         self._not_before = 0.0
 
     @property
@@ -114,7 +114,9 @@ class LogReports:
         context.controller.send(command, self._done_with(reports))
 
     def _reports(self) -> tuple[LogReport, ...]:
-        """The next reports, the doubtful ones first: until these are known, no log end would be kept of them."""
+        """Returns the next reports, the doubtful ones first: until these are known, the controller keeps no log end of
+        them.
+        """
         hosted = self._replicas.hosted
         # A topic may be gone by now, and made again under its name.
         self._doubtful = {
@@ -127,7 +129,7 @@ class LogReports:
         return tuple(itertools.islice((each for each in found if each is not None), REPORTS_PER_COMMAND_MAX))
 
     def _find_wanted(self) -> tuple[TopicPartition, ...]:
-        """Those whose log ends the image lacks."""
+        """Returns the partitions whose log ends the image lacks."""
         if not self._context.eligible:
             return ()
         wanted = self._context.image.log_ends_wanted(self._context.broker_id)

@@ -27,7 +27,7 @@ BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 DIAL_TIMEOUT_S = 2.0
 UNACKED_S_MAX = 5.0
-"""A connection whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT)."""
+"""TCP closes a connection whose bytes stay unacknowledged for this time (TCP_USER_TIMEOUT)."""
 KEEPALIVE_IDLE_S = 2
 OUTBOUND_BYTES_MAX = 64 * 1024 * 1024
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
@@ -132,7 +132,7 @@ class PeerClient(Session[Buffer]):
             await trio.sleep(backoff_s * self._rng.uniform(0.5, 1.5))
 
     async def _session(self) -> bool:
-        """One connection from dial to end. Returns whether it was up."""
+        """Run one connection from dial to end. Returns True if it was up."""
         self._wanted = trio.Event()
         self._ended = trio.Event()
         try:
@@ -195,10 +195,10 @@ class PeerClient(Session[Buffer]):
         """Does nothing: this client holds nothing back."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing: the peer sees the connection close."""
+        """Does nothing: the peer sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
-        """The connection is gone, and with it the answers."""
+        """End all calls of a connection that is gone."""
         self._connection = None
         calls, self._calls = self._calls, deque()
         self._ended.set()

@@ -28,7 +28,7 @@ def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, .
 
 
 def kept_of(producers: Iterable[ProducerSnapshot], now_ms: int) -> ProducerStates:
-    """Returns what is kept on the disk."""
+    """Returns the form of the snapshots on disk."""
     return {
         producer.producer_id: (
             producer.epoch,

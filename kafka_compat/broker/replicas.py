@@ -87,7 +87,7 @@ class Watcher(Protocol):
     """
 
     def on_appended(self, hosted: "Hosted") -> None:
-        """The log is longer."""
+        """The log has grown."""
 
     def on_moved(self, hosted: "Hosted") -> None:
         """The high watermark or the start of the log has changed."""
@@ -160,7 +160,7 @@ class Replicas:
         self._doomed: dict[TopicPartition, bytes] = {}
         """Logs that are to be deleted, with their topics' ids."""
         self._changes: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]] = []
-        """Changes of ISRs that wait for the end of the round, with what takes their outcome."""
+        """Changes of ISRs that wait for the end of the round, with the callbacks for their outcomes."""
         self.broken = False
         """True once carrying out a step has failed: deciders may then know more than the logs contain."""
 
@@ -176,7 +176,7 @@ class Replicas:
         return topic.name if topic is not None else None
 
     def token(self, done: Callable[[Answer], None]) -> int:
-        """Returns a number for a request; `done` is called with what answers it."""
+        """Returns a number for a request; `done` is called with the answer."""
         self._last_token += 1
         self._answers[self._last_token] = done
         return self._last_token
@@ -188,9 +188,9 @@ class Replicas:
     # ---------------------------------------------------------------- steps
 
     def step(self, hosted: Hosted, event: Event) -> None:
-        """Give a replica an event, and carry out what it orders.
+        """Give a replica an event, and carry out its orders.
 
-        Called while a step is carried out (an answer may lead to another event), the event waits until that is done.
+        An answer may lead to another event. Called while a step is carried out, the event waits until that step ends.
         """
         self._events.append((hosted, event))
         if self._stepping:
@@ -273,7 +273,7 @@ class Replicas:
             self.snapshot_producers(hosted)
 
     def snapshot_producers(self, hosted: Hosted) -> None:
-        """Keep what is known of the producers next to the log, so that a restart has less to read."""
+        """Write a snapshot of the producers next to the log, so that a restart has less to read."""
         now = self._context.clock()
         hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
 
@@ -355,7 +355,10 @@ class Replicas:
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
     def on_flushed(self, round_: list[tuple[Hosted, int, int]]) -> None:
-        """A flush that began after `take_unflushed` has ended. A log that was cut meanwhile is flushed once more."""
+        """Report a completed flush that began after `take_unflushed`.
+
+        A log that was cut meanwhile is flushed once more.
+        """
         for hosted, end, changes in round_:
             if self.hosted.get(hosted.partition) is not hosted:
                 continue
@@ -381,14 +384,14 @@ class Replicas:
         return {each.partition: each.high_watermark for each in self.hosted.values()}
 
     def producers(self) -> dict[TopicPartition, ProducerStates]:
-        """Returns what a restart would have to read again."""
+        """Returns the producers' states, which spare a restart the reading of batches."""
         now, wall_ms = self._context.clock(), self._context.wall_ms()
         return {each.partition: kept_of(each.decider.producer_snapshot(now), wall_ms) for each in self.hosted.values()}
 
     # ---------------------------------------------------------------- metadata
 
     def update_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
-        """The brokers of the cluster have changed."""
+        """Give all replicas the changed brokers of the cluster."""
         event = BrokersChanged(dict(brokers))
         for hosted in tuple(self.hosted.values()):
             self.step(hosted, event)
@@ -452,7 +455,10 @@ class Replicas:
             self.step(self._host(partition, state.topic_id), PartitionStateChanged(state))
 
     def remove(self, partition: TopicPartition) -> None:
-        """The partition is gone, or no replica of it is here any more: its log is deleted, by `work`."""
+        """Remove the replica of a partition that is gone, or that no longer has a replica here.
+
+        `work` deletes its log.
+        """
         self._missing.pop(partition, None)
         hosted = self.hosted.get(partition)
         if hosted is not None:

@@ -52,7 +52,7 @@ class Reporter:
             self._partition(hosted, state.isr)
 
     def forget(self, hosted: Hosted) -> None:
-        """The replica is gone."""
+        """Forget a replica that is gone."""
         self._isrs.pop(hosted.partition, None)
         self._moved.pop(hosted, None)
 

@@ -50,7 +50,7 @@ class LongWork:
         return bool(self._waiting)
 
     def pump(self) -> None:
-        """Go on with what has begun; work of connections that have closed is dropped."""
+        """Continue the work under way; work of closed connections is dropped."""
         until = time.perf_counter() + ROUND_S
         for _ in range(len(self._waiting)):
             call, steps = self._waiting.popleft()
@@ -83,7 +83,7 @@ class LongWork:
 
     @staticmethod
     def _advance(steps: Steps) -> bool:
-        """Work for `PART_S` at most. Returns whether the work has ended."""
+        """Work for `PART_S` at most. Returns True if the work has ended."""
         until = time.perf_counter() + PART_S
         unseen = 0
         for work in steps:

@@ -1,6 +1,6 @@
-"""One command's changes to the image, made and written down in one go.
+"""One command's changes to the image, made and recorded in one go.
 
-Every change goes through here, so that what is reported is what has changed.
+Every change goes through here, so that the report equals the changes.
 """
 
 from attrs import define, field
@@ -24,7 +24,7 @@ class ImageChanges:
     _configs: dict[ResourceName, None] = field(factory=dict)
 
     def delta(self, index: int) -> ImageDelta:
-        """Returns what has changed, as the effect of the command at `index`."""
+        """Returns the changes, as the effect of the command at `index`."""
         return ImageDelta(
             index,
             brokers=tuple(self._brokers.values()),
@@ -67,7 +67,7 @@ class ImageChanges:
         self.image.set_config(resource, name, value)
 
     def elect(self, key: TopicPartition, rule: ElectionRule) -> bool:
-        """Hold an election by a rule. Returns whether it has changed anything."""
+        """Hold an election by a rule. Returns True if it has changed the state."""
         state = self.image.topics[key.topic].partitions[key.partition]
         after = elect(state, rule, self.image)
         self.put_partition(key, after)

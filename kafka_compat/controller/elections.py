@@ -53,7 +53,7 @@ def _unclean_allowed(image: ClusterImage, configs: Mapping[str, str], unclean_de
 
 
 def elect(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
-    """Returns the state after an election by `rule`; `state` itself if nothing changes."""
+    """Returns the state after an election by `rule`, or `state` itself without a change."""
     return _decide(state, state, rule, image)
 
 

@@ -29,7 +29,7 @@ class TopicImage:
     topic_id: bytes
     partitions: list[PartitionState]
     configs: dict[str, str]
-    """Only what is set for this topic, as strings."""
+    """The settings of this topic alone, as strings."""
 
 
 @frozen
@@ -85,7 +85,7 @@ class ClusterImage:
     _not_preferred: dict[TopicPartition, None] = attrs.field(factory=dict)
     _leaderships: dict[int, int] = attrs.field(factory=dict)
     _names: dict[str, dict[str, None]] = attrs.field(factory=dict)
-    """Names of topics by what metrics make of them, where "." and "_" are one."""
+    """Names of topics by their form in metrics, where "." and "_" are one."""
 
     # ---------------------------------------------------------------- lookups
 
@@ -148,7 +148,7 @@ class ClusterImage:
         return min((other for other in self._names.get(_merge_name(name), ()) if other != name), default=None)
 
     def configs_of(self, resource: ResourceName) -> Mapping[str, str]:
-        """Returns what is set for a resource; empty for one that is unknown."""
+        """Returns the settings of a resource; empty for an unknown one."""
         match resource.kind:
             case ResourceKind.TOPIC:
                 topic = self.topics.get(resource.name)

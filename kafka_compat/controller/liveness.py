@@ -66,7 +66,7 @@ class ControllerElected:
 
 @frozen
 class ControllerResigned:
-    """This node does not lead any more; nothing is proposed until it does again. Heartbeats are still noted."""
+    """This node no longer leads, and proposes nothing until it leads again. It still notes heartbeats."""
 
 
 @frozen
@@ -156,9 +156,11 @@ class ControllerLiveness:
     _controller: bool = False
     _contacts: dict[int, _Contact] = field(factory=dict)
     _proposals: dict[int, _Proposal] = field(factory=dict)
-    """By broker, what was proposed last."""
+    """The last proposal for each broker."""
     _shutdowns: dict[int, tuple[int, int]] = field(factory=dict)
-    """By broker that is shutting down, its epoch and an index at which it led nothing and was in no ISR with others."""
+    """By broker that is shutting down, its epoch and an index at which it led no partition and was in no ISR with
+    others.
+    """
     _next_balance: float | None = None
 
     @property
@@ -174,7 +176,7 @@ class ControllerLiveness:
         return min(times, default=None)
 
     def step(self, now: float, event: LivenessEvent) -> list[LivenessEffect]:
-        """Returns what to do about `event`, in order. `now` is in seconds and never falls."""
+        """Returns the effects of `event`, in order. `now` is in seconds and never falls."""
         match event:
             case ControllerElected():
                 self._begin(now)

@@ -99,7 +99,7 @@ class MetadataMachine:
         return encode_result(result)
 
     def query(self, command: bytes) -> bytes:
-        """Returns what a `MetadataQuery` asks for. Raises `InvalidRequest` for an invalid query."""
+        """Returns the answer to a `MetadataQuery`. Raises `InvalidRequest` for an invalid query."""
         match decode_query(command):
             case MetadataQuery.APPLIED_INDEX:
                 return str(self.image.index).encode()
@@ -162,7 +162,7 @@ class MetadataMachine:
 
 
 def _registration(image: ClusterImage, broker: int, epoch: int) -> BrokerRegistration:
-    """The registration of the process that sends, or that is meant. Raises `Refused` with STALE_BROKER_EPOCH."""
+    """Returns the registration of the process that sends or is named. Raises `Refused` with STALE_BROKER_EPOCH."""
     registration = image.brokers.get(broker)
     if registration is None:
         raise Refused(KafkaErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker}")

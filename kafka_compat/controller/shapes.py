@@ -29,7 +29,7 @@ class Shape:
     """One kind of value on the wire."""
 
     pack: Callable[[Any], Any]
-    """The value as what msgpack packs."""
+    """Turns the value into the form that msgpack packs."""
     read: Callable[[Any, str], Any]
     """Turns the unpacked msgpack into the value; the second argument is the name of the place in error texts.
 
@@ -44,7 +44,7 @@ def encode(version: int, shape: Shape, value: object) -> bytes:
 
 
 def decode(version: int, shape: Shape, data: bytes, name: str) -> Any:
-    """Returns the value in `data`; `name` is what it should be. Raises `InvalidRequest` for anything else."""
+    """Returns the value in `data`; `name` is its name in error texts. Raises `InvalidRequest` for malformed bytes."""
     if type(data) is not bytes or not data:
         raise InvalidRequest(f"{name} must be bytes that begin with a version")
     if data[0] != version:
@@ -69,7 +69,7 @@ def _same(value: Any) -> Any:
 
 
 def integer(low: int, high: int) -> Shape:
-    """An integer within bounds, both inclusive; no boolean."""
+    """Returns the shape of an integer within bounds, both inclusive; booleans are refused."""
 
     def read(value: Any, name: str) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -80,7 +80,7 @@ def integer(low: int, high: int) -> Shape:
 
 
 def text(length_max: int = STRING_MAX) -> Shape:
-    """A string of so many characters at most."""
+    """Returns the shape of a string of at most `length_max` characters."""
 
     def read(value: Any, name: str) -> str:
         if type(value) is not str or len(value) > length_max:
@@ -91,7 +91,7 @@ def text(length_max: int = STRING_MAX) -> Shape:
 
 
 def cut_text(length_max: int) -> Shape:
-    """A string for people, cut to `length_max` characters."""
+    """Returns the shape of a string for people, cut to `length_max` characters."""
     whole = text(length_max)
     return Shape(lambda value: value[:length_max], whole.read)
 
@@ -108,7 +108,7 @@ def binary(length: int) -> Shape:
 
 
 def enumeration(kind: type[Any]) -> Shape:
-    """A member of an `IntEnum`, as its number."""
+    """Returns the shape of a member of an `IntEnum`, packed as its number."""
     members = {int(member): member for member in kind}
 
     def read(value: Any, name: str) -> Any:
@@ -120,7 +120,7 @@ def enumeration(kind: type[Any]) -> Shape:
 
 
 def optional(shape: Shape) -> Shape:
-    """The shape, or nil for None."""
+    """Returns the shape of an optional value, with nil for None."""
     return Shape(
         lambda value: None if value is None else shape.pack(value),
         lambda value, name: None if value is None else shape.read(value, name),
@@ -128,7 +128,7 @@ def optional(shape: Shape) -> Shape:
 
 
 def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
-    """A tuple of values of one shape."""
+    """Returns the shape of a tuple of values of one shape."""
 
     def pack(values: Iterable[Any]) -> list[Any]:
         return [shape.pack(value) for value in values]
@@ -142,9 +142,9 @@ def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
 
 
 def tuple_of(*shapes: Shape, added: tuple[Any, ...] = ()) -> Shape:
-    """A tuple of as many values as there are shapes.
+    """Returns the shape of a tuple with one value for each shape.
 
-    The last of them may be left out where they are the values of `added`: a release before them wrote none.
+    Trailing values may be missing if they equal the values of `added`: an earlier release wrote none.
     """
     least = len(shapes) - len(added)
 
@@ -162,9 +162,9 @@ def tuple_of(*shapes: Shape, added: tuple[Any, ...] = ()) -> Shape:
 
 
 def record(kind: type[Any], *shapes: Shape, added: int = 0) -> Shape:
-    """An attrs class as the array of its fields, one shape for each, in order.
+    """Returns the shape of an attrs class: the array of its fields, one shape for each, in order.
 
-    The last `added` may be left out where they have their defaults: a release before them wrote none, and meant those.
+    The last `added` fields may be missing, and have their defaults then: an earlier release wrote none.
     """
     fields = attrs.fields(kind)
     names = [field.name for field in fields]
@@ -188,7 +188,7 @@ def record(kind: type[Any], *shapes: Shape, added: int = 0) -> Shape:
 
 
 def _without_defaults(values: Sequence[Any], defaults: tuple[Any, ...]) -> Sequence[Any]:
-    """The values up to the last that is not its default."""
+    """Returns the values up to the last that differs from its default."""
     length = len(values)
     for default in reversed(defaults):
         if values[length - 1] != default:
@@ -202,7 +202,7 @@ def _count(least: int, most: int) -> str:
 
 
 def one_of(tagged: dict[int, tuple[type[Any], Shape]]) -> Shape:
-    """A value of one of several classes, as an array of the number of its class and its own array."""
+    """Returns the shape of a value of one of several classes: an array of the number of its class and its own array."""
     numbers = {kind: (number, shape) for number, (kind, shape) in tagged.items()}
 
     def pack(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The image of the cluster as bytes, and back: equal images give equal bytes, whatever happened on the way to them."""
+"""The image of the cluster as bytes, and back: equal images give equal bytes, on any path to them."""
 
 from typing import Any
 

@@ -128,7 +128,7 @@ def commit_response(
 
 
 def described_error(group: str, error: KafkaErrorCode, text: str | None = None, state: str = "") -> DescribedGroup:
-    """Returns the description of a group about which nothing is known."""
+    """Returns the description of an unknown group."""
     return DescribedGroup(
         error_code=error,
         error_message=text,

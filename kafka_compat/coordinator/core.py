@@ -1,7 +1,7 @@
 """The group coordinator: the only dispatch. It decides; the shell appends, answers and keeps the time.
 
-One for each leadership of a partition of `__consumer_offsets`: it loads what the partition holds, serves, and ends with
-`Resigned`. What a client may rely on is written before it is answered.
+Each leadership of a partition of `__consumer_offsets` has one. It loads the partition's records, serves, and ends with
+`Resigned`. Everything that a client may rely on is written before it is answered.
 """
 
 import enum
@@ -346,7 +346,7 @@ def _while_loading(version: int, request: GroupRequest) -> GroupResponse:
 
 
 def _not_recordable(request: GroupRequest) -> KafkaErrorCode:
-    """Returns why what the request would leave in the offsets topic has no place in a record; NONE if it has."""
+    """Returns the error of a request whose record could not hold its texts, or NONE."""
     if isinstance(request, JoinGroupRequest | OffsetCommitRequest) and not fits(request.group_id):
         return KafkaErrorCode.INVALID_GROUP_ID
     if isinstance(request, JoinGroupRequest):

@@ -161,7 +161,7 @@ class ClassicGroup:
     def update(
         self, member: GroupMember, protocols: tuple[JoinGroupProtocol, ...], rebalance_ms: int, session_ms: int
     ) -> None:
-        """Takes over what a member states in another JoinGroup; times in milliseconds."""
+        """Takes over the statements of a member's new JoinGroup; times in milliseconds."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
@@ -169,7 +169,7 @@ class ClassicGroup:
         member.session_timeout_ms = session_ms
 
     def wait_for_join(self, member: GroupMember, join: WaitingJoin) -> None:
-        """The member's JoinGroup waits from now on; none did."""
+        """Lets the member's JoinGroup wait. The member has no other waiting one."""
         assert member.join is None, "two requests to join wait for one member"
         member.join = join
         self._joined += 1
@@ -185,7 +185,7 @@ class ClassicGroup:
         return None if instance_id is None else self._static.get(instance_id)
 
     def static_members(self) -> Iterator[tuple[str, str]]:
-        """Every instance id with the id of its member."""
+        """Yields every instance id with the id of its member."""
         yield from self._static.items()
 
     def member_error(self, member_id: str, instance_id: str | None) -> KafkaErrorCode:
@@ -300,22 +300,22 @@ class ClassicGroup:
     # ---------------------------------------------------------------- deadlines
 
     def set_session(self, member: GroupMember, deadline: float) -> None:
-        """The member must send something until then, in seconds."""
+        """Sets the time by which the member must send something, in seconds."""
         member.session_deadline = deadline
         self.due = min(self.due, deadline)
 
     def set_pending_member(self, member_id: str, deadline: float) -> None:
-        """This id is given out and must have joined until then."""
+        """Adds an id that was given out and must join by this time."""
         self.pending_members[member_id] = deadline
         self.due = min(self.due, deadline)
 
     def set_join_deadline(self, deadline: float) -> None:
-        """The rebalance completes then at the latest."""
+        """Sets the time at which the rebalance completes at the latest."""
         self.join_deadline = deadline
         self.due = min(self.due, deadline)
 
     def set_sync_deadline(self, deadline: float) -> None:
-        """Every member must have sent SyncGroup until then."""
+        """Sets the time by which every member must have sent SyncGroup."""
         self.sync_deadline = deadline
         self.due = min(self.due, deadline)
 

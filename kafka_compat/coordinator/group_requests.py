@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups: what operators ask and order."""
+"""The operators' requests: DescribeGroups, ListGroups and DeleteGroups."""
 
 from attrs import define
 

@@ -29,7 +29,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 NEW_MEMBER_JOIN_TIMEOUT_S = 300.0
 """The time that a new member's first JoinGroup waits (Kafka: five minutes): it sends no heartbeats, and may be gone."""
 REJOIN_WAIT_MIN_S = 1.0
-"""A rebalance that no member has joined is looked at again not sooner than that, whatever timeout its members state."""
+"""The least time before a rebalance without joined members is looked at again, at any timeout of its members."""
 MEMBER_ID_PREFIX_MAX = 4096
 """Characters of a client id that a member id begins with: a member id has to fit into a string of the protocol."""
 MEMBER_ID_REQUIRED_VERSION = 4
@@ -40,7 +40,7 @@ REBALANCE_TIMEOUT_VERSION = 1
 
 @define
 class Membership:
-    """The groups of one coordinator, and who is in them."""
+    """The groups of one coordinator, and their members."""
 
     config: CoordinatorConfig
     groups: dict[str, ClassicGroup]
@@ -192,7 +192,7 @@ class Membership:
         )
 
     def static_member_written(self, write: StaticMemberWrite) -> None:
-        """The new id is written: the member goes on in the generation that there is, unless a rebalance has begun."""
+        """Completes the join of a static member under its written new id, unless a rebalance has begun."""
         group, member = write.group, self._find_replaced(write)
         if member is None or (join := group.take_join(member)) is None:
             return
@@ -206,7 +206,7 @@ class Membership:
         self.out.answer(join.token, self._build_join_response(group, member.id, group.leader, members, skip=leads))
 
     def static_member_failed(self, write: StaticMemberWrite, error: KafkaErrorCode) -> None:
-        """The new id is not written: the member has its old id again, unless a rebalance has begun."""
+        """Gives a static member its old id again after a failed write, unless a rebalance has begun."""
         group, member = write.group, self._find_replaced(write)
         if member is None or (join := group.take_join(member)) is None:
             return
@@ -253,7 +253,7 @@ class Membership:
     # ---------------------------------------------------------------- rebalance
 
     def prepare_rebalance(self, group: ClassicGroup) -> None:
-        """All members have to join again; a group that was empty waits some time for more members first."""
+        """Makes all members join again. An empty group first waits some time for more members."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._reset_assignment(group, KafkaErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
@@ -284,7 +284,7 @@ class Membership:
             self._complete_join(group)
 
     def _extend_or_complete_join(self, group: ClassicGroup) -> None:
-        """The time for joining is over. In a first rebalance it is extended while members keep coming."""
+        """Ends the time for joining, or extends it in a first rebalance while members keep coming."""
         initial = group.previous_state is GroupState.EMPTY
         if not initial or not group.new_member_added or not group.initial_remaining_ms:
             self._complete_join(group)
@@ -365,7 +365,7 @@ class Membership:
         return KafkaErrorCode.NONE
 
     def assignment_written(self, write: AssignmentWrite) -> None:
-        """The assignment is written: every member that waits receives its own, and the group is Stable."""
+        """Sends every waiting member its written assignment; the group is Stable."""
         group = write.group
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != write.generation:
             return
@@ -376,7 +376,7 @@ class Membership:
         group.transition(GroupState.STABLE, self.out.time_ms)
 
     def assignment_failed(self, write: AssignmentWrite, error: KafkaErrorCode) -> None:
-        """The assignment is not written: the members that wait receive the error, and all join again."""
+        """Sends the waiting members the error of a failed write; all members join again."""
         group = write.group
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != write.generation:
             return
@@ -425,7 +425,7 @@ class Membership:
         return error, group
 
     def renew(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has sent something that keeps its session alive: offsets."""
+        """Renews the session of a member that has committed offsets."""
         if (member := group.members.get(member_id)) is not None:
             self._renew_session(group, member)
 
@@ -475,7 +475,7 @@ class Membership:
         group.remove(member_id)
 
     def _after_removal(self, group: ClassicGroup, members_before: int) -> None:
-        """The others join again if a member has gone; an id that was not used yet is missed by none of them."""
+        """Lets the others join again if a member has gone. The removal of an unused id changes nothing for them."""
         went = len(group.members) < members_before
         if went and group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare_rebalance(group)
@@ -515,7 +515,7 @@ class Membership:
         self.prepare_rebalance(group)
 
     def begin_sessions(self, group: ClassicGroup) -> None:
-        """The group has been loaded: each member has a whole session timeout; a group over its size rebalances."""
+        """Gives each member of a loaded group a whole session timeout. A group above its maximal size rebalances."""
         for member in group.members.values():
             self._renew_session(group, member)
         if len(group.members) > self.config.group_max_size:

@@ -101,7 +101,7 @@ class OffsetRequests:
     # -------------------------------------------------------------------- fetch
 
     def fetch(self, version: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        """Returns the written offsets, whatever the state of the group; -1 where there is none."""
+        """Returns the written offsets in any state of the group; -1 for missing ones."""
         if version >= FETCH_GROUPS_VERSION:
             return OffsetFetchResponse(groups=tuple(self._fetch_group(group) for group in request.groups))
         group = request.group_id

@@ -56,7 +56,7 @@ class OffsetStore:
         return self._written.get(group, {})
 
     def groups(self) -> Iterator[str]:
-        """Every group that has written offsets."""
+        """Yields every group that has written offsets."""
         yield from self._written
 
     def is_under_way(self, group: str, position: Position) -> bool:
@@ -72,14 +72,14 @@ class OffsetStore:
         return found
 
     def positions(self, group: str) -> list[Position]:
-        """Returns every offset of a group, those included that may be written later: what a deletion has to cover."""
+        """Returns every offset of a group, also one that may be written later. A deletion has to cover them all."""
         found = dict.fromkeys(self._written.get(group, {}))
         found.update(dict.fromkeys(self._count_under_way.get(group, {})))
         found.update(dict.fromkeys(position for name, position in self._unknown if name == group))
         return list(found)
 
     def changing_groups(self) -> Iterator[str]:
-        """Every group that has an offset, or may have one later; some come twice."""
+        """Yields every group that has an offset, or may have one later; some come twice."""
         yield from self._written
         yield from self._count_under_way
         yield from (group for group, _ in self._unknown)

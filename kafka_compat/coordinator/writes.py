@@ -125,7 +125,7 @@ class StepOutput:
         self.effects.append(GroupAnswer(token, response))
 
     def append(self, records: tuple[Record, ...], pending: PendingWrite) -> int:
-        """Orders a write, and remembers what it is for; returns its id."""
+        """Orders a write and remembers its purpose; returns its id."""
         self._last_write_id += 1
         self.pending[self._last_write_id] = pending
         self.effects.append(AppendRecords(self._last_write_id, records))

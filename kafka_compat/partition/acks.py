@@ -36,7 +36,7 @@ class WaitingProduces:
         return iter(self._waiting)
 
     def add(self, waiting: WaitingProduce) -> None:
-        """Keep the order of ends, so that what is reached is always at the front."""
+        """Insert it in the order of ends, so that the first one reached is always at the front."""
         late: list[WaitingProduce] = []
         while self._waiting and self._waiting[-1].end_offset > waiting.end_offset:
             late.append(self._waiting.pop())
@@ -44,13 +44,13 @@ class WaitingProduces:
         self._waiting.extend(reversed(late))
 
     def take_reached(self, end: int) -> Iterator[WaitingProduce]:
-        """Take out and yield those whose batch ends at or below `end`."""
+        """Take out and yield the requests whose batch ends at or below `end`."""
         waiting = self._waiting
         while waiting and waiting[0].end_offset <= end:
             yield waiting.popleft()
 
     def take_expired(self, now: float) -> list[WaitingProduce]:
-        """Take out and return those whose deadline has come."""
+        """Take out and return the requests whose deadline has come."""
         over = [each for each in self._waiting if each.deadline <= now]
         if over:
             self._waiting = deque(each for each in self._waiting if each.deadline > now)

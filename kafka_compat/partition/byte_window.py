@@ -21,7 +21,7 @@ class ByteWindow:
         self._totals = [0]
 
     def append(self, end: int, size: int) -> None:
-        """A batch of `size` bytes ends at offset `end`."""
+        """Add a batch of `size` bytes that ends at offset `end`."""
         self._ends.append(end)
         self._totals.append(self._totals[-1] + size)
         if len(self._ends) > 2 * APPENDS_KEPT:
@@ -29,12 +29,12 @@ class ByteWindow:
             del self._totals[:-APPENDS_KEPT]
 
     def reset(self, log_end: int) -> None:
-        """The log was truncated, or dropped: nothing is known of what lies before its end."""
+        """Forget all sizes after a truncation or a reset to `log_end`."""
         self._ends = [log_end]
         self._totals = [0]
 
     def holds(self, start: int, end: int, size: int) -> bool:
-        """Returns whether at least `size` bytes lie between two offsets; True also if that begins before the window."""
+        """Returns True if at least `size` bytes lie between two offsets, or if that range begins before the window."""
         if start < self._ends[0]:
             return True
         first = bisect_left(self._ends, start)

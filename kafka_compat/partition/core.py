@@ -76,7 +76,7 @@ ClientRequest = Produce | FollowerFetch | ConsumerFetch | EpochEndAsked | Latest
 
 @frozen
 class OfflineReplica:
-    """Before the first metadata, or `removed`: nothing is served."""
+    """The role before the first metadata, or after the removal (`removed`). It refuses all requests."""
 
     removed: bool = False
     epoch: int = NO_EPOCH
@@ -134,7 +134,7 @@ class PartitionReplica:
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is known here to be committed."""
+        """The end of the records that this replica knows to be committed."""
         return self._log.high_watermark
 
     @property
@@ -165,7 +165,7 @@ class PartitionReplica:
         return ComparedLog(self.role.epoch, self._log.epochs.last, self._log.log_end)
 
     def producer_snapshot(self, now: float) -> tuple[ProducerSnapshot, ...]:
-        """The idempotent producers at `log_end`, as plain data."""
+        """Returns the idempotent producers at `log_end`, as plain data."""
         return self._log.producers.snapshot(now)
 
     @property
@@ -253,7 +253,10 @@ class PartitionReplica:
                 assert_never(event)
 
     def _refuse(self, event: ClientRequest, out: list[Effect]) -> None:
-        """This replica does not lead. A request that names another leader epoch learns that first."""
+        """Refuse a request, because this replica does not lead.
+
+        A wrong leader epoch in the request is reported first.
+        """
         code = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(self.role, OfflineReplica):
             if self.role.removed:
@@ -278,7 +281,10 @@ class PartitionReplica:
                 assert_never(event)
 
     def _log_start_due(self, event: LogStartDue, out: list[Effect]) -> None:
-        """Every replica keeps to its own retention; only the leader deletes records because a client asks."""
+        """Move the log start.
+
+        Every replica carries out its own retention, and only the leader a client's DeleteRecords.
+        """
         if isinstance(self.role, LeaderReplica):
             self.role.log_start_due(event, out)
         elif event.token is not None:

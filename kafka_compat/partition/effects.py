@@ -29,9 +29,9 @@ class AppendBatches:
 
 @frozen
 class TruncateLog:
-    """Remove every batch that reaches above `end`, and report `Truncated`. Until then nothing is appended or fetched.
+    """Remove every batch that reaches above `end`, and report `Truncated`. Appends and fetches wait until then.
 
-    `end` may be the log's end: then there is nothing to remove.
+    `end` may be the log's end: then no batch is removed.
     """
 
     end: int
@@ -195,7 +195,10 @@ class PartitionRoleChanged:
 
 @frozen
 class RefusePeer:
-    """A broker sent what no correct leader sends; it changed nothing. For the log, and the connection may be closed."""
+    """A broker sent a message that no correct leader sends, without effect.
+
+    It is for the log, and the connection may be closed.
+    """
 
     broker: int
     reason: str

@@ -176,9 +176,9 @@ class PartitionRemoved:
 
 @frozen
 class Flushed:
-    """Everything below `end` of the log as it is now survives a loss of power.
+    """Everything below `end` of the present log survives a loss of power.
 
-    A flush that began before a truncation must not be reported for what was appended in the place of what it wrote.
+    A flush that began before a truncation must not be reported for later appends at the same offsets.
     """
 
     end: int

@@ -54,7 +54,7 @@ class FollowerReplica:
         return self.retry_at
 
     def fetch(self, out: list[Effect]) -> None:
-        """Ask for what follows this log's end, as soon as everything below may be promised."""
+        """Fetch from this log's end, as soon as everything below may be promised."""
         self.fetching_from = None
         self.retry_at = math.inf
         log = self.context.log
@@ -71,7 +71,7 @@ class FollowerReplica:
         self.retry_at = math.inf
 
     def on_flushed(self, out: list[Effect]) -> None:
-        """More of the log may be promised."""
+        """Fetch again if the follower waited for this flush."""
         if self.fetching_from is None and self.retry_at == math.inf:
             self.fetch(out)
 

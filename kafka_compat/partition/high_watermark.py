@@ -28,5 +28,5 @@ def compute_high_watermark(
 
 
 def effective_min_isr(min_insync_replicas: int, replicas: int) -> int:
-    """More members than replicas cannot be asked for."""
+    """Returns the min ISR, limited to the number of replicas."""
     return min(min_insync_replicas, replicas)

@@ -28,7 +28,7 @@ class PartitionFacts(NamedTuple):
 
     @classmethod
     def of(cls, replica: "PartitionReplica") -> "PartitionFacts":
-        """The facts before a step."""
+        """Returns the facts before a step."""
         log, state = replica.log, replica.state
         return cls(
             replica.role.epoch,

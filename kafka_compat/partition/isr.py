@@ -57,7 +57,7 @@ _AWAITS_METADATA = frozenset(
 
 
 def outcome_of(error: KafkaErrorCode) -> AlterOutcome:
-    """Returns what an error of AlterPartition (not NONE) means."""
+    """Returns the meaning of an error of AlterPartition (not NONE)."""
     if error in _ROLLED_BACK:
         return AlterOutcome.ROLLED_BACK
     return AlterOutcome.AWAITS_METADATA if error in _AWAITS_METADATA else AlterOutcome.UNKNOWN
@@ -89,18 +89,18 @@ class IsrState:
         self.maximal = frozenset(self.committed)
 
     def begin(self, request: SendAlterPartition) -> None:
-        """A change was sent."""
+        """Record that a change was sent."""
         self.pending = PendingIsr(request)
         self.maximal = frozenset(self.committed).union(member for member, _ in request.isr)
 
     def roll_back(self, not_before: float) -> None:
-        """The change certainly was not applied."""
+        """Return to the committed ISR after a change that certainly was not applied."""
         self.pending = None
         self.maximal = frozenset(self.committed)
         self.not_before = not_before
 
     def commit(self, state: PartitionState) -> None:
-        """The controller has committed this; a pending change is over, whether it was applied or not."""
+        """Take the state that the controller has committed. It ends a pending change, applied or not."""
         self.committed = state.isr
         self.partition_epoch = state.partition_epoch
         self.recovering = state.recovering

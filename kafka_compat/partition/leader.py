@@ -138,7 +138,7 @@ class LeaderReplica:
         self.waits.consumers.clear()
 
     def adopt(self, state: PartitionState, now: float, out: list[Effect]) -> None:
-        """The controller changed the partition within this leader epoch."""
+        """Take the controller's changed state of the partition within this leader epoch."""
         self.isr.commit(state)
         self._take_replicas(state, now)
         self._isr_settled(now, out)
@@ -153,20 +153,22 @@ class LeaderReplica:
             del self.followers[replica]
 
     def on_configured(self, now: float, out: list[Effect]) -> None:
-        """The settings changed."""
+        """Take the changed settings."""
         replicas = len(self.followers) + 1
         self._min_isr = effective_min_isr(self._context.config.min_insync_replicas, replicas)
         self._shrink_at = min(self._shrink_at, now + self._context.config.replica_lag_time_s / 2)
         self._move_high_watermark(now, out)
 
     def brokers_changed(self, now: float, out: list[Effect]) -> None:
-        """A follower may have become eligible, or be eligible no more and hold the high watermark back no longer."""
+        """React to changed brokers: a follower may have become eligible, or may no longer hold the high
+        watermark back.
+        """
         self._isr_settled(now, out)
 
     # ------------------------------------------------------------ appends
 
     def produce(self, event: Produce, now: float, out: list[Effect]) -> None:
-        """Append a client's batch, if nothing speaks against it, and answer when its promise holds."""
+        """Append a client's batch unless a rule refuses it, and answer when its promise holds."""
         log, batch = self._log, event.batch
         error = acks.refused_before_append(event.acks, len(self.isr.committed), self._min_isr)
         if error is NONE and batch.offset_count <= 0:
@@ -200,7 +202,7 @@ class LeaderReplica:
             out.append(AnswerProduce(event.token, error, NO_OFFSET, self._log.log_start))
 
     def _promise(self, event: Produce, base_offset: int, end_offset: int, now: float, out: list[Effect]) -> None:
-        """The batch is in the log: answer now, or when the promise of its acks holds. The same for a duplicate."""
+        """Answer an appended batch now, or when the promise of its acks holds. A duplicate is answered the same way."""
         if event.acks == 0:
             return
         log = self._log
@@ -221,19 +223,21 @@ class LeaderReplica:
             self._wake_at = deadline
 
     def _answer_produces(self, waiting: Iterable[WaitingProduce], error: KafkaErrorCode, out: list[Effect]) -> None:
-        """The batches are in the log, whatever the answer is."""
+        """Answer requests whose batches are in the log, with any error."""
         log_start = self._log.log_start
         out.extend(AnswerProduce(each.token, error, each.base_offset, log_start) for each in waiting)
 
     def on_flushed(self, now: float, out: list[Effect]) -> None:
-        """More of this replica's own copy counts."""
+        """Answer produce requests that waited for the flush, and advance the high watermark."""
         self._answer_produces(self.waits.flushed.take_reached(self._log.own_end), NONE, out)
         self._move_high_watermark(now, out)
 
     # ------------------------------------------------------------ fetches
 
     def follower_fetch(self, event: FollowerFetch, now: float, out: list[Effect]) -> None:
-        """A follower has everything below its fetch offset; give it what follows."""
+        """Record a follower's fetch, which proves that it has everything below its offset, and answer with the next
+        batches.
+        """
         follower = self.followers.get(event.replica)
         log, offset = self._log, event.fetch_offset
         if event.leader_epoch != self.epoch or follower is None:
@@ -255,7 +259,7 @@ class LeaderReplica:
         self._answer_or_wait(waiting, log.log_end, self.waits.followers, now, out)
 
     def consumer_fetch(self, event: ConsumerFetch, now: float, out: list[Effect]) -> None:
-        """Give a consumer what is committed."""
+        """Answer a consumer's fetch with committed batches."""
         if event.leader_epoch != NO_EPOCH and event.leader_epoch != self.epoch:
             self._fetch_error(event.token, epoch_error(self.epoch, event.leader_epoch), out)
             return
@@ -327,7 +331,7 @@ class LeaderReplica:
         return self.waits.followers.pop(token, None) or self.waits.consumers.pop(token, None)
 
     def fetch_wait_over(self, event: FetchWaitOver, out: list[Effect]) -> None:
-        """Answer a waiting fetch with what there is."""
+        """Answer a waiting fetch with the batches at hand."""
         limit = self._log.log_end if event.token in self.waits.followers else self._log.high_watermark
         fetch = self._forget_fetch(event.token)
         if fetch is not None:
@@ -427,7 +431,7 @@ class LeaderReplica:
                 self._propose(rest, out, keeps_eligible=waits)
 
     def _propose(self, members: tuple[int, ...], out: list[Effect], *, keeps_eligible: bool) -> None:
-        """A leader that asks for a new ISR has recovered from an unclean election."""
+        """Send an AlterPartition. A leader that asks for a new ISR has recovered from an unclean election."""
         request = SendAlterPartition(
             request=self._next_request,
             leader_epoch=self.epoch,
@@ -443,7 +447,7 @@ class LeaderReplica:
     def alter_partition_answered(
         self, event: AlterPartitionAnswered, now: float, out: list[Effect]
     ) -> PartitionState | None:
-        """The controller answered. Returns the state that it committed, if it is news of this leader epoch."""
+        """Take the controller's answer. Returns its committed state if that is news of this leader epoch."""
         isr = self.isr
         if isr.pending is None or isr.pending.request.request != event.request:
             return None

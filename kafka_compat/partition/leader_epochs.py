@@ -29,7 +29,7 @@ class LeaderEpochs:
             self.assign(entry.epoch, entry.start_offset)
 
     def entries(self) -> tuple[EpochBegin, ...]:
-        """The cache as plain data, to be stored or compared."""
+        """Returns the cache as plain data, to be stored or compared."""
         return tuple(map(EpochBegin, self._epochs, self._starts))
 
     def assign(self, epoch: int, start_offset: int) -> None:
@@ -55,7 +55,7 @@ class LeaderEpochs:
         self.last = self._epochs[-1] if self._epochs else NO_EPOCH
 
     def trim(self, log_start: int) -> None:
-        """The log begins at `log_start`: epochs before leave; what is left of one begins there."""
+        """Remove the epochs that end at or before `log_start`; the first remaining one begins there."""
         first = bisect_right(self._starts, log_start) - 1
         if first >= 0:
             del self._epochs[:first]
@@ -63,7 +63,7 @@ class LeaderEpochs:
             self._starts[0] = log_start
 
     def clear(self) -> None:
-        """The log was dropped."""
+        """Remove all epochs after the log was dropped."""
         self.truncate(NO_OFFSET)
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:

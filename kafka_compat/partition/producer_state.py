@@ -69,7 +69,7 @@ class ProducerStates:
         return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def record(self, batch: BatchInfo, base_offset: int, now: float) -> None:
-        """The batch is in the log at `base_offset`; nothing is checked."""
+        """Record a batch that is in the log at `base_offset`, without a check."""
         if batch.producer_id < 0:
             return
         count, first = batch.offset_count, batch.base_sequence
@@ -90,7 +90,7 @@ class ProducerStates:
         self._producers[batch.producer_id] = known
 
     def expire(self, now: float, expiry_s: float) -> None:
-        """Forget producers that appended nothing for longer than `expiry_s`."""
+        """Forget producers without an append for longer than `expiry_s`."""
         while self._producers:
             producer_id, producer = next(iter(self._producers.items()))
             if now - producer.appended_at <= expiry_s:

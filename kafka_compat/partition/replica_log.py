@@ -31,7 +31,7 @@ class ReplicaLog:
 
     @classmethod
     def of(cls, recovered: RecoveredReplica, config: PartitionConfig, now: float) -> "ReplicaLog":
-        """The log as a restart found it. Raises `ValueError` if its ends are not in order."""
+        """Returns the log that a restart found. Raises `ValueError` if its ends are not in order."""
         start, end = recovered.log_start, recovered.log_end
         if not 0 <= start <= end:
             raise ValueError(f"a log from {start} to {end}")
@@ -50,7 +50,7 @@ class ReplicaLog:
 
     @property
     def own_end(self) -> int:
-        """The end of what this replica may promise to hold."""
+        """The end of the records that this replica may promise to hold."""
         return self.flushed_end if self.before_ack else self.log_end
 
     @property
@@ -59,13 +59,16 @@ class ReplicaLog:
         return not self.before_ack or self.flushed_end >= self.log_end
 
     def record_append(self, batch: BatchInfo, base_offset: int, now: float) -> None:
-        """One more batch is in the log; its leader epoch is recorded by the caller."""
+        """Record one more batch of the log; the caller records its leader epoch."""
         self.producers.record(batch, base_offset, now)
         self.log_end = base_offset + batch.offset_count
         self.window.append(self.log_end, batch.size)
 
     def record_truncation(self, end: int, producers: tuple[ProducerSnapshot, ...] | None, now: float) -> None:
-        """The log now ends at `end`. Raises `PartitionError` if producers are missing although batches were removed."""
+        """Record a truncation to `end`.
+
+        Raises `PartitionError` if producers are missing although batches were removed.
+        """
         if end < self.log_end:
             if producers is None:
                 raise PartitionError(f"truncated from {self.log_end} to {end}, and no producers were read again")
@@ -76,7 +79,7 @@ class ReplicaLog:
         self.flushed_end = min(self.flushed_end, end)
 
     def reset(self, start: int, out: list[Effect]) -> None:
-        """The log is empty and begins at `start`; the high watermark with it (KAFKA-9491)."""
+        """Empty the log and let it begin at `start`, with the high watermark (KAFKA-9491)."""
         self.epochs.clear()
         self.producers.restore((), 0.0)
         self.window.reset(start)
@@ -84,7 +87,7 @@ class ReplicaLog:
         self.set_high_watermark(start, out)
 
     def set_high_watermark(self, offset: int, out: list[Effect]) -> bool:
-        """The high watermark is `offset`, within the log. Returns whether it moved."""
+        """Set the high watermark to `offset`, limited to the log. Returns True if it moved."""
         offset = max(self.log_start, min(offset, self.log_end))
         if offset == self.high_watermark:
             return False
@@ -93,7 +96,7 @@ class ReplicaLog:
         return True
 
     def move_start(self, offset: int, out: list[Effect]) -> None:
-        """The log begins at `offset`, at most at the high watermark, if that is further."""
+        """Move the log start forward to `offset`, at most to the high watermark."""
         offset = min(offset, self.high_watermark)
         if offset > self.log_start:
             self.log_start = offset
@@ -111,6 +114,6 @@ class ReplicaContext:
     brokers: Mapping[int, BrokerRegistration]
 
     def broker_epoch(self, broker_id: int) -> int | None:
-        """The registered epoch of a broker, if there is one."""
+        """Returns the registered epoch of a broker, or None."""
         registration = self.brokers.get(broker_id)
         return None if registration is None else registration.epoch

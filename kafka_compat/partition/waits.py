@@ -38,7 +38,7 @@ class Waits:
     """For the high watermark."""
 
     def earliest_deadline(self) -> float:
-        """Returns when the first of all must be answered; infinity if nothing waits."""
+        """Returns the earliest deadline of all requests; infinity without a waiting one."""
         times = [each.deadline for each in (*self.replicated, *self.flushed)]
         times += [each.deadline for each in (*self.followers.values(), *self.consumers.values())]
         return min(times, default=float("inf"))

@@ -25,7 +25,7 @@ NOT_FLEXIBLE = "32767"
 REQUEST_START = struct.Struct(">hhi")
 CORRELATION_ID = struct.Struct(">i")
 PIECE_BYTES = 4096
-"""Bytes and records of this size stay pieces of their own; what is shorter is joined."""
+"""Bytes and records of this size stay pieces of their own; shorter ones are joined."""
 
 _CLIENT_ID = primitives.string(compact=False, nullable=True)
 _skip_tags = tags_reader((), ())
@@ -149,9 +149,9 @@ def decode_correlation_id(body: Buffer) -> int:
 
 
 def decode_request_start(buffer: memoryview) -> tuple[RequestHeader, int]:
-    """Reads what all versions of the request header have: all but the tagged fields.
+    """Reads the part that all versions of the request header share: everything but the tagged fields.
 
-    Returns the header and the position after it; raises `MalformedMessage`.
+    Returns the header and the position after it. Raises `MalformedMessage`.
     """
     try:
         key, version, correlation_id = REQUEST_START.unpack_from(buffer)
@@ -196,7 +196,7 @@ def frame_pieces(out: list[Buffer]) -> list[Buffer]:
 
 
 def _add_joined(pieces: list[Buffer], short: list[Buffer]) -> None:
-    """The length goes with the first short pieces; later runs are pieces of their own."""
+    """Add short pieces as one. The length goes with the first ones; later runs are pieces of their own."""
     if len(pieces) == 1:
         pieces[0] = b"".join((pieces[0], *short))
     elif short:

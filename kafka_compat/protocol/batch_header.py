@@ -19,7 +19,7 @@ from raft.net.decoder import Buffer
 LAYOUT = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = LAYOUT.size
 LENGTH_END = 12
-"""Base offset and length: what is not counted by the length."""
+"""The size of base offset and length, which `length` does not count."""
 MAGIC = 2
 MAGIC_AT = 16
 CRC_AT = 17

@@ -166,7 +166,7 @@ UUID_WIRE = Wire(_read_uuid, _write_uuid, UUID_BYTES)
 
 
 def too_long(announced: int, left: int, position: int) -> MalformedMessage:
-    """The error of a length that the rest of the buffer cannot hold."""
+    """Returns the error of a length that the rest of the buffer cannot hold."""
     return MalformedMessage(f"{announced} bytes announced, {left} left", offset=position)
 
 
@@ -220,7 +220,7 @@ def _make_sized(
     *,
     nullable: bool,
 ) -> tuple[Read, Callable[[list[Buffer]], None]]:
-    """A reader of a length and so many bytes; with the writer of a null."""
+    """Returns a reader of a length and so many bytes, and the writer of a null."""
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
         length, start = read_length(buffer, position)

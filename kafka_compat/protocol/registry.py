@@ -1,4 +1,4 @@
-"""All supported APIs, by key: what a broker lists to its clients, and how a request's frame finds its message."""
+"""All supported APIs, by key: the list for clients, and the way from a request's frame to its message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -86,7 +86,7 @@ BROKER_APIS: Mapping[int, Api[Any, Any]] = {api.key: api for api in (CONTROLLER_
 SMALL_REQUEST_BYTES = 256 * 1024
 LARGE_REQUEST_BYTES = 1024 * 1024
 _UNBOUNDED = frozenset(api.key for api in (PRODUCE, JOIN_GROUP, SYNC_GROUP, CONTROLLER_COMMAND))
-"""Their bytes are opaque, and cost nothing to decode; the port's own bound holds."""
+"""APIs with opaque bytes, which cost nothing to decode; the port's own bound holds."""
 _LARGE = frozenset(
     api.key
     for api in (
@@ -138,7 +138,7 @@ def decode_request(body: Buffer) -> ApiRequest[Any]:
 
 
 def list_advertised() -> tuple[ApiVersionRange, ...]:
-    """Returns what ApiVersions lists: each API with its lowest and highest version, by key."""
+    """Returns the list of ApiVersions: each API with its lowest and highest version, by key."""
     return tuple(
         ApiVersionRange(api_key=api.key, min_version=api.advertised_min, max_version=api.version_max)
         for _, api in sorted(APIS.items())

@@ -105,61 +105,61 @@ def _field(of: Kind | type, versions: str, nullable: str, default: Any, tag: int
 
 
 def boolean(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of one byte, 0 or 1."""
+    """Declares a field of one byte, 0 or 1."""
     return _field(BOOL, versions, "", default, tag, is_array=False)
 
 
 def int8(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of one byte, signed."""
+    """Declares a field of one byte, signed."""
     return _field(INT8, versions, "", default, tag, is_array=False)
 
 
 def int16(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of two bytes, signed."""
+    """Declares a field of two bytes, signed."""
     return _field(INT16, versions, "", default, tag, is_array=False)
 
 
 def int32(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of four bytes, signed."""
+    """Declares a field of four bytes, signed."""
     return _field(INT32, versions, "", default, tag, is_array=False)
 
 
 def int64(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of eight bytes, signed."""
+    """Declares a field of eight bytes, signed."""
     return _field(INT64, versions, "", default, tag, is_array=False)
 
 
 def uuid(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of 16 bytes, kept as `bytes`."""
+    """Declares a field of 16 bytes, kept as `bytes`."""
     return _field(UUID, versions, "", default, tag, is_array=False)
 
 
 def string(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of UTF-8 text."""
+    """Declares a field of UTF-8 text."""
     return _field(STRING, versions, nullable, default, tag, is_array=False)
 
 
 def octets(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of bytes, copied out of the frame when decoded."""
+    """Declares a field of bytes, copied out of the frame when decoded."""
     return _field(BYTES, versions, nullable, default, tag, is_array=False)
 
 
 def records(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """A row of record batches: a view of the frame when decoded, a piece of its own when encoded."""
+    """Declares a field of record batches: a view of the frame when decoded, a piece of its own when encoded."""
     return _field(RECORDS, versions, nullable, default, tag, is_array=False)
 
 
 def submessage(
     of: type, versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None
 ) -> Any:
-    """A row that is a message; one that may be null begins with a byte that states it (KIP-893)."""
+    """Declares a field that is a message. A nullable one begins with a byte that states if it is null (KIP-893)."""
     return _field(of, versions, nullable, default, tag, is_array=False)
 
 
 def array(
     of: Kind | type, versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None
 ) -> Any:
-    """A row of many values or messages, kept as a tuple."""
+    """Declares a field of many values or messages, kept as a tuple."""
     return _field(of, versions, nullable, default, tag, is_array=True)
 
 

@@ -166,7 +166,7 @@ class BrokerStore:
         return "its log is missing" if doubt is None and not self.has(partition, topic_id) else doubt
 
     def doubt_all(self, reason: str) -> None:
-        """Every copy is doubtful; durable when it returns."""
+        """Mark every copy as doubtful, durably."""
         self._run = self._run.with_doubt(reason)
         self._record()
 
@@ -178,7 +178,7 @@ class BrokerStore:
             self._record()
 
     def doubts_known(self) -> None:
-        """The controller has all doubts on record, durably: what this directory holds is no doubt any more."""
+        """Clear all doubts, durably, after the controller has recorded them."""
         self._run = attrs.evolve(self._run, everything=None, doubts={})
         self._record()
 
@@ -330,7 +330,7 @@ class BrokerStore:
     # High watermarks
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """Returns the high watermark as of the last checkpoint before this start, within what the log holds."""
+        """Returns the high watermark of the last checkpoint before this start, limited to the log."""
         log = self.logs[partition]
         found = self._high_watermarks.of(self._topic_ids[partition], partition.partition)
         return min(max(found, log.start_offset), log.end_offset)

@@ -44,7 +44,7 @@ class Compaction:
     kept: int = 0
     """Records of the rewritten segments that stay."""
     removed: int = 0
-    """Records of them that leave; 0 = nothing is rewritten."""
+    """The number of their records that leave; with 0 no segment is rewritten."""
     clean_offset: int = 0
     """The end of the compacted part."""
     oldest_deletion_ms: int | None = None
@@ -200,7 +200,7 @@ class Compactor:
         return compaction
 
     def forget(self, name: str) -> None:
-        """A log of this name was deleted."""
+        """Forget the pass of a deleted log."""
         self._passes.pop(name, None)
 
     @staticmethod
@@ -231,7 +231,7 @@ class _Work:
         return run
 
     def stop(self) -> None:
-        """Wait for what is under way."""
+        """Wait for work under way, and prevent later work."""
         with self._lock:
             self._stopped = True
 

@@ -151,7 +151,7 @@ class PartitionLog:
         return base_offset, self._append(stored, size)
 
     def roll(self) -> None:
-        """Let the next batch begin a segment; nothing to do if the newest is empty."""
+        """Let the next batch begin a segment, unless the newest one is empty."""
         self._log.roll()
         self._active_bytes = 0
 
@@ -272,9 +272,9 @@ class PartitionLog:
         return self._unsaved_bytes >= SNAPSHOT_EVERY_BYTES
 
     def write_snapshot(self, producers: ProducerStates) -> None:
-        """Keep what is known of the producers at the log's end now. Left out on a full disk: a restart reads more then.
+        """Write a snapshot of the producers at the present log end. A full disk prevents it: a restart reads more then.
 
-        Not synced: one that a power cut tears is ignored.
+        It is written without a sync; a snapshot that a power cut tears is ignored.
         """
         self._unsaved_bytes = 0
         self._snapshots.write(self.end_offset, producers)
@@ -312,7 +312,7 @@ class PartitionLog:
 
 
 def _fields(batch: Buffer) -> tuple[int, ...]:
-    """The fields of a batch's header, in order."""
+    """Returns the fields of a batch's header, in order."""
     if len(batch) < HEADER_BYTES:
         raise ValueError(f"{len(batch)} bytes are not one batch: shorter than a header")
     return _unpack(batch)

@@ -35,7 +35,7 @@ _SEQUENCES: Final = 1 << 31
 
 
 def replay_into(producers: ProducerStates, headers: Iterable[BatchHeader]) -> None:
-    """Add to `producers` what these batches, which are in the log, say; nothing is validated."""
+    """Add the producers of these batches of the log to `producers`, without validation."""
     for header in headers:
         if header.producer_id < 0 or header.base_sequence < 0:
             continue
@@ -90,7 +90,7 @@ class ProducerSnapshots:
         return None
 
     def write(self, offset: int, producers: ProducerStates) -> None:
-        """Write a snapshot, without a sync, and remove the oldest ones. On a full disk nothing is written."""
+        """Write a snapshot, without a sync, and remove the oldest ones. A full disk prevents the write."""
         try:
             with contextlib.closing(self._disk.open(self._path(offset), create=True)) as file:
                 if offset not in self._offsets:

@@ -33,9 +33,9 @@ def roll_if_due(log: PartitionLog, settings: TopicSettings, high_watermark: int,
 
 
 def start_to_keep(log: PartitionLog, settings: TopicSettings, high_watermark: int, now_ms: int) -> int:
-    """Returns where the log should start by its retention: at its start now, or where a later segment begins.
+    """Returns the start that the log should have by its retention: its present start, or the start of a later segment.
 
-    A compacted topic loses nothing by age or size.
+    A compacted topic loses no record by age or size.
     """
     facts = log.store_log.segment_facts()
     rule = Retention(bytes_max=settings.retention_bytes, age_ms_max=settings.retention_ms)

@@ -131,7 +131,7 @@ class BrokerPlan:
     raft: RaftConfig | None = None
     """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
     raft_log_bytes: int = RAFT_LOG_BYTES
-    """The raft log keeps at least so much; what is older is in the commit log and in the snapshot."""
+    """The least size of the raft log that is kept; older entries are in the commit log and in the snapshot."""
     boot: str = attrs.field(factory=boot_of_machine)
     """The id of this boot of the machine. Another id than the last time means that unflushed writes are lost."""
 
@@ -141,7 +141,7 @@ class BrokerPlan:
         return self.raft or RaftConfig.of_election_timeout(self.properties.seconds("raftElectionTimeout"))
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse settings that contradict each other."""
         properties = self.properties
         is_slave = properties.text("brokerRole") == "SLAVE"
         members = GroupMembers.of(properties)
@@ -310,7 +310,7 @@ class Broker:
         return log
 
     def _guests(self) -> Mapping[int, Guest]:
-        """The other protocols on the clients' port, by the first bytes of a connection."""
+        """Returns the other protocols on the clients' port, by the first bytes of a connection."""
         if self._members is not None:
             return {HELLO: self._take_over}
         return {} if self.context.is_slave else {HANDSHAKE: self._links.take_over}
@@ -514,7 +514,7 @@ class Broker:
         await self._registration.unregister()
 
     def _close(self) -> None:
-        """Everything has stopped; keep what a restart would have to find out again."""
+        """Close the parts after everything has stopped, and keep the state that spares a restart work."""
         self._reactor.detach(self)
         try:
             for server in self._servers:
@@ -632,7 +632,7 @@ class Broker:
             self._links.set_master(address_of(configured))
 
     def _master_found(self, master: str | None, ha: str | None) -> None:
-        """A name server has answered."""
+        """Take a name server's addresses of the master."""
         if self._fixed is None or not self.context.is_slave:
             return
         self._sync.set_master(self._address_to_dial(master))

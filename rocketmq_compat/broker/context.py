@@ -34,7 +34,7 @@ class DiskWork(Protocol):
 
 @attrs.define(kw_only=True)
 class Context:
-    """One broker: what it is set to, what it holds, and what time it is."""
+    """One broker's settings, state and clocks."""
 
     properties: Properties
     store: MessageStore
@@ -148,7 +148,7 @@ class Context:
 
 
 def guard(handler: Handler) -> Handler:
-    """Returns a handler that answers what the rules refuse, and messages that are none."""
+    """Returns a handler that answers refusals of the rules, and malformed messages, with their errors."""
 
     def serve(call: RemotingCall) -> None:
         try:

@@ -122,7 +122,7 @@ class CommitLogCopying:
                 self._retry_at = now + RETRY_S
 
     def _take(self, asked: CopyAsked, answer: CopyAnswer) -> bool:
-        """Returns whether this broker had something."""
+        """Returns True if the other broker had records for this one."""
         offset, found = asked.header.offset, answer.header
         if found is None or answer.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED):
             return False
@@ -146,7 +146,7 @@ class CommitLogCopying:
 
 
 def epoch_before(log: CommitLog, offset: int) -> int:
-    """Returns the epoch of what lies before a physical offset of the log; 0 if the log holds nothing there."""
+    """Returns the epoch before a physical offset of the log, or 0 if the log holds no byte there."""
     if not log.start_offset < offset <= log.end_offset:
         return 0
     return max((epoch for epoch, start in log.epochs if start < offset), default=0)

@@ -18,7 +18,7 @@ DELIVERIES_OF_ROUND = 256
 
 
 class DelayedMessages:
-    """The schedule of one broker. A slave keeps the offsets of its master, and delivers nothing."""
+    """The schedule of one broker. A slave keeps the offsets of its master, and leaves delivery to it."""
 
     def __init__(self, context: Context, offsets: Mapping[int, int]) -> None:
         self._context = context
@@ -76,7 +76,7 @@ class DelayedMessages:
         self.timers.on_arrived(runs)
 
     def tick(self, replicated: MessagePort) -> None:
-        """Deliver what is due."""
+        """Deliver the messages that are due."""
         self._has_more = False
         if self._context.is_slave:
             return

@@ -57,7 +57,7 @@ class _HaSession(Session[Frame]):
         """Does nothing: this side holds nothing back."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing: the other side sees the connection close."""
+        """Does nothing: the other side sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """See `Session`."""
@@ -94,7 +94,7 @@ class SocketLinks:
             session.connection.write_pieces(encode(message))
 
     def close(self, connection: int, reason: str) -> None:
-        """See `HaLinks`. Tries to send what was written before."""
+        """See `HaLinks`. Tries to send bytes written before."""
         if self._dial == connection:
             self._dial = None
         session = self._sessions.pop(connection, None)
@@ -113,7 +113,7 @@ class SocketLinks:
         return session
 
     def on_closed(self, session: _HaSession, reason: str) -> None:
-        """A connection has ended."""
+        """Forget a connection that has ended, and report it."""
         if session.listener is not None:
             session.listener.forget(session.connection)
         if self._sessions.pop(session.number, None) is not None and not self._is_closing:
@@ -121,7 +121,7 @@ class SocketLinks:
             self.report(HaConnectionClosed(session.number))
 
     def stop(self, reason: str) -> None:
-        """Close everything; nothing is reported any more."""
+        """Close everything, without further reports."""
         self._is_closing = True
         if self._listener is not None:
             self._listener.close(reason)
@@ -142,7 +142,7 @@ class SocketLinks:
         )
 
     async def run_listener(self) -> None:
-        """Close connections that do not say who they are in time, until cancelled."""
+        """Close connections that do not identify themselves in time, until cancelled."""
         assert self._listener is not None, "a master listens"
         await self._listener.run()
 
@@ -180,7 +180,7 @@ class SocketLinks:
     # ---------------------------------------------------------------- the slave's side
 
     def set_master(self, address: Address | None) -> None:
-        """The next dial goes there, and one that waits for an address, too."""
+        """Set the address for the next dial, also for one that waits for an address."""
         self._master = address
         if address is not None:
             self._master_known.set()

@@ -14,7 +14,7 @@ SAVE_CHECK_S = 1.0
 
 
 class Housekeeping:
-    """Does what is due; `tick` is to be called once a round. Slow work goes to the disk thread."""
+    """Does the work that is due; call `tick` once a round. Slow work goes to the disk thread."""
 
     def __init__(self, context: Context, tables: TablesPort, disk: DiskWork, report: Callable[[Event], None]) -> None:
         """`report` informs the decider of the log."""
@@ -37,7 +37,7 @@ class Housekeeping:
         return min(self._due)
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
         for number, (every_s, work) in enumerate(self._every):
             if self._due[number] <= now:
                 self._due[number] = now + every_s

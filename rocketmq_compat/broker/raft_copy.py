@@ -113,11 +113,11 @@ class RaftCopy:
         delays: DelayedMessages,
         on_dispatched: Callable[[list[QueueRun]], None],
     ) -> None:
-        """`on_dispatched` is called once a round with what consumers can see from then on."""
+        """`on_dispatched` is called once a round with the runs that have become visible to consumers."""
         self.state = BrokerGroupState()
         self.tables = RaftTables(context, self.state, delays, self._propose_tables, self._dispatch)
         self.incomplete = trio.Event()
-        """Set while the commit log lacks what the state stands for."""
+        """Set while the commit log lacks records that the state stands for."""
         self.leader: int | None = None
         """The node that leads the group, if known."""
         self._context = context
@@ -152,7 +152,7 @@ class RaftCopy:
         return self.state.end
 
     def open_on(self, group: GroupPort) -> None:
-        """The group is open, and nothing has been decided yet."""
+        """Take the opened group, before it has decided anything."""
         last_index = group.status()["last_index"]
         assert isinstance(last_index, int), "an index is a number"
         self._group = group
@@ -160,7 +160,7 @@ class RaftCopy:
         group.subscribe(self._on_delivered, after_index=LEADERSHIP_ALONE)
 
     def close(self) -> None:
-        """The group ends: this node leads no more."""
+        """Stop with the group: this node no longer leads."""
         self._group = None
         self._resign()
 
@@ -247,7 +247,7 @@ class RaftCopy:
             self.incomplete.set()
 
     def append_missing(self, payload: bytes, *, offset: int, epoch: int) -> None:
-        """Append what a peer's commit log has where this one ends. Raises `ValueError` for anything else."""
+        """Append a peer's bytes at the end of this commit log. Raises `ValueError` for uncommitted ones."""
         if offset + len(payload) > self.state.end:
             raise ValueError(f"{len(payload)} bytes at {offset} are more than is committed, up to {self.state.end}")
         self._store.append_copy(payload, offset=offset, epoch=epoch)
@@ -392,7 +392,7 @@ class RaftCopy:
         return min(self._begin_due, self.tables.deadline, self._flush_due if not self._flushing else math.inf)
 
     def tick(self, now: float) -> None:
-        """Once a round: roles, tables, and what consumers can see now."""
+        """Once a round: advance roles and tables, and dispatch to consumers."""
         if self._begin_due <= now:
             self._begin()
         self._lead_if_ready()

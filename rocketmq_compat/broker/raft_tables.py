@@ -71,7 +71,7 @@ class RaftTables:
         self._propose_all()
 
     def end(self) -> None:
-        """This node is no master any more."""
+        """End this node's leadership."""
         self._term = None
         self._take_over()
         waiting, self._waiting = self._waiting, []

@@ -59,7 +59,7 @@ class _NameServer:
 
 @attrs.define(eq=False)
 class _Publication:
-    """A topic that has changed: how many name servers have not answered, and who waits for them."""
+    """A topic that has changed: the number of missing answers, and the callbacks that wait for them."""
 
     pending: int = 0
     waiting: list[Callable[[], None]] = attrs.field(factory=list)

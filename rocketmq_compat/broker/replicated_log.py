@@ -112,7 +112,7 @@ class CopiedTables(Protocol):
         """Returns them for a master that has lost its own."""
 
     def adopt(self, payload: bytes) -> None:
-        """Add what a slave has. Raises `BadBody` for what are no tables."""
+        """Add the tables of a slave. Raises `BadBody` for malformed ones."""
 
     def save(self, done: Saved) -> None:
         """Make them last; `done` is called with None when they do, or with the reason if they do not."""
@@ -137,7 +137,7 @@ class ReplicatedLog:
         on_dispatched: Callable[[list[QueueRun]], None],
         tables: CopiedTables,
     ) -> None:
-        """`on_dispatched` is called once a round with what consumers can see from then on."""
+        """`on_dispatched` is called once a round with the runs that have become visible to consumers."""
         self._tables = tables
         self._context = context
         self._store = context.store
@@ -260,13 +260,13 @@ class ReplicatedLog:
         self.step(PutMessages(self._last_token, sum(map(len, records)), _Put(records, done), wait))
 
     def step(self, event: Event) -> None:
-        """Report a fact, and carry out what follows from it."""
+        """Report a fact, and carry out its consequences."""
         self._events.append(event)
         if not self._is_stepping:
             self._work()
 
     def tick(self, now: float) -> None:
-        """Once a round: waits that are over, and what consumers can see now."""
+        """Once a round: end waits whose time is over, push the log, and dispatch to consumers."""
         if self._decider.deadline <= now:
             self.step(DeadlineReached())
         self._pushed_bytes = 0
@@ -283,7 +283,7 @@ class ReplicatedLog:
         self._store.copy.note_reach(LogReach(log.last_epoch, log.end_offset))
 
     def flush_if_due(self, now: float) -> None:
-        """Once a round, when what is urgent has left: begin a flush."""
+        """Once a round, after urgent bytes have left: begin a flush if it is due."""
         if self._flushing or not self._store.is_dirty:
             return
         if self._decider.config.sync_flush or self._flush_due <= now:
@@ -392,7 +392,7 @@ class ReplicatedLog:
             self._context.tell("tables_refused", reason=str(error))
 
     def _end_doubt(self, news: DoubtEnded) -> None:
-        """Make durable what was copied back, and then note that nothing is lacking."""
+        """Make the records that were copied back durable, and then note the end of the doubt."""
         self._store.flush()
 
         def on_saved(failure: str | None) -> None:

@@ -39,14 +39,14 @@ from rocketmq_compat.storage.checkpoints import CheckpointName, derived_topics
 
 WrapperT = TypeVar("WrapperT", bound=JsonBody)
 Saved = Callable[[str | None], None]
-"""Called with None when what had changed will last, or with the reason if perhaps it will not."""
+"""Called with None when the changes will last, or with the reason why that is uncertain."""
 
 
 class TablesPort(Protocol):
     """Makes changes of the tables last."""
 
     def save(self, done: Saved | None = None, *, names_only: bool = False) -> None:
-        """Make what has changed last; with `names_only` it is enough that topics and groups do."""
+        """Make the changes last; with `names_only` only the changes of topics and groups."""
 
 
 SEPARATOR = "@"
@@ -54,7 +54,7 @@ SEPARATOR = "@"
 
 
 def answering(call: RemotingCall, body: bytes = b"") -> Saved:
-    """Returns what answers a call, with `body`, when what it has changed lasts."""
+    """Returns a callback that answers a call, with `body`, when its changes last."""
 
     def on_saved(failure: str | None) -> None:
         if failure is None:
@@ -161,7 +161,7 @@ class BrokerTables:
         self._disk.submit(write, on_written)
 
     def _note_files(self) -> None:
-        """A file that is there now, and is not at the next start, is lost."""
+        """Note the present files: a noted file that is missing at the next start is lost."""
         store = self._context.store
         tables = frozenset(store.checkpoints.present()) | store.copy.notes.tables
         store.copy.change(lambda notes: attrs.evolve(notes, tables=tables))
@@ -220,7 +220,7 @@ class BrokerTables:
 
 @attrs.frozen
 class _Write:
-    """One file to write, in the disk thread, and what makes it be written again if there was no room for it."""
+    """One file to write, in the disk thread, and the action that plans it again if the disk is full."""
 
     write: Callable[[], None]
     forget: Callable[[], object]

@@ -21,7 +21,7 @@ READ_OF_ROUND = 256
 
 
 class TimerMessages:
-    """The timer messages of one broker. A slave keeps the state of its master, and delivers nothing."""
+    """The timer messages of one broker. A slave keeps the state of its master, and leaves delivery to it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -39,7 +39,7 @@ class TimerMessages:
 
     @property
     def waiting_places(self) -> list[tuple[QueueKey, int]]:
-        """Returns the queue and the offset from which messages wait; nothing if none do."""
+        """Returns the queue and the offset from which messages wait; empty without a waiting one."""
         waits_from = self._schedule.waits_from
         return [] if waits_from is None else [(TIMER_QUEUE, waits_from)]
 
@@ -61,7 +61,7 @@ class TimerMessages:
                 self._schedule.bounds(start, run.next)
 
     def tick(self, replicated: MessagePort) -> bool:
-        """Read what is new, and deliver what is due. Returns whether there is more to do at once."""
+        """Read new messages, and deliver those that are due. Returns True if there is more to do at once."""
         self._read()
         schedule, now_ms = self._schedule, self._context.wall_ms()
         for offset in schedule.take_due(now_ms):

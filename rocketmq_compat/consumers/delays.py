@@ -141,7 +141,7 @@ class DelaySchedule:
 
     @property
     def offsets(self) -> Mapping[int, int]:
-        """The offset of the next message of each level: what is to be kept across restarts."""
+        """The offset of the next message of each level, to be kept across restarts."""
         return {level: queue.next_offset for level, queue in self._queues.items()}
 
     def bounds(self, level: int, start_offset: int, end_offset: int) -> None:
@@ -179,20 +179,20 @@ class DelaySchedule:
         return [(level, queue.next_offset) for level, queue in self._queues.items() if self._due_ms(queue) <= now_ms]
 
     def on_started(self, level: int, offset: int) -> None:
-        """The message is being stored: it is not due until `on_delivered` or `on_failed`."""
+        """Note that the message is being stored: it is not due until `on_delivered` or `on_failed`."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.under_way = True
 
     def on_delivered(self, level: int, offset: int) -> None:
-        """The message is stored in its real queue, or cannot be delivered by anyone: the next one is the first."""
+        """Move on to the next message. This one is stored in its real queue, or cannot be delivered."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.next_offset, queue.head_due_ms, queue.not_before_ms = offset + 1, None, 0
             queue.under_way = False
 
     def on_failed(self, now_ms: int, level: int, offset: int) -> None:
-        """The message could not be stored: it is due again later."""
+        """Note that the message could not be stored: it is due again later."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.not_before_ms = now_ms + round(RETRY_S * 1000)

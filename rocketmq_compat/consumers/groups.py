@@ -29,7 +29,7 @@ class GroupTable:
     _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
 
     def watch(self) -> ChangedKeys[str]:
-        """Returns what takes note of groups that change from now on."""
+        """Returns a watcher that notes the changes of groups from now on."""
         watcher: ChangedKeys[str] = ChangedKeys()
         self._watchers.append(watcher)
         return watcher
@@ -63,7 +63,7 @@ class GroupTable:
         self._note_change(time_ms, group.group_name)
 
     def delete(self, time_ms: int, name: str) -> None:
-        """An operator deletes a group; nothing happens if there is none."""
+        """Delete a group for an operator; an unknown one changes nothing."""
         if self._groups.pop(name, None) is not None:
             self._note_change(time_ms, name)
 
@@ -75,7 +75,7 @@ class GroupTable:
             watcher.note_all()
 
     def load(self, version: DataVersion, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
-        """These are all groups from now on: what a checkpoint holds, or the master of a slave."""
+        """Replace all groups by the content of a checkpoint, or of a slave's master."""
         self.version = version
         self._groups = dict(groups)
         for watcher in self._watchers:

@@ -48,12 +48,12 @@ class ConsumerOffsets:
     offsets_max: int = OFFSETS_MAX
     _offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
     _ahead: set[OffsetKey] = attrs.field(factory=set)
-    """Committed to this broker, and higher than what its master had when it was copied last."""
+    """Offsets committed to this broker above its master's at the last copy."""
     _snapshot: OffsetSnapshot | None = None
     _watchers: list[ChangedKeys[OffsetKey]] = attrs.field(factory=list)
 
     def watch(self) -> ChangedKeys[OffsetKey]:
-        """Returns what takes note of offsets that change from now on."""
+        """Returns a watcher that notes the changes of offsets from now on."""
         watcher: ChangedKeys[OffsetKey] = ChangedKeys()
         self._watchers.append(watcher)
         return watcher
@@ -118,11 +118,11 @@ class ConsumerOffsets:
         )
 
     def remove_group(self, time_ms: int, group: str) -> None:
-        """The group is deleted with its offsets."""
+        """Delete the offsets of a group."""
         self._remove(time_ms, [key for key in self._offsets if key[0] == group])
 
     def remove_topic(self, time_ms: int, topic: str) -> None:
-        """The topic is deleted, and with it what groups have consumed of it."""
+        """Delete all offsets of a topic."""
         self._remove(time_ms, [key for key in self._offsets if key[1] == topic])
 
     def snapshot(self) -> OffsetSnapshot:
@@ -132,7 +132,7 @@ class ConsumerOffsets:
         return self._snapshot
 
     def load(self, snapshot: OffsetSnapshot) -> None:
-        """This is the table from now on: what a checkpoint holds."""
+        """Replace the table by the content of a checkpoint."""
         self.version = snapshot.version
         self._offsets = dict(snapshot.offsets)
         self._ahead.clear()

@@ -23,7 +23,7 @@ from rocketmq_compat.remoting.codes import ResponseCode
 
 EXPIRY_S: Final = 120.0
 GROUPS_OF_CHANNEL_MAX: Final = 1_000
-"""Groups that one connection registers: more than a client has, and a bound of what it makes the broker keep."""
+"""The most groups of one connection: more than a client has, and a bound of the broker's memory."""
 SUBSCRIPTIONS_MAX: Final = 10_000
 """Topics that one group subscribes to."""
 
@@ -178,7 +178,7 @@ class ClientRegistry:
         return next(reversed(self._producer_ids.get(client_id, {})), None)
 
     def groups_of_topic(self, topic: str) -> Iterator[str]:
-        """Every consumer group that subscribes to a topic."""
+        """Yields every consumer group that subscribes to a topic."""
         return (name for name, group in self._consumers.items() if topic in group.subscriptions)
 
     def subscription(self, group: str, topic: str, version: int) -> TagSubscription:

@@ -16,7 +16,7 @@ ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 TAGS_MAX: Final = 10_000
-"""Tags of one expression: more than any client has, and a bound of what a broker keeps for it."""
+"""The most tags of one expression: more than any client has, and a bound of the broker's memory."""
 
 
 @frozen
@@ -48,9 +48,9 @@ class TagSubscription:
 def parse_subscription(
     topic: str, expression: str | None, version: int = 0, expression_type: str | None = TAG
 ) -> TagSubscription:
-    """Returns the subscription that an expression stands for; without an expression, to everything.
+    """Returns the subscription of an expression; without an expression, to all messages.
 
-    An SQL92 expression is kept as it is and matches nothing (see `require_tags`). Raises `RequestRefused` with
+    An SQL92 expression is kept as it is and matches no message (see `require_tags`). Raises `RequestRefused` with
     SUBSCRIPTION_PARSE_FAILED if no tag is left between the `||`, and for more than `TAGS_MAX` tags.
     """
     kind = expression_type or TAG

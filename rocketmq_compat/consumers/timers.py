@@ -130,7 +130,7 @@ class TimerState:
         return cls(*(max(offsets.get(level, 0), 0) for level in _STATE_LEVELS))
 
     def as_offsets(self) -> Mapping[int, int]:
-        """Returns what is to last, nothing for the first state."""
+        """Returns the offsets that keep this state; empty for the first state."""
         if self == TimerState():
             return {}
         return dict(zip(_STATE_LEVELS, attrs.astuple(self), strict=True))
@@ -150,7 +150,7 @@ class TimerSchedule:
     _offsets: deque[int] = attrs.field(factory=deque)
     """Their offsets in order, with some that are delivered."""
     _next: list[tuple[int, int]] = attrs.field(factory=list)
-    """A heap of time and offset: all but those under way."""
+    """A heap of time and offset of all messages except those under way."""
     _under_way: dict[int, int | None] = attrs.field(factory=dict)
     """By offset, None while a message is being delivered; else when it is tried again."""
     _delivered_ms: int = 0
@@ -216,7 +216,7 @@ class TimerSchedule:
             heapq.heappush(self._next, (due_ms, offset))
 
     def pass_over(self, offset: int) -> None:
-        """There is nothing to read before this offset any more."""
+        """Skip the offsets before this one, which hold no messages any more."""
         self._read_end = max(self._read_end, min(offset, self._end))
 
     # ---------------------------------------------------------------- delivering
@@ -235,14 +235,14 @@ class TimerSchedule:
         return taken
 
     def on_delivered(self, offset: int) -> None:
-        """The message is stored in its real queue, or cannot be delivered by anyone."""
+        """Remove a message that is stored in its real queue, or that cannot be delivered."""
         if offset in self._under_way:
             del self._under_way[offset]
             self._delivered_ms = max(self._delivered_ms, self._times.pop(offset))
             self._has_news = True
 
     def on_failed(self, now_ms: int, offset: int) -> None:
-        """The message could not be stored: it is due again later."""
+        """Note that the message could not be stored: it is due again later."""
         if offset in self._under_way:
             self._under_way[offset] = now_ms + round(RETRY_S * 1000)
 

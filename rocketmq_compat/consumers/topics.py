@@ -82,13 +82,16 @@ class TopicTable:
         return self._topics
 
     def watch(self) -> ChangedKeys[str]:
-        """Returns what takes note of topics that change from now on."""
+        """Returns a watcher that notes the changes of topics from now on."""
         watcher: ChangedKeys[str] = ChangedKeys()
         self._watchers.append(watcher)
         return watcher
 
     def encode(self) -> Mapping[str, JsonText]:
-        """Returns the JSON of every topic by its name. Only what has changed since the last call is written again."""
+        """Returns the JSON of every topic by its name.
+
+        It encodes only the topics that have changed since the last call.
+        """
         texts = self._texts
         self._texts = {
             name: known
@@ -197,7 +200,7 @@ class TopicTable:
         self._changed_as_a_whole()
 
     def learn(self, topic: TopicConfig) -> None:
-        """A slave takes over one topic of its master, until it takes over all of them."""
+        """Take over one topic of the master as a slave, until all of them are copied."""
         self._topics[topic.topic_name] = topic
         for watcher in self._watchers:
             watcher.note((topic.topic_name,))
@@ -209,7 +212,7 @@ class TopicTable:
         self._changed_as_a_whole()
 
     def follow(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
-        """A slave takes over the topics of its master: there are no others."""
+        """Replace all topics by the master's as a slave."""
         if self.version != version or self._topics.keys() != topics.keys():
             self._changed_as_a_whole()
         self.version = version
@@ -264,7 +267,7 @@ def system_topics(
     delay_levels: int,
     trace_topic: str | None = None,
 ) -> Iterator[TopicConfig]:
-    """The topics that every broker has, and `trace_topic` if that is wanted."""
+    """Yields the topics that every broker has, and `trace_topic` if it is given."""
     yield new_topic(SELF_TEST_TOPIC, 1, 1)
     yield new_topic(OFFSET_MOVED_TOPIC, 1, 1)
     yield new_topic(SCHEDULE_TOPIC, max(SCHEDULE_QUEUES, delay_levels), max(SCHEDULE_QUEUES, delay_levels))

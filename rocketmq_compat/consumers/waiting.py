@@ -1,4 +1,4 @@
-"""Pulls that found nothing and are held until a message comes or their time is up (`PullRequestHoldService`).
+"""Pulls that found no message and are held until one comes or their time is up (`PullRequestHoldService`).
 
 They are kept by queue, so an arrival looks at the pulls of its queue alone, and in the order of their deadlines.
 """
@@ -97,7 +97,7 @@ class HeldPulls:
         return expired
 
     def forget(self, token: int) -> None:
-        """The client has gone; nothing happens if the pull is not held."""
+        """Drop the pull of a client that has gone, if it is held."""
         pull = self._by_token.get(token)
         if pull is not None:
             self._remove(pull)

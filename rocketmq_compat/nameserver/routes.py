@@ -59,7 +59,7 @@ MASTER_ID: Final = 0
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 """The namespace of values that pin the queues of ordered topics."""
 BROKERS_MAX: Final = 4096
-"""Brokers in all; what more of them register would only cost memory."""
+"""The most brokers in all; registrations above it would only cost memory."""
 
 
 @attrs.define
@@ -96,7 +96,7 @@ class RouteTable:
         self._kv: dict[str, dict[str, str]] = {namespace: dict(each) for namespace, each in (kv or {}).items()}
 
     def step(self, now: float, event: NamesrvEvent) -> list[NamesrvEffect]:
-        """Returns what is to be done about the event, in order. `now` is in seconds and never goes back."""
+        """Returns the effects of the event, in order. `now` is in seconds and never goes back."""
         match event:
             case BrokerRegistered():
                 return self._register(now, event)
@@ -202,7 +202,10 @@ class RouteTable:
             )
 
     def _register_topic(self, event: TopicRegistered) -> RegistrationAccepted | RegistrationRefused:
-        """The version that its broker registered with stays: with the next one it registers again as a whole."""
+        """Take a single topic.
+
+        Its broker keeps its registered version: with the next one it registers again as a whole.
+        """
         for data in event.queues:
             if data.broker_name not in self._groups:
                 return RegistrationRefused(f"no broker has registered as {data.broker_name}")
@@ -322,7 +325,7 @@ class RouteTable:
         )
 
     def value(self, namespace: str, key: str) -> str | None:
-        """Returns what an administrator stored."""
+        """Returns the value that an administrator stored, or None."""
         return self._kv.get(namespace, {}).get(key)
 
     def values(self, namespace: str) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ Address = tuple[str, int]
 
 @attrs.frozen(kw_only=True)
 class NameServerPlan:
-    """One name server: where it listens, and what it is set to."""
+    """One name server: its address and its properties."""
 
     listen: Address
     properties: Properties = attrs.field(factory=lambda: Properties.read(NAMESRV_PROPERTIES))

@@ -249,7 +249,7 @@ class ProducerData(JsonBody):
 
 @frozen(kw_only=True)
 class ConsumerData(JsonBody):
-    """A consumer group that a client is in, and what it subscribes to."""
+    """A consumer group of a client, and its subscriptions."""
 
     group_name: str
     consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY

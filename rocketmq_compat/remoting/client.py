@@ -29,7 +29,7 @@ CLOSED_ON_PURPOSE: Final = "closed by this side"
 
 Address = tuple[str, int]
 OnRequest = Callable[[Command], Command | None]
-"""Takes a request of the server; what it returns is sent as the answer, unless the request is one-way."""
+"""Takes a request of the server and returns the answer to send, unless the request is one-way."""
 
 
 @attrs.define
@@ -174,10 +174,10 @@ class RemotingClient(Session[Buffer]):
         """Does nothing: this client holds nothing back."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing: the server sees the connection close."""
+        """Does nothing: the server sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
-        """The connection is gone, and with it the answers."""
+        """End all requests of a connection that is gone."""
         self._connection = None
         waiting, self._waiting = self._waiting, {}
         for call in waiting.values():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PROTOCOL_VERSION: Final = 401
-"""The version this side states in its frames: the ordinal of 4.9.4. Clients choose by it what they ask for."""
+"""The version this side states in its frames: the ordinal of 4.9.4. Clients choose their requests by it."""
 
 
 class RequestCode(enum.IntEnum):
@@ -96,7 +96,7 @@ class RequestCode(enum.IntEnum):
     BROKER_HEARTBEAT = 904
     GET_BROKER_HA_STATUS = 907
     COPY_COMMIT_LOG = 51_901
-    """Not RocketMQ's: a broker of a raft group copies what its commit log lacks."""
+    """A broker of a raft group copies missing parts of its commit log. Not RocketMQ's."""
     DECIDE_DIVERGENCE = 51_902
     """Not RocketMQ's: an operator decides which log counts, the master's or a slave's that goes on otherwise."""
 

@@ -30,7 +30,7 @@ class BadHeader(ValueError):
 
 @attrs.define
 class BadBody(ValueError):
-    """A frame is sound, but its body is not what the request needs. The request is refused, not the connection.
+    """The frame is sound, but its body does not fit the request. The request is refused, and the connection stays.
 
     `path` leads to the value, as in `consumerDataSet[0].groupName`.
     """

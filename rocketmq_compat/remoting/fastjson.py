@@ -28,7 +28,7 @@ _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=Tr
 
 
 def loads(content: Buffer) -> Any:
-    """Returns the value. Raises `BadBody` for what is neither JSON nor fastjson's dialect of it."""
+    """Returns the value. Raises `BadBody` for text that is neither JSON nor fastjson's dialect of it."""
     try:
         text = bytes(content).decode()
     except UnicodeDecodeError as error:
@@ -71,7 +71,7 @@ class _Lenient:
         return BadBody(f"it is no JSON: {detail} at character {self._at}")
 
     def _next(self) -> str:
-        """The next character that is no blank, which becomes the place; empty at the end."""
+        """Returns the next character that is not a blank and makes it the place; empty at the end."""
         match = _BLANKS.match(self._text, self._at)
         assert match is not None, "blanks may be none"
         self._at = match.end()

@@ -63,7 +63,7 @@ class JsonBody:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Returns what JSON that was read before means. Raises `BadBody` as `decode` does."""
+        """Returns the body in a JSON value that was read before. Raises `BadBody` as `decode` does."""
         if type(value) is not dict:
             raise BadBody("no object")
         values: dict[str, Any] = {}

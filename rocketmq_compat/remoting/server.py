@@ -19,7 +19,7 @@ from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 
 OUTBOUND_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Answers that wait for a client to read them; above, nothing more is read from it."""
+"""The bound of answers that wait for a client; above it, the server stops reading the client's requests."""
 
 Tell = Callable[..., None]
 """Called with the name of an event and its fields."""
@@ -75,7 +75,7 @@ class RemotingServer:
         await self.listener.run()
 
     def close(self, reason: str) -> None:
-        """Stop listening and close every connection. A second call does nothing."""
+        """Stop listening and close every connection. A second call is harmless."""
         if not self._is_closing:
             self._is_closing = True
             self.listener.close(reason)

@@ -36,7 +36,7 @@ TAKEN_BYTES_MAX: Final = 32 * 1024 * 1024
 OPAQUE_MASK: Final = 0x7FFFFFFF
 
 Handler = Callable[["RemotingCall"], None]
-"""Takes a call, and answers it once. May raise `BadHeader` and `BadBody` instead, and nothing else that is foreseen."""
+"""Takes a call, and answers it once. It may raise `BadHeader` or `BadBody` instead; other errors are bugs."""
 
 
 class RemotingCall:
@@ -115,7 +115,7 @@ class RemotingSession(Session[Buffer]):
         self._held_max = held_max
         self._taken_bytes_max = taken_bytes_max
         self._backlog: deque[Buffer] = deque()
-        """Frames that were read and not yet taken: at most what one read of the socket brings."""
+        """Frames that were read and wait to be taken: at most the frames of one read of the socket."""
         self._working = 0
         self._held = 0
         self._taken_bytes = 0
@@ -165,7 +165,7 @@ class RemotingSession(Session[Buffer]):
     # ---------------------------------------------------------------- calls
 
     def send_answer(self, call: RemotingCall, answer: Command) -> None:
-        """A call has its answer."""
+        """Send the answer of a call."""
         self._release(call)
         call.state = call.ANSWERED
         if self.connection.is_closed:
@@ -175,7 +175,7 @@ class RemotingSession(Session[Buffer]):
         self._resume()
 
     def try_hold(self, call: RemotingCall) -> bool:
-        """A call is put on hold. Returns whether there is room for it."""
+        """Put a call on hold. Returns False if there is no room for it."""
         if self._held >= self._held_max or self._held_bytes + call.request_bytes > self._taken_bytes_max:
             return False
         self._release(call)
@@ -205,7 +205,7 @@ class RemotingSession(Session[Buffer]):
         self._resume()
 
     def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing, because there is no request to answer; the client sees the connection close."""
+        """Does nothing, because there is no request to answer; the client sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """See `Session`."""
@@ -258,7 +258,7 @@ class RemotingSession(Session[Buffer]):
             self.connection.reactor.flush_later(self, urgent=False)
 
     def flush(self) -> None:
-        """The reactor's call: there is room."""
+        """Take waiting requests when the reactor calls at the end of the round."""
         self._resuming = False
         if self.connection.is_closed:
             return
@@ -274,7 +274,7 @@ def _not_supported(call: RemotingCall) -> None:
 
 
 def _encode(answer: Command) -> list[Buffer]:
-    """The frame of an answer, or of one that states why there is none: the client must not wait."""
+    """Returns the frame of an answer, or of the reason why it cannot be encoded: the client must not wait."""
     try:
         return encode(answer)
     except UnencodableCommand as error:

@@ -67,7 +67,7 @@ def is_slave_available(config: ReplicationConfig, end: int, reports: Sequence[in
 
 
 def copied_end(log_end: int, reports: Sequence[int], copies: int) -> int:
-    """Returns the end of what `copies` copies have, the master's included; -1 if there are not as many."""
+    """Returns the end of the log that `copies` copies have, including the master's, or -1 if there are fewer copies."""
     if copies <= 1:
         return log_end
     if len(reports) < copies - 1:
@@ -94,7 +94,7 @@ class WaitingPut:
 
 
 class PutWaits:
-    """All records that wait, in the order of the log, so that what is reached or over is always at the front."""
+    """All waiting records in the order of the log, so that the next one to answer is always at the front."""
 
     __slots__ = ("_copies", "_flush")
 
@@ -126,7 +126,7 @@ class PutWaits:
         return waiting[0][1].end if waiting else math.inf
 
     def take_flushed(self, end: int) -> Iterator[WaitingPut]:
-        """The log is flushed up to `end`. Yields what can be answered."""
+        """Yields the records that can be answered after a flush up to `end`."""
         while self._flush and self._flush[0][1].end <= end:
             put = self._flush.popleft()[1]
             put.flush = SendStatus.SEND_OK
@@ -134,7 +134,7 @@ class PutWaits:
                 yield put
 
     def take_copied(self, copies: int, end: int) -> Iterator[WaitingPut]:
-        """So many copies have the log up to `end`. Yields what can be answered."""
+        """Yields the records that can be answered once `copies` copies have the log up to `end`."""
         waiting = self._copies.get(copies)
         while waiting and waiting[0][1].end <= end:
             put = waiting.popleft()[1]
@@ -144,7 +144,7 @@ class PutWaits:
         self._forget_empty(copies)
 
     def take_expired(self, now: float) -> Iterator[WaitingPut]:
-        """Yields what can be answered because a wait is over."""
+        """Yields the records that can be answered because a wait is over."""
         while self._flush and self._flush[0][0] <= now:
             put = self._flush.popleft()[1]
             put.flush = SendStatus.FLUSH_DISK_TIMEOUT

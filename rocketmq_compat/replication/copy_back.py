@@ -50,10 +50,10 @@ class CopyBack:
     waits_until: float = math.inf
     """The time until which a master that has all acknowledged records waits."""
     compared: set[int] = attrs.field(factory=set)
-    """Slaves that have nothing, log or tables, that this master lacks."""
+    """Slaves whose logs and tables have nothing that this master lacks."""
 
     def begin(self, now: float) -> None:
-        """The start, from which on slaves are waited for."""
+        """Begin to wait for slaves."""
         doubt = self.log.doubt
         if doubt is not None and doubt.is_flushed:
             self.waits_until = now + self.patience_s
@@ -88,6 +88,6 @@ class CopyBack:
         return f"this master may lack messages: its log ends at {log.log_end}{had}; it waits for {self.awaited}"
 
     def on_closed(self, connection: int) -> None:
-        """A connection ended: what was copied on it stays."""
+        """Note that a connection ended; the bytes copied on it stay."""
         if self.source is not None and self.source.connection == connection:
             self.source = None

@@ -18,7 +18,7 @@ class CopyLog:
     sync_flush: bool
     confirm_offset: int
     doubt: CopyDoubt | None = None
-    """Set while this copy may lack what it once had."""
+    """Set while this copy may lack records that it had."""
 
     @classmethod
     def of(cls, recovered: RecoveredCopy, sync_flush: bool) -> "CopyLog":
@@ -52,7 +52,7 @@ class CopyLog:
 
     @property
     def own_end(self) -> int:
-        """The end of what this copy counts for, by its flush setting."""
+        """The end of the part that counts as copied here, by the flush setting."""
         return self.flushed_end if self.sync_flush else self.log_end
 
     def confirm(self, offset: int, out: list[Effect]) -> None:
@@ -63,19 +63,19 @@ class CopyLog:
             out.append(ConfirmOffsetMoved(offset))
 
     def truncate(self, end: int) -> None:
-        """The log ends at `end`, and nothing above is flushed or confirmed."""
+        """Cut the log at `end`; flushed and confirmed ends are limited to it."""
         self.epochs.truncate(end)
         self.log_end = end
         self.flushed_end = min(self.flushed_end, end)
         self.confirm_offset = min(self.confirm_offset, end)
 
     def reset(self, start: int) -> None:
-        """The log is empty and begins at `start`."""
+        """Empty the log and let it begin at `start`."""
         self.epochs.truncate(0)
         self.log_start = self.log_end = self.flushed_end = self.confirm_offset = start
 
     def trim(self, log_start: int) -> None:
-        """The log begins at `log_start`, if that is further and within the log."""
+        """Move the start of the log forward to `log_start`, within the log."""
         log_start = min(log_start, self.log_end)
         if log_start > self.log_start:
             self.log_start = log_start

@@ -95,7 +95,7 @@ class CommitLogReplica:
         return self.role.deadline
 
     def begin(self, now: float) -> Sequence[Effect]:
-        """The first orders, before any step."""
+        """Returns the first orders, before any step."""
         out: list[Effect] = []
         match self.role:
             case Master():
@@ -188,7 +188,7 @@ class CommitLogReplica:
                 assert_never(self.role)
 
     def _on_received(self, now: float, event: Received, out: list[Effect]) -> None:
-        """A message of the wrong side closes the connection."""
+        """Take a message. One of the wrong side closes the connection."""
         role, message = self.role, event.message
         match message:
             case Push():

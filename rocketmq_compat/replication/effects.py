@@ -51,7 +51,7 @@ class ResetCommitLog:
 
 @frozen
 class AnswerPut:
-    """The outcome of a `PutMessages` that was stored at `offset`; see `SendStatus` for what it promises."""
+    """The outcome of a `PutMessages` that was stored at `offset`; `SendStatus` states its promise."""
 
     token: int
     status: SendStatus
@@ -115,7 +115,7 @@ class SendTables:
 
 @frozen
 class AdoptTables:
-    """Add what a slave's tables have and this master's lack; of two offsets the greater counts."""
+    """Add entries of a slave's tables that this master lacks; of two offsets the greater counts."""
 
     payload: Payload
 
@@ -129,7 +129,7 @@ class DoubtBegan:
 
 @frozen
 class CopyBackBegan:
-    """News for operators: this master copies back what the slave has from `start` to `end`."""
+    """News for operators: this master copies back the slave's records from `start` to `end`."""
 
     slave_id: int
     start: int

@@ -25,11 +25,11 @@ class EpochTable:
             self.assign(entry.epoch, entry.start)
 
     def entries(self) -> tuple[MasterEpoch, ...]:
-        """The table as plain data."""
+        """Returns the table as plain data."""
         return tuple(map(MasterEpoch, self._epochs, self._starts))
 
     def assign(self, epoch: int, start: int) -> None:
-        """`epoch` begins at `start`, unless it is the last one already. Epochs that wrote nothing before `start` leave.
+        """Begin `epoch` at `start`, unless it is the last one already. Epochs that wrote nothing before `start` leave.
 
         Raises `ValueError` for an epoch below the last one.
         """
@@ -43,13 +43,13 @@ class EpochTable:
         self.last = epoch
 
     def truncate(self, end: int) -> None:
-        """The log ends at `end`: epochs that begin there or later leave."""
+        """Remove the epochs that begin at `end` or later."""
         keep = bisect_left(self._starts, end)
         del self._epochs[keep:], self._starts[keep:]
         self.last = self._epochs[-1] if self._epochs else NO_EPOCH
 
     def trim(self, log_start: int) -> None:
-        """The log begins at `log_start`: epochs before leave; what is left of one begins there."""
+        """Remove the epochs that end at or before `log_start`; the first remaining one begins there."""
         first = bisect_right(self._starts, log_start) - 1
         if first >= 0:
             del self._epochs[:first], self._starts[:first]

@@ -29,7 +29,7 @@ class ReplicaFacts(NamedTuple):
 
     @classmethod
     def of(cls, replica: "CommitLogReplica") -> "ReplicaFacts":
-        """The facts before a step."""
+        """Returns the facts before a step."""
         log, role = replica.log, replica.role
         is_blocked = isinstance(role, Master) and role.is_blocked
         epoch = role.epoch if isinstance(role, Master) else log.epochs.last

@@ -116,7 +116,7 @@ class Master:
         log.epochs.assign(self.epoch, log.log_end)
 
     def begin(self, now: float, out: list[Effect]) -> None:
-        """The first act."""
+        """Begin: settle the doubt if there is one, begin an epoch, and confirm."""
         self.copy_back.begin(now)
         self._settle(now, out)
         self._confirm(out)
@@ -151,7 +151,7 @@ class Master:
     # ------------------------------------------------------------ records of clients
 
     def refusal(self, event: PutMessages) -> RefusePut | None:
-        """Returns what speaks against appending these records now."""
+        """Returns the refusal of these records, or None if they may be appended now."""
         if self.is_blocked:
             return RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, self._objection())
         config = self._config
@@ -210,7 +210,7 @@ class Master:
         )
 
     def on_flushed(self, out: list[Effect]) -> None:
-        """More of this copy is durable."""
+        """Answer records that waited for this flush, and confirm."""
         _answer(self.waits.take_flushed(self._log.flushed_end), out)
         self._confirm(out)
 
@@ -231,11 +231,11 @@ class Master:
     # ------------------------------------------------------------ slaves
 
     def on_connected(self, connection: int, now: float) -> None:
-        """A connection was accepted; its handshake is still to come."""
+        """Note an accepted connection, whose handshake is still to come."""
         self.connections[connection] = SlaveProgress(connection, now, now)
 
     def on_received(self, connection: int, message: FromSlave, now: float, out: list[Effect]) -> None:
-        """A message of a slave, the first one or a later one."""
+        """Take a message of a slave, the first one or a later one."""
         slave = self.connections.get(connection)
         if slave is None:
             return
@@ -333,7 +333,10 @@ class Master:
         out.append(CloseHaConnection(slave.connection, reason))
 
     def on_closed(self, connection: int) -> None:
-        """A connection ended; what waits for its slave waits on, for another connection or another slave."""
+        """Forget a connection that ended.
+
+        Records that waited for its slave wait for another connection or another slave.
+        """
         self.connections.pop(connection, None)
         self.copy_back.on_closed(connection)
 
@@ -353,7 +356,7 @@ class Master:
         return self.epoch != NO_EPOCH and self._log.reach.epoch == self.epoch
 
     def _fetch_from(self, slave: SlaveProgress, shake: Handshake, out: list[Effect]) -> None:
-        """Copy back what follows the end of this log."""
+        """Copy back the slave's records behind the end of this log."""
         log, copy_back = self._log, self.copy_back
         if copy_back.source is not None:
             busy = f"this master copies back what slave {copy_back.source.slave_id} has: come again"
@@ -403,7 +406,7 @@ class Master:
         self._confirm(out)
 
     def _on_compared(self, slave: SlaveProgress, now: float, out: list[Effect]) -> None:
-        """This slave's log has nothing that this one lacks."""
+        """Note a slave whose log has nothing that this one lacks."""
         doubt = self._log.doubt
         if doubt is None:
             return
@@ -451,7 +454,7 @@ class Master:
         out.append(PushLog(slave.connection, start, end_max, log.epochs.at(start), log.confirm_offset))
 
     def on_pushed(self, connection: int, end: int, now: float, out: list[Effect]) -> None:
-        """A push is on its way. Raises `ReplicationError` if it cannot be the one that was ordered."""
+        """Note that a push is on its way. Raises `ReplicationError` unless it is the ordered one."""
         slave = self.connections.get(connection)
         if slave is None:
             return

@@ -74,7 +74,7 @@ class Report:
 
 @frozen
 class Heartbeat:
-    """The master is there, and has nothing to push. For `is_sure` see `Welcome`."""
+    """The master is alive, and has nothing to push. For `is_sure` see `Welcome`."""
 
     confirm_offset: int
     is_sure: bool = True
@@ -82,7 +82,7 @@ class Heartbeat:
 
 @frozen
 class FetchBack:
-    """The master lacks what the slave has from `offset` to `end`: one `Push` that begins there is to follow."""
+    """The master asks for the slave's records from `offset` to `end`: one `Push` that begins there is to follow."""
 
     offset: int
     end: int

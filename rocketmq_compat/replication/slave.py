@@ -98,7 +98,7 @@ class Slave:
         out.append(Dial(self.connection))
 
     def on_connected(self, connection: int, now: float, out: list[Effect]) -> None:
-        """Say who this is, and what it holds."""
+        """Send the handshake, with this broker's identity and the history of its log."""
         if connection != self.connection or self.is_connected:
             return
         self.is_connected = True
@@ -110,7 +110,7 @@ class Slave:
         out.append(SendMessage(connection, shake))
 
     def on_received(self, connection: int, message: FromMaster, now: float, out: list[Effect]) -> None:
-        """A message of the master."""
+        """Take a message of the master."""
         if connection != self.connection or not self.is_connected:
             return
         self.heard_at = now
@@ -152,7 +152,7 @@ class Slave:
         self._report(now, out)
 
     def _lend(self, fetch: FetchBack, now: float, out: list[Effect]) -> None:
-        """The master asks for a part of this log."""
+        """Push the part of this log that the master asks for."""
         log = self.log
         is_here = log.log_start <= fetch.offset < fetch.end <= log.log_end
         if self.is_welcome or self.is_lending or not is_here:
@@ -165,7 +165,7 @@ class Slave:
         out.append(PushLog(self.connection, fetch.offset, end_max, epoch, log.confirm_offset))
 
     def on_lent(self, connection: int, now: float) -> None:
-        """A push to the master is on its way."""
+        """Note that a push to the master is on its way."""
         if connection == self.connection:
             self.is_lending = False
             self.sent_at = now
@@ -181,7 +181,7 @@ class Slave:
         self._settle(out)
 
     def _settle(self, out: list[Effect]) -> None:
-        """End the doubt if there is one, and nothing lacks any more."""
+        """End a doubt once the copy is complete."""
         log = self.log
         has_all = log.has_floor or (self.is_welcome and self.sure_end is not None and log.log_end >= self.sure_end)
         if log.doubt is not None and self.has_tables and has_all:
@@ -210,7 +210,7 @@ class Slave:
             self._report(now, out)
 
     def on_flushed(self, now: float, out: list[Effect]) -> None:
-        """More of this copy is durable."""
+        """Report the flushed end."""
         if self.is_welcome:
             self._report(now, out)
 
@@ -231,12 +231,12 @@ class Slave:
         self.retry_at = now + self.config.reconnect_s
 
     def on_closed(self, connection: int, now: float) -> None:
-        """A connection ended, or none was made."""
+        """Dial again later, after a connection ended or could not be made."""
         if connection == self.connection:
             self._pause(now)
 
     def divergence_discarded(self, now: float, out: list[Effect]) -> None:
-        """Give up what the master does not have, and dial at once."""
+        """Give up the records that the master lacks, and dial at once."""
         end = self.diverges_at
         if end is None:
             return

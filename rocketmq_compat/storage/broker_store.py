@@ -143,7 +143,7 @@ class MessageStore:
         """For reading, epochs and facts. What changes it goes through this store."""
         self.checkpoints = BrokerCheckpoints(disk, directory)
         self.derived = DerivedData(disk, directory, self.log, config.derived)
-        """Consume queues and key index, for reading; `derived.report` is what opening found."""
+        """Consume queues and key index, for reading; `derived.report` has the findings of opening."""
         self._closed = False
         self._waiting: deque[Walk] = deque()
         """The appended walks that are not dispatched yet; of the oldest only as many as `undispatched_bytes_max`
@@ -207,7 +207,7 @@ class MessageStore:
         damage: CorruptLog,
         repairs: Callable[[CopyNotes | None], bool],
     ) -> bool:
-        """Cut the commit log before its damage, if that may be done. Returns whether it was."""
+        """Cut the commit log before its damage, if that is allowed. Returns True if it was cut."""
         store = cls._log_store(disk, directory, config)
         with contextlib.closing(store), contextlib.closing(CopyFile.open(disk, directory)) as copy:
             if not repairs(copy.found):
@@ -579,7 +579,7 @@ class MessageStore:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """A context in which the log is cut; behind it, what is not dispatched is found again."""
+        """A context in which the log is cut; behind it, undispatched batches are found again."""
         try:
             yield
         finally:

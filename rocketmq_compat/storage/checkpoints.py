@@ -80,7 +80,7 @@ class BrokerCheckpoints:
         self._tables: dict[CheckpointName, _JournaledTable] = {}
 
     def read(self, name: CheckpointName) -> ReadCheckpoint:
-        """Returns what the file holds, and its journal. Raises `StorageFailed` if the disk fails."""
+        """Returns the content of the file and its journal. Raises `StorageFailed` if the disk fails."""
         path = f"{self._directory}/{name.file}"
         trouble, content, file_bytes = None, None, 0
         if not self._disk.exists(path):

@@ -102,7 +102,7 @@ class CommitLog:
         return self._log.end_of_epoch(epoch)
 
     def segment_facts(self) -> list[SegmentFacts]:
-        """Returns what a retention rule needs of each segment, oldest first; an index is a physical offset here."""
+        """Returns the facts of each segment for a retention rule, oldest first; an index is a physical offset here."""
         return self._log.segment_facts()
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ class CommitLog:
         return self._log.trim(self.start_of_batch(offset)) if offset > self.start_offset else self.start_offset
 
     def roll(self) -> None:
-        """Let the next batch begin a segment; nothing to do if the newest one is empty."""
+        """Let the next batch begin a segment, unless the newest one is empty."""
         self._log.roll()
 
     def flush(self) -> int:

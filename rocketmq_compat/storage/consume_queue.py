@@ -101,7 +101,7 @@ class ConsumeQueue:
     def units(self, offset: int, count: int) -> bytes:
         """Returns up to `count` units from `offset` on, which must be within `first` and `next`.
 
-        Fewer if the queue or the file ends. Raises `CorruptLog` if a file does not hold what it must.
+        Returns fewer if the queue or the file ends. Raises `CorruptLog` if a file is too short.
         """
         if offset >= self._saved:
             begin = (offset - self._saved) * _UNIT_BYTES
@@ -179,7 +179,7 @@ class ConsumeQueue:
         return self._saved + at
 
     def to_write(self, end: int) -> list[UnitsToWrite]:
-        """Returns what brings the files from `saved` up to `end`."""
+        """Returns the writes that extend the files from `saved` up to `end`."""
         self._began_again = False
         parts: list[UnitsToWrite] = []
         offset = self._saved
@@ -221,7 +221,7 @@ class ConsumeQueue:
     # How it is done
 
     def _bases(self) -> range:
-        """The first offsets of the files that there are."""
+        """Returns the first offsets of the existing files."""
         if self._first_saved == self._saved:
             return range(0)
         return range(self._base(self._first_saved), self._saved, self._owner.units_per_file)
@@ -267,7 +267,7 @@ class ConsumeQueues:
             self._queues[key] = ConsumeQueue(self, key, first, following)
 
     def rows(self, ends: dict[ConsumeQueue, int]) -> list[tuple[str, int, int, int]]:
-        """Returns what `load` takes, once the units of these queues are saved up to these offsets."""
+        """Returns the rows for `load`, once the units of these queues are saved up to these offsets."""
         return [(*key, each.first, ends.get(each, each.saved)) for key, each in self._queues.items()]
 
     # What there is
@@ -290,7 +290,7 @@ class ConsumeQueues:
     # Changing
 
     def extend(self, runs: Iterable[QueueRun]) -> int:
-        """Add units. Returns how many runs did not follow what their queue held; see `ConsumeQueue.extend`."""
+        """Add units. Returns the number of runs that did not follow their queue's end; see `ConsumeQueue.extend`."""
         strange = 0
         for run in runs:
             queue = self._queues.get(run.key)
@@ -331,9 +331,9 @@ class ConsumeQueues:
         self._gone.clear()
 
     def remove_unknown(self) -> list[str]:
-        """Remove the files that hold no units of any queue: what a crash, a truncation or a deletion left.
+        """Remove the files without units of any queue, which a crash, a truncation or a deletion left.
 
-        Returns the paths of files that should be there and are not.
+        Returns the paths of missing files.
         """
         known: dict[str, set[str]] = {}
         for (topic, _), queue in self._queues.items():
@@ -350,7 +350,7 @@ class ConsumeQueues:
         return sorted(missing)
 
     def note_gone(self, paths: Iterable[str]) -> None:
-        """These files hold nothing that is needed once the next checkpoint is written."""
+        """Note files that are useless once the next checkpoint is written."""
         self._gone += paths
 
     # Writing to files

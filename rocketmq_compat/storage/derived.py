@@ -45,7 +45,7 @@ _WALK_BYTES: Final = 1 << 20
 
 @attrs.frozen(kw_only=True)
 class DerivedConfig:
-    """The sizes of what is derived. Raises `ValueError` if one is not positive."""
+    """The sizes of the derived data. Raises `ValueError` if one is not positive."""
 
     units_per_file: int = attrs.field(default=UNITS_PER_FILE, validator=gt(0))
     """Units in one file of a consume queue, of 20 bytes each."""
@@ -194,7 +194,7 @@ class DerivedData:
 
     @staticmethod
     def forget(disk: Disk, directory: str) -> None:
-        """Let everything be derived again from the log, durably: the log was damaged, or what is derived from it."""
+        """Let everything be derived again from the log, durably: the log or its derived data was damaged."""
         path = f"{directory}/{DISPATCHED_NAME}"
         if disk.exists(path):
             disk.remove(path)
@@ -203,7 +203,7 @@ class DerivedData:
     # Going on
 
     def dispatch(self, found: Walk) -> None:
-        """Add what the bytes say that follow those dispatched before."""
+        """Add a walk over the bytes that follow the dispatched part."""
         assert found.start == self.dispatched, f"a walk from {found.start} on does not follow {self.dispatched}"
         self.strange_runs += self.queues.extend(found.runs)
         self.index.add(found.keys, found.end)
@@ -230,7 +230,7 @@ class DerivedData:
                 start = batch.end_offset
 
     def trim(self, start: int) -> None:
-        """The commit log begins at this physical offset now."""
+        """Trim the derived data to this start of the commit log."""
         self.queues.trim(start)
         self.index.trim(start)
 
@@ -256,7 +256,7 @@ class DerivedData:
             raise
 
     def begin_reset(self, offset: int) -> None:
-        """Forget what is in the log, durably, before that is reset to this physical offset; then call `end_reset`.
+        """Forget the log's content, durably, before the log is reset to this physical offset; then call `end_reset`.
 
         Raises `NoSpace`, as `cut` does.
         """
@@ -297,7 +297,7 @@ class DerivedData:
         return self._saving is None and end - self.saved >= self._config.save_every_bytes
 
     def begin_save(self) -> DerivedSave:
-        """Returns a checkpoint of what was dispatched and is durable in the log. There must be no other under way."""
+        """Returns a checkpoint of the data that is dispatched and durable in the log. No other may be under way."""
         assert self._saving is None, "a checkpoint is under way: call end_save first"
         end = min(self.dispatched, self._log.durable_offset)
         changed, gone_units = self.queues.take_changed()

@@ -38,7 +38,7 @@ QueueKey = tuple[str, int]
 UNIT: Final = struct.Struct(">QIq")
 TOPIC_CHARACTERS_MAX: Final = 255
 QUEUE_OFFSET_MAX: Final = 1 << 48
-"""Far above what a queue can hold; a larger number is damage."""
+"""A number far above any queue's length; a larger one is damage."""
 
 _HOSTS_V6: Final = BORN_HOST_V6 | STORE_HOST_V6
 _TOPIC = re.compile(rb"[%|A-Za-z0-9_-]+")
@@ -136,7 +136,7 @@ def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | No
 
 @attrs.frozen
 class AssignedBatch:
-    """Records that have their offsets, one after the other in `payload`, and what a walk over them finds."""
+    """Records with their offsets, one after the other in `payload`, and the walk over them."""
 
     payload: bytearray
     found: Walk
@@ -183,7 +183,7 @@ def has_key(record: Buffer, topic: str, name: bytes) -> bool:
 
 
 def key_hash(topic: str, name: bytes) -> int:
-    """Returns what the key index keeps of a key of a topic, 32 bits."""
+    """Returns the key index's hash of a key of a topic, 32 bits."""
     return checksum(b"%b#%b" % (topic.encode(), name))
 
 
@@ -241,14 +241,14 @@ def _read(payload: Buffer, start: int, at: int) -> tuple[int, QueueKey, int, int
 
 
 def _names(properties: bytes) -> list[bytes]:
-    """The keys under which a message is found: its unique key, and its keys, which blanks separate."""
+    """Returns the keys under which a message is found: its unique key, and its keys, which blanks separate."""
     unique, several = _property(properties, _UNIQUE_KEY), _property(properties, _KEYS)
     names = [each for each in several.split(b" ") if each] if several else []
     return [unique, *names] if unique else names
 
 
 def _property(properties: bytes, name: bytes) -> bytes:
-    """The value of a property; `name` stands between its separators. Empty if there is none."""
+    """Returns the value of a property; `name` stands between its separators. Empty for a missing one."""
     at = properties.rfind(name)
     if at >= 0:
         at += len(name)

@@ -130,7 +130,7 @@ class KeyIndex:
     """The key index of a broker. One thread owns it; only `write_table` may be called in another one."""
 
     def __init__(self, disk: Disk, pool: FilePool, directory: str, config: KeyIndexConfig) -> None:
-        """An empty index. Raises `StorageFailed` if the disk fails."""
+        """Begin with an empty index. Raises `StorageFailed` if the disk fails."""
         self.directory = directory
         self._disk = disk
         self._pool = pool

@@ -25,7 +25,7 @@ class CommitLogRetention:
     """Segments go while the others hold at least so many bytes."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse impossible bounds."""
         if (self.hours_max is not None and self.hours_max <= 0) or (self.bytes_max is not None and self.bytes_max < 0):
             raise ValueError("what is kept is more than 0 hours, and 0 bytes or more")
 

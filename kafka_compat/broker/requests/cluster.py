@@ -54,14 +54,16 @@ class ClusterRequests:
         self._context.controller.propose(request.command, call.answer)
 
     def heartbeat(self, call: ClientCall) -> None:
-        """A broker is alive."""
+        """Take a broker's heartbeat."""
         request: BrokerHeartbeatRequest = call.request
         self._node.heartbeat(call.connection, request, call.answer)
 
     # ---------------------------------------------------------------- producer ids
 
     def init_producer_id(self, call: ClientCall) -> None:
-        """A new producer id for an idempotent producer, or the same one with the next epoch (KIP-360)."""
+        """Answer with a new producer id for an idempotent producer, or with the same id and the next
+        epoch (KIP-360).
+        """
         request: InitProducerIdRequest = call.request
         if request.transactional_id is not None:
             # As FindCoordinator is answered: on this error every client fails at once instead of asking again.

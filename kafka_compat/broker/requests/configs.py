@@ -58,7 +58,7 @@ class ConfigRequests:
     # ---------------------------------------------------------------- DescribeConfigs
 
     def describe(self, call: ClientCall) -> None:
-        """The settings of topics, and of this broker."""
+        """Answer with the settings of topics and of this broker."""
         self._context.turns.run(call, self._describe(call, call.request))
 
     def _describe(self, call: ClientCall, request: DescribeConfigsRequest) -> Steps:

@@ -91,7 +91,7 @@ class FetchSession:
     """
 
     def on_appended(self, hosted: Hosted) -> None:
-        """See `Watcher`: a follower wants what is not committed yet."""
+        """See `Watcher`: a follower fetches uncommitted batches, too."""
         if self.follower != CONSUMER:
             self._note(hosted, wakes=True)
 
@@ -121,14 +121,14 @@ class FetchSession:
             self.by_replica[hosted] = partition
 
     def drop(self, key: Key) -> None:
-        """The client does not fetch this partition any more."""
+        """Remove a partition that the client no longer fetches."""
         partition = self.partitions.pop(key, None)
         if partition is not None:
             self.news.pop(partition, None)
             self.watch(partition, None)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching all replicas."""
         for hosted in self.by_replica:
             hosted.watchers.pop(self, None)
         self.by_replica.clear()
@@ -279,7 +279,7 @@ class FetchRequests:
     # ---------------------------------------------------------------- answers
 
     def pump(self, now: float) -> None:
-        """Answer what has waited for long enough, and look again at what may have news."""
+        """Answer the fetches whose time is over, and look again at partitions with possible news."""
         for fetch in [each for each in self._waiting if each.deadline <= now]:
             self._finish(fetch)
         woken, self.woken = self.woken, {}
@@ -288,7 +288,7 @@ class FetchRequests:
                 self._over(fetch)
 
     def role_changed(self) -> None:
-        """Some replica has another role, or is new: perhaps the one that a follower waits for."""
+        """Try again the fetches of followers that wait for a replica or a leadership that may have come."""
         if self._strangers:
             strangers, self._strangers = self._strangers, {}
             for session in strangers:
@@ -317,7 +317,7 @@ class FetchRequests:
             self._close(session.id)
 
     def _finish(self, fetch: Fetch) -> None:
-        """Answer with what there is."""
+        """Answer with the batches at hand."""
         self._over(fetch)
         self._try(fetch, self._context.clock(), last_chance=True)
 
@@ -329,7 +329,7 @@ class FetchRequests:
             del self._by_connection[fetch.call.connection]
 
     def _try(self, fetch: Fetch, now: float, *, last_chance: bool) -> bool:
-        """Answer if there is enough, an error, or no time left. Returns whether it was answered."""
+        """Answer if there is enough data, an error, or no time left. Returns True if it was answered."""
         session, request = fetch.session, fetch.request
         # Partitions that are read move to the end, so that those before them do not starve the others.
         looked_at = [each for each in session.partitions.values() if each in session.news]

@@ -100,7 +100,7 @@ class GroupApiRequests:
     # ---------------------------------------------------------------- FindCoordinator
 
     def find_coordinator(self, call: ClientCall) -> None:
-        """The leader of the group's partition. The offsets topic is made when a group is first asked for."""
+        """Answer with the leader of the group's partition. The first request for a group creates the offsets topic."""
         request: FindCoordinatorRequest = call.request
         if OFFSETS_TOPIC in self._context.image.topics or request.key_type != GROUP_KEY:
             self._answer_find(call)
@@ -249,7 +249,7 @@ class GroupApiRequests:
         self._ask(call, evolve(request, topics=tuple(known)), respond)
 
     def offset_delete(self, call: ClientCall) -> None:
-        """Of partitions that do not exist there is nothing to delete."""
+        """Delete offsets. Unknown partitions are answered here, because they have no offsets."""
         request: OffsetDeleteRequest = call.request
         counts = {each.name: 0 for each in request.topics}
         for name in counts:

@@ -252,7 +252,7 @@ class LogRequests:
     # ---------------------------------------------------------------- DescribeLogDirs
 
     def describe_log_dirs(self, call: ClientCall) -> None:
-        """The one directory of this broker and the logs in it."""
+        """Answer with the one directory of this broker and the logs in it."""
         self._context.turns.run(call, self._describe_log_dirs(call, call.request))
 
     def _describe_log_dirs(self, call: ClientCall, request: DescribeLogDirsRequest) -> Steps:
@@ -298,7 +298,7 @@ def _describe_partition(hosted: Hosted) -> DescribeLogDirsPartition:
 
 
 def _epoch_at(hosted: Hosted, offset: int) -> int:
-    """The leader epoch of the record at `offset`, -1 if it is not known."""
+    """Returns the leader epoch of the record at `offset`, or -1 if it is unknown."""
     epoch = UNKNOWN
     for begin in hosted.decider.leader_epochs:
         if begin.start_offset > offset:

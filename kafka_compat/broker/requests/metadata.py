@@ -179,7 +179,7 @@ class MetadataRequests:
     # ---------------------------------------------------------------- the others
 
     def describe_cluster(self, call: ClientCall) -> None:
-        """The brokers, from version 2 on with the fenced ones if that is asked for."""
+        """Answer with the brokers, from version 2 on with the fenced ones on request."""
         request: DescribeClusterRequest = call.request
         context = self._context
         if request.endpoint_type != BROKERS:

@@ -56,7 +56,7 @@ COMPRESSED_BYTES_OF_WORK = 64
 
 
 _Refusal = tuple[KafkaErrorCode, str | None, int | None]
-"""The error, what is said of it, and the number of the record that is wrong."""
+"""The error, its message, and the number of the wrong record."""
 
 
 @attrs.define(eq=False)
@@ -67,7 +67,7 @@ class _Outcome:
     waits_for: int = 0
     topics: list[tuple[ProduceTopic, list[ProducePartitionResponse]]] = attrs.field(factory=list)
     leaders: dict[int, None] = attrs.field(factory=dict)
-    """Brokers that lead what this one does not."""
+    """Leaders of the partitions that this broker does not lead."""
     began: bool = False
 
 
@@ -103,7 +103,7 @@ class ProduceRequests:
         return bool(self._cut)
 
     def pump(self) -> None:
-        """A round ends: go on with what was cut, one request of each connection in turn."""
+        """Begin a round: continue the cut requests, one of each connection in turn."""
         self._work_left = TURN_WORK
         while self._cut and self._work_left > 0:
             connection = next(iter(self._cut))

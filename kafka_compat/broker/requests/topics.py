@@ -194,7 +194,7 @@ class TopicRequests:
     # ---------------------------------------------------------------- CreatePartitions
 
     def create_partitions(self, call: ClientCall) -> None:
-        """More partitions for topics that exist."""
+        """Add partitions to existing topics."""
         request: CreatePartitionsRequest = call.request
         wanted = tuple(
             MorePartitions(
@@ -227,7 +227,7 @@ class TopicRequests:
     # ---------------------------------------------------------------- ElectLeaders
 
     def elect_leaders(self, call: ClientCall) -> None:
-        """The preferred leader, or one that is out of sync."""
+        """Elect the preferred leaders, or replicas that are out of sync."""
         request: ElectLeadersRequest = call.request
         asked = request.topic_partitions
         if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
@@ -268,7 +268,7 @@ class TopicRequests:
 
 
 def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """An election of a kind that there is not."""
+    """Returns the refusal of an unknown kind of election."""
     error, message = KafkaErrorCode.INVALID_REQUEST, f"there are no elections of type {request.election_type}"
     return ElectLeadersResponse(
         error_code=error,

@@ -10,7 +10,7 @@ from kafka_compat.protocol.schema import array, boolean, int16, int32, int64, me
 
 @message
 class ApiVersionsRequest:
-    """Asks what is supported; from version 3 with the client's name and version."""
+    """Asks for the supported APIs; from version 3 with the client's name and version."""
 
     client_software_name: str = string("3+", default="")
     client_software_version: str = string("3+", default="")

@@ -18,7 +18,7 @@ class ConsumerGroupHeartbeatTopicPartitions:
 
 @message
 class ConsumerGroupHeartbeatRequest:
-    """A member is there; what has not changed since the last heartbeat is null."""
+    """A member's heartbeat; fields without a change since the last one are null."""
 
     group_id: str = string()
     member_id: str = string()
@@ -43,7 +43,7 @@ class ConsumerGroupHeartbeatAssignment:
 
 @message
 class ConsumerGroupHeartbeatResponse:
-    """The member's epoch and what is assigned to it; here always an error."""
+    """The member's epoch and assignment; here always an error."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()

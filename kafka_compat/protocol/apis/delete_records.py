@@ -6,7 +6,7 @@ from kafka_compat.protocol.schema import array, int16, int32, int64, message, st
 
 @message
 class DeleteRecordsPartition:
-    """Deletes what is below `offset`."""
+    """Deletes the records below `offset`."""
 
     partition_index: int = int32()
     offset: int = int64()

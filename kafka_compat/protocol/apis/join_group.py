@@ -37,7 +37,7 @@ class JoinGroupMember:
 
 @message
 class JoinGroupResponse:
-    """The generation that begins, and who leads it."""
+    """The new generation and its leader."""
 
     throttle_time_ms: int = int32("2+", default=0)
     error_code: int = int16()

@@ -105,7 +105,7 @@ class AdminRequests:
         self._tables.save(self._when_known(call, topic))
 
     def _when_known(self, call: RemotingCall, topic: str) -> Saved:
-        """Returns what answers a call when its change of a topic lasts, and the name servers know it."""
+        """Returns a callback that answers a call when its change of a topic lasts, and the name servers know it."""
         answer = answering(call)
 
         def on_saved(failure: str | None) -> None:

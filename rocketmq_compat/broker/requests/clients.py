@@ -42,7 +42,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSess
 
 
 class ClientRequests:
-    """Keeps the registry of clients, and carries out what it orders."""
+    """Keeps the registry of clients, and carries out its orders."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Offsets: what groups have consumed (14, 15, 43), and where queues begin, end, or were at a time (29 to 32)."""
+"""Offsets: the offsets of groups (14, 15, 43), and the begin, end, or position at a time of queues (29 to 32)."""
 
 from collections.abc import Callable, Mapping
 

@@ -25,7 +25,7 @@ from rocketmq_compat.storage.broker_store import FoundMessages, GetMessageStatus
 from rocketmq_compat.storage.dispatch import UNIT, QueueRun
 
 SUSPEND_S_MAX = 600.0
-"""The longest that a pull is held, whatever its client asks for."""
+"""The longest time that a pull is held, at any wish of its client."""
 
 
 @attrs.define(eq=False)
@@ -173,7 +173,7 @@ class PullRequests:
         )
 
     def _hold(self, pull: _Pull, key: tuple[str, int]) -> bool:
-        """Returns whether the pull waits now."""
+        """Returns True if the pull waits now."""
         header, properties = pull.header, self._context.properties
         if not header.sys_flag & SUSPENDS:
             return False

@@ -81,7 +81,7 @@ class ReplyRequests:
             self._settle(push)
 
     def connection_closed(self, session: RemotingSession) -> None:
-        """The client has not answered, and will not."""
+        """Settle the pushes to a client that can no longer answer."""
         for push in [push for push in self._pushes if push.session is session]:
             push.failed = True
             self._settle(push)
@@ -179,7 +179,7 @@ class ReplyRequests:
         self._answer(push)
 
     def _on_stored(self, push: _Push, outcome: PutOutcome | None) -> None:
-        """A reply that could not be stored was pushed all the same."""
+        """Answer a reply whose store has ended. A reply that could not be stored was pushed all the same."""
         push.is_stored = True
         push.stored = outcome if isinstance(outcome, StoredMessages) else None
         self._answer(push)

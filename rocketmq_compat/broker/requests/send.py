@@ -52,7 +52,7 @@ _UNIQUE_ID: Final = "UNIQ_KEY\1"
 
 
 class SendRequests:
-    """Stores what clients send. Each is answered when the decider has its outcome."""
+    """Stores the messages of clients. Each is answered when the decider has its outcome."""
 
     def __init__(self, context: Context, replicated: MessagePort) -> None:
         self._context = context

@@ -1,4 +1,6 @@
-"""Clients and their groups: who is there (35, 38, 40), and what brokers ask clients to do (220, 221, 307, 309)."""
+"""Clients and their groups: leaving, members and their changes (35, 38, 40), and brokers' requests to clients (220,
+221, 307, 309).
+"""
 
 from typing import Annotated
 

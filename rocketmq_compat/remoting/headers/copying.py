@@ -6,11 +6,11 @@ from rocketmq_compat.remoting.headers.fields import ExtHeader, Long
 
 @frozen(kw_only=True)
 class CopyCommitLogRequestHeader(ExtHeader):
-    """Asks for what follows the physical offset `offset`, at most up to `end`: COPY_COMMIT_LOG."""
+    """Asks for the records from the physical offset `offset` on, at most up to `end`: COPY_COMMIT_LOG."""
 
     offset: Long
     epoch: Long
-    """Of what lies before it; 0 = there is nothing."""
+    """The epoch of the bytes before `offset`; 0 without any."""
     end: Long
 
 

@@ -7,9 +7,9 @@ from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import ExtHeader, Name, TextLength
 
 ACCEPT_LOSS: Final = "accept-loss"
-"""Asked of a master: it takes messages again, without what its slaves hold beyond its log."""
+"""A master takes messages again, without the records that its slaves hold beyond its log."""
 DISCARD: Final = "discard"
-"""Asked of a slave: it gives up what its master does not have."""
+"""A slave gives up the records that its master lacks."""
 TEXT_MAX: Final = 8192
 
 

@@ -182,7 +182,7 @@ def _meaning(hint: Any) -> tuple[Parser, str | None]:
 
 
 def _optional(parse: Parser, name: str, text: str) -> Any:
-    """An empty text stands for a field that is missing, as some clients write it."""
+    """Returns the parsed value. An empty text stands for a missing field, as some clients write it."""
     return parse(name, text) if text else None
 
 

@@ -67,7 +67,7 @@ class SendMessageRequestHeader(ExtHeader):
 
 @functools.cache
 def _letters() -> tuple[ExtField, ...]:
-    """The same fields named a to n (SendMessageRequestHeaderV2.java)."""
+    """Returns the same fields with the names a to n (SendMessageRequestHeaderV2.java)."""
     return tuple(
         attrs.evolve(field, name=letter)
         for field, letter in zip(plan(SendMessageRequestHeader), "abcdefghijklmn", strict=True)
@@ -142,7 +142,7 @@ class EndTransactionRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class CheckTransactionStateRequestHeader(ExtHeader):
-    """Asked by the broker: what became of a transaction. The half message is the body."""
+    """A broker asks for the outcome of a transaction. The half message is the body."""
 
     tran_state_table_offset: Offset
     commit_log_offset: Offset

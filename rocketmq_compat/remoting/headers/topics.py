@@ -61,6 +61,6 @@ class QueryConsumeTimeSpanRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class ConfigVersionResponseHeader(ExtHeader):
-    """The version of what the body holds: the answer to GET_BROKER_CONFIG."""
+    """The version of the content of the body: the answer to GET_BROKER_CONFIG."""
 
     version: str
