@@ -110,9 +110,7 @@ def _decompress_snappy(body: Buffer, bytes_max: int) -> bytes:
 
 
 def _xerial_blocks(body: Buffer) -> list[Buffer]:
-    """Returns the blocks of snappy-java's stream: a header, then for each block its length in four bytes, and the
-    block.
-    """
+    """Returns the blocks of snappy-java's stream, each with its length in four bytes, behind a header."""
     blocks: list[Buffer] = []
     at = _XERIAL_HEADER_BYTES
     while at < len(body):

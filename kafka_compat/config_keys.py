@@ -275,9 +275,7 @@ BROKER_KEYS: Final = _table(
 def _like(
     name: str, broker_name: str, *more: Synonym, doc: str | None = None, kind: ConfigKind | None = None
 ) -> ConfigKey:
-    """Returns a topic setting with the type, bounds and default of a broker's, or with the default of the last synonym
-    that has one.
-    """
+    """Returns a topic setting with the type, bounds and default of a broker's, or a synonym's default."""
     key = BROKER_KEYS[broker_name]
     default = key.default
     for synonym in more:

@@ -1,5 +1,4 @@
-"""The nouns that partitions, controller, coordinator and storage share: brokers, partitions, and the controller's
-decisions about them.
+"""The nouns that partitions, controller, coordinator and storage share: brokers, partitions and their states.
 
 Topic ids and incarnations are the 16 bytes of a UUID, as in the protocol.
 """
@@ -29,8 +28,7 @@ class TopicPartition:
 
 @frozen
 class LogEnd:
-    """The reach of one replica's log, as the process with this broker epoch reported it, for an election that compares
-    logs.
+    """The reach of one replica's log, reported by the process with this broker epoch for an election by log ends.
 
     A log with the greater last epoch, or with the same epoch and the greater end, holds every acknowledged record of
     the other (Raft, 5.4.1).

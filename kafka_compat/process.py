@@ -154,8 +154,7 @@ async def _second_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -
 
 
 def _explain(error: BaseException, plan: BrokerPlan) -> str | None:
-    """Returns one line about an error of the broker's directory or place, with its correction, or None for any other
-    error.
+    """Returns one line about an error of the directory or the port, with its correction, or None for another error.
 
     An operator may obey it in any state of the cluster: it never loses a copy.
     """

@@ -131,8 +131,7 @@ def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
 
 
 def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) -> tuple[int, int] | None:
-    """Returns offset and time of the first record from `start_offset` on that is at least as young as `timestamp_ms`,
-    or None.
+    """Returns offset and time of the first record at or after `start_offset` and `timestamp_ms`, or None.
 
     For unreadable records the header counts: the answer is the first offset and the newest timestamp.
     """

@@ -148,8 +148,6 @@ class Properties:
         return self.words(name) == "true"
 
     def file_text(self) -> str:
-        """Returns all values that hold as the text of a properties file: the answer to GET_BROKER_CONFIG and
-        GET_NAMESRV_CONFIG.
-        """
+        """Returns all values as the text of a properties file, for GET_BROKER_CONFIG and GET_NAMESRV_CONFIG."""
         values = ((name, self.text(name)) for name in sorted(self.keys))
         return "".join(f"{name}={value}\n" for name, value in values if value is not None)

@@ -24,8 +24,9 @@ from rocketmq_compat.record_layout import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, SHOR
 
 TOPIC_BYTES_MAX: Final = 255
 TOPIC_BYTES_V1: Final = 127
-"""The longest topic whose length fits one byte, which Java reads as a signed one; a longer one needs the
-second layout.
+"""The longest topic whose length fits one byte, which Java reads as a signed one.
+
+A longer one needs the second layout.
 """
 PROPERTIES_BYTES_MAX: Final = 32_767
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024

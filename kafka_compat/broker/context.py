@@ -1,6 +1,4 @@
-"""The state that request handlers share: this broker's identity, its view of the cluster, and its link to the
-controller.
-"""
+"""The state that request handlers share: the broker's identity, its view of the cluster, its link to the controller."""
 
 import random
 from collections.abc import Callable, Mapping

@@ -41,7 +41,7 @@ class CommandFailed:
 
     @property
     def error(self) -> KafkaErrorCode:
-        """The error for clients: NOT_CONTROLLER, after which they try again, or REQUEST_TIMED_OUT for an unknown
+        """The error for clients: NOT_CONTROLLER, which makes them try again, or REQUEST_TIMED_OUT for an unknown
         outcome.
         """
         return KafkaErrorCode.NOT_CONTROLLER if self.definite else KafkaErrorCode.REQUEST_TIMED_OUT
@@ -125,9 +125,7 @@ class ControllerLink:
         return min(due, default=None)
 
     def pump(self, now: float) -> None:
-        """Send the commands that wait for a leader, give up those past their deadline, and hand out results that are
-        applied.
-        """
+        """Send commands that wait for a leader, end those past their deadline, and hand out applied results."""
         if self._unapplied:
             self._give_out(now)
         if not self._waiting:

@@ -114,9 +114,7 @@ class LogReports:
         context.controller.send(command, self._done_with(reports))
 
     def _reports(self) -> tuple[LogReport, ...]:
-        """Returns the next reports, the doubtful ones first: until these are known, the controller keeps no log end of
-        them.
-        """
+        """Returns the next reports, the doubtful ones first: the controller keeps no log end of an unreported doubt."""
         hosted = self._replicas.hosted
         # A topic may be gone by now, and made again under its name.
         self._doubtful = {

@@ -89,8 +89,9 @@ class PeerClient(Session[Buffer]):
         *,
         timeout_s: float,
     ) -> None:
-        """Send a request; `done` is called once with the response or a `PeerFailed`, in the loop and after this call
-        has returned.
+        """Send a request.
+
+        `done` is called once with the response or a `PeerFailed`, in the loop and after this call has returned.
         """
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         frame = api.encode_request(RequestHeader(api.key, version, self._last_id, self._client_id), request)

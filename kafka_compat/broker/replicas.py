@@ -348,8 +348,8 @@ class Replicas:
             self.step(hosted, TimePassed())
 
     def take_unflushed(self) -> list[tuple[Hosted, int, int]]:
-        """Returns the replicas whose acknowledgements or deleted files wait for a flush, with their present log ends
-        and numbers of changes.
+        """Returns the replicas with unflushed acknowledgements or deletions, their log ends and their numbers of
+        changes.
         """
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]

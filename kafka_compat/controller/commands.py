@@ -50,9 +50,7 @@ class RegisterBroker:
     Every command that may elect has this field.
     """
     eligible: bool = False
-    """True if eligible.leader.replicas.version is 1 (KIP-966): a member that leaves an ISR is eligible, even the last
-    member.
-    """
+    """True if eligible.leader.replicas.version is 1 (KIP-966): any member that leaves an ISR becomes eligible."""
 
 
 @frozen
@@ -108,9 +106,7 @@ class LogReport:
     Its log end counts only if the partition has had no leader since then.
     """
     doubtful: bool
-    """True if the log, or the note of its end, was damaged or is missing, or if a loss of power may have taken
-    its end.
-    """
+    """True if the log or the note of its end was damaged or lost, or a loss of power may have taken its end."""
     last_epoch: int
     """The newest leader epoch that began in its log, NO_EPOCH if none did."""
     end_offset: int
@@ -145,8 +141,7 @@ class AllocateProducerIds:
 
 @frozen
 class ProposedMember:
-    """A broker that a leader proposes for the ISR, with the epoch of the process that the leader saw fetching
-    (KIP-903).
+    """A proposed member of the ISR, with the epoch of the process that the leader saw fetching (KIP-903).
 
     NO_EPOCH is accepted only for a member of the committed ISR: a replacement of its process would have changed the
     partition epoch.

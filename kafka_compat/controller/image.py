@@ -117,9 +117,7 @@ class ClusterImage:
         return sorted(self._leaderless, key=_PLACE)
 
     def log_ends_wanted(self, broker: int) -> list[TopicPartition]:
-        """Returns the partitions, sorted, whose election compares logs and lacks the log end of this
-        registered broker.
-        """
+        """Returns the partitions, sorted, whose election lacks the log end of this registered broker."""
         registration = self.brokers.get(broker)
         if registration is None:
             return []

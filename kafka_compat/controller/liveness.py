@@ -1,5 +1,4 @@
-"""Decides which brokers are alive, at the leader of the raft group alone: heartbeats, silence and time lead to
-proposals.
+"""Decides which brokers are alive, at the leader of the raft group alone, and proposes to fence or unfence them.
 
 The log holds the consequences of heartbeats, never the heartbeats. Brokers send them to every other broker, not to the
 controller alone, so that a new controller knows which of them ended before its election. All others get one full

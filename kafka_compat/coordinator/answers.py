@@ -35,9 +35,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 NULL_PROTOCOL_VERSION = 7
 """From this version of JoinGroup a missing protocol is null; before, it is empty."""
 LEAVE_LIST_VERSION = 3
-"""From this version on, LeaveGroup has a list of members, and the error of a single member no longer stands for the
-request.
-"""
+"""From this version on, LeaveGroup has a list of members, each with its own error."""
 FETCH_ERROR_VERSION = 2
 FETCH_GROUPS_VERSION = 8
 NO_OFFSET = -1

@@ -59,9 +59,7 @@ class GroupMember:
     join: WaitingJoin | None = None
     sync_token: int | None = None
     session_deadline: float = NEVER
-    """The time at which the member is removed unless it sends something; NEVER while a request of its own
-    waits here.
-    """
+    """The time at which a silent member is removed; NEVER while a request of its own waits here."""
 
     @property
     def waits(self) -> bool:

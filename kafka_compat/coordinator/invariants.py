@@ -7,9 +7,7 @@ members' assignments are the leader's decision involves the clients, too; tests 
 from kafka_compat.coordinator.group import NEVER, ClassicGroup, GroupState
 
 REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.STABLE)
-"""The states in which a JoinGroup may wait: for the other members or, in a Stable group, for the record of a static
-member's new id.
-"""
+"""The states in which a JoinGroup may wait; in a Stable group it waits for a static member's new record."""
 
 
 def check(group: ClassicGroup) -> None:

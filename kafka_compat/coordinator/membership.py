@@ -169,9 +169,7 @@ class Membership:
     def _replace_static(
         self, event: GroupRequestArrived, request: JoinGroupRequest, group: ClassicGroup, old_id: str, new_id: str
     ) -> None:
-        """Give a restarted static member its old place under a new id, and fence the requests that wait under the old
-        id.
-        """
+        """Give a restarted static member its place under a new id, and fence requests under the old one."""
         old_leader = group.leader
         member = group.members[old_id]
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)

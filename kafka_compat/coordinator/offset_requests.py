@@ -213,8 +213,9 @@ class OffsetRequests:
         self._clean_up(changes, [])
 
     def expire(self) -> None:
-        """Writes tombstones for offsets past their retention, and for groups without offsets; these groups are Dead
-        from now on.
+        """Writes tombstones for offsets past their retention, and for groups without offsets.
+
+        These groups are Dead from now on.
         """
         changes: list[OffsetChange] = []
         emptied: list[ClassicGroup] = []

@@ -41,9 +41,7 @@ class EmptyGroupWrite:
 
 @frozen
 class StaticMemberWrite:
-    """The new id of a static member that joined again while its group is Stable, and its old state, in case the write
-    fails.
-    """
+    """The new id of a static member that rejoined a Stable group, and its old state in case the write fails."""
 
     group: ClassicGroup
     generation: int
@@ -78,9 +76,7 @@ class OffsetDeletion:
 
 @frozen
 class CleanUp:
-    """The tombstones of offsets that expired or whose topics are gone, and of groups without offsets
-    (Dead meanwhile).
-    """
+    """The tombstones of expired and orphaned offsets, and of groups without offsets (Dead meanwhile)."""
 
     groups: tuple[ClassicGroup, ...]
 

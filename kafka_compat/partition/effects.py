@@ -143,8 +143,7 @@ class AnswerEpochEnd:
 
 @frozen
 class AnswerLatestOffset:
-    """The answer to `LatestOffsetAsked`: the high watermark, the log start, and the leader epoch of the last offset
-    below `offset`.
+    """The answer to `LatestOffsetAsked`: high watermark, log start, and the leader epoch before `offset`.
 
     The error is OFFSET_NOT_AVAILABLE if a new leader cannot know the high watermark yet; `log_start` is valid with it.
     """

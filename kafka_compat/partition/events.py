@@ -67,8 +67,7 @@ class ConsumerFetch:
 
 @frozen
 class FetchWaitOver:
-    """Answer this fetch now, with the batches at hand: another partition of the request has data, or the client has
-    disconnected.
+    """Answer this fetch now: another partition of the request has data, or the client has disconnected.
 
     The leader ignores a token that no longer waits.
     """

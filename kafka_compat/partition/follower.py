@@ -81,9 +81,7 @@ class FollowerReplica:
             self.fetch(out)
 
     def fetch_answered(self, event: FetchAnswered, now: float, out: list[Effect]) -> None:
-        """Take the leader's answer if it belongs to the fetch under way, and the log still ends where that
-        fetch began.
-        """
+        """Take the leader's answer to the fetch under way, if the log still ends where that fetch began."""
         log = self.context.log
         if (
             event.leader_epoch != self.epoch

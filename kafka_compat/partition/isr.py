@@ -147,9 +147,7 @@ def out_of_sync(
 def with_broker_epochs(
     members: Iterable[int], followers: dict[int, FollowerState], context: ReplicaContext
 ) -> tuple[tuple[int, int], ...]:
-    """Returns the members with the broker epochs that the request names: the epoch of the process that fetched, if one
-    did.
-    """
+    """Returns the members with their broker epochs: the epoch of the process that fetched, if one did."""
     pairs: list[tuple[int, int]] = []
     for member in members:
         follower = followers.get(member)

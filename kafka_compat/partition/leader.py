@@ -116,9 +116,7 @@ class LeaderReplica:
         return min(self._wake_at, self._shrink_at, retry_at)
 
     def begin(self, now: float, out: list[Effect]) -> None:
-        """Record the epoch, even if nothing is ever written in it, and take over the fetches that waited in an earlier
-        epoch.
-        """
+        """Record the epoch, even if it stays empty, and take over the fetches that waited in an earlier one."""
         self._log.epochs.assign(self.epoch, self.epoch_start)
         for waiting in [*self.waits.followers.values(), *self.waits.consumers.values()]:
             if waiting.leader_epoch not in (NO_EPOCH, self.epoch):
@@ -160,9 +158,7 @@ class LeaderReplica:
         self._move_high_watermark(now, out)
 
     def brokers_changed(self, now: float, out: list[Effect]) -> None:
-        """React to changed brokers: a follower may have become eligible, or may no longer hold the high
-        watermark back.
-        """
+        """React to changed brokers: followers may become eligible, or stop holding the high watermark back."""
         self._isr_settled(now, out)
 
     # ------------------------------------------------------------ appends
@@ -193,9 +189,7 @@ class LeaderReplica:
         self._promise(event, base_offset, log.log_end, now, out)
 
     def refuse_produce(self, event: Produce, error: KafkaErrorCode, out: list[Effect]) -> None:
-        """Answer a produce request whose batch was not appended: close the connection with acks=0, else send
-        the error.
-        """
+        """Refuse a batch before it is appended: close the connection with acks=0, else answer with the error."""
         if event.acks == 0:
             out.append(CloseConnection(event.token, error))
         else:
@@ -235,8 +229,8 @@ class LeaderReplica:
     # ------------------------------------------------------------ fetches
 
     def follower_fetch(self, event: FollowerFetch, now: float, out: list[Effect]) -> None:
-        """Record a follower's fetch, which proves that it has everything below its offset, and answer with the next
-        batches.
+        """Record a follower's fetch, which acknowledges everything below its offset, and answer with the
+        next batches.
         """
         follower = self.followers.get(event.replica)
         log, offset = self._log, event.fetch_offset
@@ -270,8 +264,9 @@ class LeaderReplica:
             self._answer_or_wait(waiting, self._log.high_watermark, self.waits.consumers, now, out)
 
     def _is_in_log(self, token: int, offset: int, last_fetched_epoch: int, out: list[Effect]) -> bool:
-        """Returns True if the fetch position lies on the leader's log; otherwise answers the fetch with
-        the divergence.
+        """Returns True if the fetch position lies on the leader's log.
+
+        Otherwise answers the fetch with the divergence.
         """
         log = self._log
         if offset < log.log_start:
@@ -482,9 +477,7 @@ class LeaderReplica:
     # ------------------------------------------------------------ time
 
     def time_passed(self, now: float, out: list[Effect]) -> None:
-        """Answer requests whose time is over, repeat an AlterPartition of unknown outcome, and look for members that
-        fell behind.
-        """
+        """Answer expired requests, repeat an AlterPartition of unknown outcome, and look for lagging members."""
         pending = self.isr.pending
         if pending is not None and pending.retry_at <= now:
             self.isr.pending = PendingIsr(pending.request)

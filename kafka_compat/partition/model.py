@@ -84,9 +84,7 @@ class ComparedLog:
 
 @frozen
 class SequenceRange:
-    """One batch of an idempotent producer: its first and last sequence number (both inclusive) and its offsets in the
-    log.
-    """
+    """One batch of an idempotent producer: its first and last sequence number, both inclusive, and its offsets."""
 
     first_sequence: int
     last_sequence: int
@@ -117,8 +115,9 @@ class PartitionConfig:
     min_insync_replicas: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     """[min.insync.replicas] Effective is at most the number of replicas."""
     replica_lag_time_s: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
-    """[replica.lag.time.max.ms] A follower that has lagged for longer leaves the ISR; the leader checks twice in that
-    time.
+    """[replica.lag.time.max.ms] A follower that has lagged for longer leaves the ISR.
+
+    The leader checks twice in that time.
     """
     flush: FlushSetting = attrs.field(
         default="page-cache", validator=attrs.validators.in_(("page-cache", "before-ack"))

@@ -43,8 +43,7 @@ class ProducerStates:
         return len(self._producers)
 
     def check(self, batch: BatchInfo) -> SequenceRange | KafkaErrorCode:
-        """Returns NONE if the leader may append this batch, the error if not, or the earlier range if the batch is a
-        duplicate.
+        """Returns NONE if the leader may append this batch, the error if not, or a duplicate's earlier range.
 
         For an unknown producer (a new one, or one that expired) any sequence is accepted.
         """

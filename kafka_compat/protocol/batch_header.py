@@ -101,8 +101,9 @@ class BatchHeader:
 
     @property
     def has_append_time(self) -> bool:
-        """True if the broker, not the producer, stamped the records; `max_timestamp` is then the time of all
-        of them.
+        """True if the broker, not the producer, stamped the records.
+
+        `max_timestamp` is then the time of all of them.
         """
         return bool(self.attributes & TIMESTAMP_TYPE)
 

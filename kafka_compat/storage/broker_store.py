@@ -77,8 +77,9 @@ class BrokerStore:
         self.damages: list[LogDamage] = []
         """The damage that opening the logs has found."""
         self.keeps_strays = False
-        """If true, creating a partition sets aside an orphan log of the same name and another topic id, instead of
-        deleting it. The owner sets it.
+        """If true, creating a partition sets an orphan log of its name aside instead of deleting it.
+
+        The owner sets it.
         """
         self.is_new = previous is None and not meta.found and not store.names()
         """True if the directory was empty. Only the cluster knows the earlier logs of this broker id."""
@@ -310,8 +311,7 @@ class BrokerStore:
         self.offline.pop(partition, None)
 
     def strays(self, assigned: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
-        """Returns the orphans, sorted: partitions with a log here that are not `assigned`, or are assigned with another
-        topic id.
+        """Returns the orphans, sorted: partitions with a log here that are not `assigned` with the same topic id.
 
         Their topics were deleted, or their replicas moved, while the broker was down. The caller decides, then calls
         `delete`.
@@ -400,8 +400,9 @@ class BrokerStore:
             self._store.close()
 
     def abandon(self) -> None:
-        """Release the directory after a failure of the broker, as if it had been killed: writes end, except in the
-        logs.
+        """Release the directory after a failure of the broker, as if it had been killed.
+
+        Only the logs are still written.
         """
         with contextlib.suppress(LogError):
             self._store.close()

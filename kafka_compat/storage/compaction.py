@@ -87,9 +87,7 @@ class Compaction:
             self._newest.clear()
 
     def segments(self) -> Sequence[SealedSegment]:
-        """Returns the segments that may be rewritten: the sealed ones that end at or below the high watermark, from the
-        first on.
-        """
+        """Returns the segments to rewrite: the sealed ones that end at or below the high watermark."""
         sealed, facts = self.log.store_log.sealed, self.log.store_log.segment_facts()
         ends = [following.first_index for following in facts[1 : len(sealed) + 1]]
         return [each for each, end in zip(sealed, ends, strict=True) if end <= self.high_watermark]

@@ -97,9 +97,7 @@ class PartitionLog:
         return [(each.epoch, each.first_index) for each in self._log.epochs]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Returns the newest epoch not above `epoch`, and its end offset, or None if the log holds no such epoch
-        (KIP-279).
-        """
+        """Returns the newest epoch not above `epoch`, and its end offset, or None without one (KIP-279)."""
         return self._log.end_of_epoch(epoch)
 
     def __repr__(self) -> str:
@@ -220,8 +218,7 @@ class PartitionLog:
             offset = batches[-1].end_offset
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Returns offset and timestamp of the first record that is at least as young as `timestamp_ms`, or None
-        (ListOffsets).
+        """Returns offset and timestamp of the first record at or after `timestamp_ms`, or None (ListOffsets).
 
         It searches records without compression, or with gzip, one by one. For other codecs it returns the first offset
         of the batch with the batch's newest timestamp: a consumer that starts there misses no record. The caller

@@ -120,13 +120,12 @@ class BrokerPlan:
     ha_listen: Address | None = None
     """The address for slaves, in addition to `listen`; None stands for `haListenPort` of the same host."""
     advertised: Address | None = None
-    """The address at which clients and slaves reach this broker through a proxy; None stands for `brokerIP1` and the
-    port of `listen`.
+    """The address at which clients and slaves reach this broker through a proxy.
+
+    None stands for `brokerIP1` and the port of `listen`.
     """
     detours: Mapping[Address, Address] = attrs.field(factory=dict)
-    """The addresses that this slave dials instead of the name servers' addresses of its master, if it uses a proxy
-    itself.
-    """
+    """The addresses that this slave dials instead of its master's registered ones, if it uses a proxy itself."""
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
     raft: RaftConfig | None = None
     """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
@@ -480,8 +479,7 @@ class Broker:
                 self._copy.close()
 
     def _begin_again(self, members: GroupMembers) -> None:
-        """Begin again after the loss of this member's raft log: keep the commit log's content aside, and copy it from
-        the group.
+        """Begin again after the loss of this member's raft log: keep the commit log aside, and copy the group's.
 
         Raises `ForeignCommitLog` unless the disk proves that these are messages of this group.
         """
@@ -640,9 +638,7 @@ class Broker:
             self._links.set_master(self._address_to_dial(ha))
 
     def _address_to_dial(self, told: str | None) -> Address | None:
-        """Returns the address that this broker dials for an address from a name server, or None if `told` is not an
-        address.
-        """
+        """Returns the address to dial for an address from a name server, or None if `told` is not an address."""
         if told is None or not is_address(told):
             return None
         address = address_of(told)

@@ -1,6 +1,4 @@
-"""Copies the part of the commit log that this broker lacks from the other brokers of its raft group, by the rules of
-`copying.py`.
-"""
+"""Copies missing parts of the commit log from the brokers of the raft group, by the rules of `copying.py`."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -60,9 +60,7 @@ class Context:
     timers_waiting: Callable[[], int] = lambda: 0
     """Returns the number of waiting timer messages."""
     delays_from: Callable[[], int | None] = lambda: None
-    """Returns the physical offset of the first waiting delayed message, beyond which the commit log is not trimmed, or
-    None.
-    """
+    """Returns the physical offset of the first waiting delayed message, or None. The log is not trimmed beyond it."""
     when_known: Callable[[str, Callable[[], None]], None] = lambda topic, done: done()
     """Calls back when the name servers know a topic's present state, or the wait for them is over; at once for an
     unchanged topic.

@@ -1,5 +1,4 @@
-"""Decides what a broker of a raft group copies into its incomplete commit log, from which peer, and what it hands out
-itself.
+"""Decides what a broker of a raft group copies, from which peer, and what it hands out itself.
 
 A node that was reset to a snapshot of the leader has the state after the snapshot's commands, but lacks their records.
 The commit logs of the others have them. It asks one peer after the other, the leader first. Only a complete copy is

@@ -1,5 +1,4 @@
-"""Delivers timer messages at their time: reads the timer queue into `TimerSchedule`, and stores due messages in their
-real queues.
+"""Delivers timer messages at their time: reads the timer queue, and stores due messages in their real queues.
 
 It never delivers before the time by this broker's clock, and delivers at least once, like other delayed messages.
 """
@@ -99,9 +98,7 @@ class TimerMessages:
 
 
 def deliver_again(context: Context, record: Buffer) -> bytes | None:
-    """Returns the record of a due delayed message for its real queue, or None if its properties do not name
-    the queue.
-    """
+    """Returns the record of a due delayed message for its real queue, or None if it does not name one."""
     head = read_head(record)
     real = delivered_to(read_properties(head.properties))
     if real is None:

@@ -28,9 +28,7 @@ KeyT = TypeVar("KeyT")
 
 @attrs.define(eq=False)
 class ChangedKeys(Generic[KeyT]):
-    """The keys of a table whose values have changed since they were last taken, for callers that write, send or propose
-    only changes.
-    """
+    """The keys of a table that have changed since they were last taken, for callers that handle only changes."""
 
     is_all: bool = True
     """The table has changed as a whole, or was not looked at yet."""

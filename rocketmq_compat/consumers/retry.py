@@ -57,8 +57,7 @@ def send_back(
     delay_level: int,
     reconsume_times_max: int | None = None,
 ) -> RetriedMessage | None:
-    """Returns the message to store when `group` sends one back, or None if the group has no retry queues: it is
-    dropped.
+    """Returns the message to store when `group` sends one back, or None for a group without retry queues.
 
     `delay_level` is the client's wish: 0 leaves it to the broker, which waits longer each time; a negative one means
     dead letter. `reconsume_times_max` is the client's own limit, if it gave one.

@@ -176,9 +176,7 @@ class TimerSchedule:
         return self.state.waits_from if self.state.waits_from < self._end else None
 
     def bounds(self, start: int, end: int) -> None:
-        """Take the bounds of the queue: at the start, when messages arrive, when the oldest have left or the newest
-        were cut.
-        """
+        """Take the bounds of the queue at the start, after arrivals, and after a trim or a cut."""
         self._end = max(start, end)
         if self.state.waits_from < start or self._read_end > self._end or self.state.decided_end > self._end:
             self._drop([offset for offset in self._times if not start <= offset < self._end])

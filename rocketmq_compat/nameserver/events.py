@@ -34,8 +34,9 @@ class BrokerRegistered:
 
 @frozen
 class TopicRegistered:
-    """A broker states the queues of one of its topics (REGISTER_TOPIC_IN_NAMESRV); without queues, the topic is gone
-    there.
+    """A broker states the queues of one of its topics (REGISTER_TOPIC_IN_NAMESRV).
+
+    Without queues, the topic is gone there.
     """
 
     topic: str

@@ -1,5 +1,4 @@
-"""The values that administrators stored at a name server: a file of JSON as RocketMQ writes it (KVConfigManager), and a
-journal.
+"""The values that administrators stored: a file of JSON as RocketMQ writes it (KVConfigManager), and a journal.
 
 The journal has the changes since the file (`change_journal.py`), so that one change costs one line. The file is
 replaced when the journal has become as long as the file.

@@ -1,5 +1,4 @@
-"""The shell of a name server: requests of brokers, clients and administrators in, answers out, around the decider in
-`routes`.
+"""The shell of a name server, around the decider in `routes`: requests in, answers out.
 
 Each request is answered within its round. If there is a file for it, an administrator's value is on disk before the
 answer; a disk that fails ends the name server. Name servers know nothing of each other: brokers register with every

@@ -222,9 +222,7 @@ def _language(value: object) -> int:
 
 
 def _text_of(value: object) -> str:
-    """Returns the text of an ext value that was not written as text: booleans as in Java, numbers as they are, other
-    values as JSON.
-    """
+    """Returns the text of an ext value: booleans as in Java, numbers as they are, other values as JSON."""
     try:
         return _to_json(value)
     except RecursionError:

@@ -250,9 +250,7 @@ class RemotingSession(Session[Buffer]):
         return self._working >= self._calls_max or self._taken_bytes >= self._taken_bytes_max or self.connection.is_full
 
     def _resume(self) -> None:
-        """Take more requests at the end of the round, never within the answer that makes room: its handler is in the
-        middle of its work.
-        """
+        """Take more requests at the end of the round, never within the answer that makes room."""
         if self._paused and not self._resuming and not self._is_full():
             self._resuming = True
             self.connection.reactor.flush_later(self, urgent=False)

@@ -60,9 +60,7 @@ def in_sync_copies(config: ReplicationConfig, log_end: int, reports: Iterable[in
 
 
 def is_slave_available(config: ReplicationConfig, end: int, reports: Sequence[int]) -> bool:
-    """Returns True if waiting makes sense in 4.x (HAService.isSlaveOK): the best slave is near the records that end at
-    `end`.
-    """
+    """Returns True if waiting makes sense in 4.x (HAService.isSlaveOK): the best slave is near `end`."""
     return bool(reports) and end - max(reports) < config.slave_fallbehind_bytes_max
 
 

@@ -107,8 +107,7 @@ class CommitLogReplica:
         return out
 
     def refusal(self, event: PutMessages) -> RefusePut | None:
-        """Returns the refusal with which `step` would answer these records now, or None if it would order to append
-        them.
+        """Returns the refusal with which `step` would answer these records now, or None if it would append them.
 
         A shell uses it to write the records, since a disk can be full, before the replica counts on them.
         """

@@ -185,8 +185,9 @@ class DivergenceEnded:
 
 @frozen
 class ConfirmOffsetMoved:
-    """Everything below `confirm_offset` is as safe as the broker's settings promise; a slave learns it from
-    its master.
+    """Everything below `confirm_offset` is as safe as the broker's settings promise.
+
+    A slave learns it from its master.
     """
 
     confirm_offset: int

@@ -83,8 +83,9 @@ class MessageStoreConfig:
     """`mappedFileSizeCommitLog` is its `segment_bytes_max`, which counts up to `SEGMENT_BYTES_MAX`."""
     derived: DerivedConfig = attrs.field(factory=DerivedConfig)
     undispatched_bytes_max: int = attrs.field(default=64 << 20, validator=gt(0))
-    """The greatest distance between the end and the dispatched part that is kept in memory; above, dispatching reads
-    the disk.
+    """The greatest distance between the end and the dispatched part that is kept in memory.
+
+    Above, dispatching reads the disk.
     """
 
 
@@ -146,8 +147,9 @@ class MessageStore:
         """Consume queues and key index, for reading; `derived.report` has the findings of opening."""
         self._closed = False
         self._waiting: deque[Walk] = deque()
-        """The appended walks that are not dispatched yet; of the oldest only as many as `undispatched_bytes_max`
-        allows.
+        """The appended walks that are not dispatched yet.
+
+        Of the oldest only as many as `undispatched_bytes_max` allows.
         """
         self._assigned: dict[QueueKey, int] = {}
         """The next offset of the queues to which something was appended that is not dispatched yet."""
@@ -218,8 +220,7 @@ class MessageStore:
             return True
 
     def keep_aside(self, start: int) -> str:
-        """Copy the commit log from this physical offset on to a file next to it, durably, before an operator gives it
-        up.
+        """Copy the commit log from this physical offset on to a file, durably, before an operator gives it up.
 
         Returns the file's path. Raises `NoSpace` on a full disk, and keeps no file then.
         """
@@ -389,8 +390,9 @@ class MessageStore:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release the directory without a checkpoint, for instance after a failure; a restart reads the missing part
-        again.
+        """Release the directory without a checkpoint, for instance after a failure.
+
+        A restart reads the missing part again.
         """
         if not self._closed:
             self.copy.close()
@@ -472,9 +474,7 @@ class MessageStore:
     # Reading
 
     def queue(self, key: QueueKey) -> tuple[int, int] | None:
-        """Returns the offset of a queue's first message and the offset of its next one, or None if it never had a
-        message.
-        """
+        """Returns the offsets of a queue's first and next message, or None if it never had a message."""
         queue = self.derived.queues.get(key)
         return None if queue is None else (queue.min_offset(self.log.start_offset), queue.next)
 
@@ -515,9 +515,7 @@ class MessageStore:
     def lookup(
         self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = 1 << 63, count_max: int = 32
     ) -> list[memoryview]:
-        """Returns the messages of a topic with this key, or unique key, stored from `begin_ms` to `end_ms`, newest
-        first.
-        """
+        """Returns the messages of a topic with this key or unique key, stored in this time, newest first."""
         name, found, last = key.encode(), list[memoryview](), -1
         for physical in self.derived.index.find(key_hash(topic, name), begin_ms, end_ms):
             if len(found) >= count_max or physical < self.log.start_offset:
@@ -597,8 +595,8 @@ class MessageStore:
     def _collect(
         self, queue: ConsumeQueue, offset: int, bytes_max: int, count_max: int, tags: Container[int] | None
     ) -> tuple[list[memoryview], int, int]:
-        """Returns the matching records from `offset` on, the offset behind the last one read, and the physical end of
-        the last record.
+        """Returns the matching records from `offset` on, the offset behind the last one read, and their
+        physical end.
         """
         reader = self.log.byte_reader()
         records: list[memoryview] = []

@@ -132,17 +132,14 @@ class BrokerCheckpoints:
         table.journal.clear()
 
     def wants_file(self, name: CheckpointName) -> bool:
-        """Returns True if the table should be written as a whole, because its journal has become long, or the file is
-        missing.
-        """
+        """Returns True if the table should be written as a whole: its journal is long, or its file is missing."""
         table = self._table(name)
         return not table.file_bytes or table.journal.end > max(JOURNAL_BYTES_MIN, table.file_bytes)
 
     def append(self, name: CheckpointName, changes: Mapping[str, Any], version: Mapping[str, Any]) -> None:
-        """Add changed entries to the journal, None for a removed one, with the version of the table; durable when it
-        returns.
+        """Add changed entries to the journal, None for a removed one, with the version of the table.
 
-        Raises `NoSpace`, `StorageFailed` and `ValueError` as `write` does.
+        Durable when it returns. Raises `NoSpace`, `StorageFailed` and `ValueError` as `write` does.
         """
         self._table(name).journal.append({_CHANGES: changes, _OF_TABLE: version})
 
@@ -167,9 +164,7 @@ encode_checkpoint, decode_checkpoint = encode_line, decode_line
 
 
 def derived_topics(queues: Iterable[QueueKey]) -> dict[str, int]:
-    """Returns the topics of these queues, and the least number of queues of each: the knowledge without the file of
-    topics.
-    """
+    """Returns the topics of these queues with the least number of queues each, for use without their file."""
     counts: dict[str, int] = {}
     for topic, queue_id in queues:
         counts[topic] = max(counts.get(topic, 0), queue_id + 1)

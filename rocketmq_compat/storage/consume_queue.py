@@ -259,9 +259,7 @@ class ConsumeQueues:
         disk.make_directory(directory)
 
     def load(self, rows: Iterable[tuple[str, int, int, int]]) -> None:
-        """Load the rows of a checkpoint, one for each queue: topic, queue id, first offset, and the end of the units in
-        its files.
-        """
+        """Load the rows of a checkpoint: topic, queue id, first offset, and end of the units in files."""
         for topic, queue_id, first, following in rows:
             key = (topic, queue_id)
             self._queues[key] = ConsumeQueue(self, key, first, following)
@@ -307,9 +305,7 @@ class ConsumeQueues:
             self._changed[queue] = None
 
     def trim(self, start: int) -> None:
-        """Trim the queues to this start of the commit log: the next checkpoint removes files without a remaining
-        message.
-        """
+        """Trim the queues to this start of the commit log. The next checkpoint removes files without messages."""
         for queue in self._queues.values():
             if queue.spans_files:
                 queue.min_offset(start)
@@ -356,9 +352,7 @@ class ConsumeQueues:
     # Writing to files
 
     def take_changed(self) -> tuple[list[ConsumeQueue], list[str]]:
-        """Returns the queues that changed since the last call, and the files that are useless once their state is in a
-        checkpoint.
-        """
+        """Returns the queues that changed since the last call, and files that their checkpoint makes useless."""
         changed, gone = list(self._changed), self._gone
         self._changed, self._gone = {}, []
         for queue in changed:
@@ -372,8 +366,8 @@ class ConsumeQueues:
 
 
 def write_units(disk: Disk, parts: Sequence[UnitsToWrite], threads: int) -> None:
-    """Write these parts of files, durably, with their names, in so many threads: the file system then commits several
-    files together.
+    """Write these parts of files with their names, durably, in so many threads, to share the commits of the file
+    system.
 
     Raises `NoSpace` or `StorageFailed`, after all are done; the call may be repeated.
     """

@@ -179,8 +179,9 @@ class DerivedData:
         self.saved = log.start_offset
         """They are in a checkpoint before this one."""
         self.strange_runs = 0
-        """The number of times since the start that queue offsets did not follow each other;
-        see `ConsumeQueue.extend`.
+        """The number of times since the start that queue offsets did not follow each other.
+
+        See `ConsumeQueue.extend`.
         """
         self._disk = disk
         self._log = log
@@ -210,8 +211,7 @@ class DerivedData:
         self.dispatched = found.end
 
     def walks(self, start: int, end: int) -> Iterator[Walk]:
-        """Yields the walks over the batches from the physical offset `start`, where one begins, up to the last that
-        ends by `end`.
+        """Yields the walks over the batches from `start`, where one begins, up to the last that ends by `end`.
 
         Raises `CorruptLog` if one holds a malformed record. The log must not change meanwhile.
         """

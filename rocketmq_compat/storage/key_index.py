@@ -155,9 +155,7 @@ class KeyIndex:
                 self._table = KeyTable.read(last, file.read_at(0, file.size())) or self._table
 
     def end_table(self) -> None:
-        """Let the last table become a file with the next checkpoint, although it is not full, because the index will be
-        closed.
-        """
+        """Let the last table become a file with the next checkpoint, because the index will be closed."""
         if self._table.saved_end < self._table.end and self._table.count:
             self._full.append(self._table)
             self._table = KeyTable(self._table.end)
@@ -181,8 +179,7 @@ class KeyIndex:
             self._table = KeyTable(end)
 
     def find(self, key: int, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Yields the physical offsets of messages that may have the key of this hash, stored from `begin_ms` to
-        `end_ms`, newest first.
+        """Yields physical offsets of messages that may have the key of this hash, stored in this time, newest first.
 
         The index must not change meanwhile. Raises `CorruptLog` if a file is too short.
         """
@@ -222,9 +219,7 @@ class KeyIndex:
         return [each for each in self._full if each.end <= physical]
 
     def saved_end(self, tables: Sequence[KeyTable], physical: int) -> int:
-        """Returns the physical offset up to which the files hold all entries, once these tables are in files; at most
-        `physical`.
-        """
+        """Returns the end of the entries in files once these tables are in files; at most `physical`."""
         left = next(each for each in [*self._full, self._table] if each not in tables)
         return physical if left is self._table and not left.count else min(left.saved_end, physical)
 

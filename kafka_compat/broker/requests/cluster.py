@@ -61,9 +61,7 @@ class ClusterRequests:
     # ---------------------------------------------------------------- producer ids
 
     def init_producer_id(self, call: ClientCall) -> None:
-        """Answer with a new producer id for an idempotent producer, or with the same id and the next
-        epoch (KIP-360).
-        """
+        """Answer with a new producer id, or with the same id and the next epoch (KIP-360)."""
         request: InitProducerIdRequest = call.request
         if request.transactional_id is not None:
             # As FindCoordinator is answered: on this error every client fails at once instead of asking again.

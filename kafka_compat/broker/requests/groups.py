@@ -189,9 +189,7 @@ class GroupApiRequests:
 
     @staticmethod
     def _without_topic(version: int, request: GroupRequest) -> GroupResponse:
-        """Refuse a request while the offsets topic is missing: no group exists, and the client should look for its
-        coordinator first.
-        """
+        """Refuse a request while the offsets topic is missing: the client should look for its coordinator first."""
         return error_response(version, request, KafkaErrorCode.NOT_COORDINATOR)
 
     def _make_arrival(self, call: ClientCall, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:

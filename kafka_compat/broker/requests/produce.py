@@ -305,9 +305,7 @@ class ProduceRequests:
 
 
 def _check_header(version: int, header: BatchHeader, size: int) -> None:
-    """Raises `InvalidBatch` unless `header` describes the only batch in `size` bytes, of a kind that clients
-    may write.
-    """
+    """Raises `InvalidBatch` unless `header` describes the only batch in `size` bytes, of a kind for clients."""
     if header.size != size:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "more than one batch for a partition", header.size)
     if header.is_control:

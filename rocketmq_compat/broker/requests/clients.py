@@ -108,9 +108,7 @@ class ClientRequests:
         self._context.when_all_known([retry_topic(each.group) for each in consumers], call.answer)
 
     def _check(self, call: RemotingCall) -> None:
-        """Refuse a filter other than by tags when a consumer starts, instead of letting it wait for
-        messages forever.
-        """
+        """Refuse a filter other than by tags when a consumer starts, so that it does not wait forever."""
         data = CheckClientRequestBody.decode(call.request.body).subscription_data if len(call.request.body) else None
         if data is not None and data.class_filter_mode:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "filters by class are not served")

@@ -105,9 +105,7 @@ class SendRequests:
         self._put(call, topic.topic_name, [record], queue_id, wait=wait, unique_id=unique_id)
 
     def _place(self, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int) -> tuple[str, int, str, bool]:
-        """Returns topic, queue and properties with which to store a message, and True if its sender waits for flush and
-        slaves.
-        """
+        """Returns topic, queue and properties to store a message with, and True if its sender waits for copies."""
         text, name = header.properties or "", topic.topic_name
         is_dead = name != header.topic
         if not is_dead and _is_plain(text) and (_WAITS not in text or _WAITS_INDEED in text):
@@ -284,8 +282,7 @@ def _unique_id(properties: str) -> str | None:
 
 
 def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
-    """Returns the properties of a message of a batch with the properties of the whole batch: `added`, which is `common`
-    as text.
+    """Returns a message's properties joined with its batch's: `added`, which is `common` as text.
 
     Raises `RequestRefused` with MESSAGE_ILLEGAL if the message asks for a time of its own.
     """
@@ -299,9 +296,7 @@ def _with_common(properties: str, added: str, common: Mapping[str, str]) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Returns True if the properties contain no delay and no stamp, so that they are stored as they came, and then the
-    stamps.
-    """
+    """Returns True if the properties have no delay and no stamp, so that stamps can simply be added."""
     return not (
         _DELAYS in text
         or TIMER_PREFIX in text
