@@ -5,6 +5,8 @@ PYTHON ?= python3
 # One more than there are cores: some tests wait, and others would leave a core idle meanwhile.
 WORKERS ?= $(shell expr $$(nproc) + 1)
 BIN := .venv/bin
+# Named, because to collect the others takes each worker some ten seconds.
+CLUSTER_FILES = $(shell grep -rl --include='test_*.py' 'mark.cluster' tests)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An installation is good for one content of pyproject.toml, whatever the file times say after a checkout.
 KEY := $(firstword $(shell cksum < pyproject.toml))
@@ -36,7 +38,7 @@ check: $(DEV)
 test: $(DEV)
 	$(BIN)/python -m tests.house
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster and not campaign'
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'cluster and not house and not campaign'
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'cluster and not house and not campaign' $(CLUSTER_FILES)
 
 format: $(DEV)
 	$(BIN)/python -m ruff check --fix-only .

@@ -13,16 +13,12 @@ QUICK = [
     "commit-by-count-of-older-term",
     "read-before-own-commit",
     "restart-forgets-vote",
-    "torn-tail-not-cut",
     "snapshot-counts-before-it-arrived",
     "checker-ignores-time",
     "kafka-expands-below-the-high-watermark",
-    "kafka-duplicates-are-appended",
     "kafka-offsets-not-loaded",
     "kafka-forgets-who-is-eligible",
-    "kafka-compares-those-that-have-reported",
     "rocketmq-no-epochs-compared",
-    "rocketmq-takes-records-in-spite-of-a-divergence",
     "rocketmq-sync-flush-is-not-waited-for",
 ]
 QUICK_SEEDS = 120

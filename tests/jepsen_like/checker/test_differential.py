@@ -6,7 +6,7 @@ from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.differential import SEEDS_APART, all_compared, compared, maps_compared
 from tests.jepsen_like.checker.elements.element_differential import TRUTHS
 
-HISTORIES = 4_000
+HISTORIES = 2_000
 OF_MAPS = 200
 
 

@@ -16,7 +16,7 @@ from log.config import StoreConfig
 from log.disk import RealDisk, write_file
 from log.errors import CorruptLog, DirectoryLocked, LogError, NoSpace, StorageFailed, UnknownLog
 from log.memory_disk import MemoryDisk
-from tests.examples import examples
+from tests.examples import TIMES, examples
 from tests.kafka_compat.storage.partition_model import (
     DIRECTORY,
     FATES,
@@ -308,7 +308,7 @@ def change(disk: MemoryDisk, path: str, how: str, at: float) -> None:
         write_file(disk, path, [content[:place] + (bytes(size - place) if how == "zeros" else b"")])
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data())
 def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataObject) -> None:
     """All records were flushed, and the process killed.
@@ -351,9 +351,11 @@ def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataO
 
 @pytest.mark.parametrize("fate", FATES)
 def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
-    """With a torn end, a missing log and a damaged one; each copy is doubtful until the controller knows."""
+    """With a torn end, a missing log and a damaged one; each copy is doubtful until the controller knows. Quick tests fail every other call."""
     failures = 0
     for n in range(1, 400):
+        if n % 2 and TIMES == 1:
+            continue
         disk = memory_disk(n)
         store = three_logs(disk)
         store.write_high_watermarks({PARTITION: 10})
@@ -377,7 +379,7 @@ def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
         assert {SECOND, DASHED} <= find_doubted(found)
         assert found.offline == {}
         assert {SECOND, DASHED} <= find_doubted(open_broker(fate(disk, n + 1)))
-    assert failures > 40
+    assert failures > (40 if TIMES > 1 else 20)
 
 
 def test_a_full_disk_leaves_no_record_that_would_be_believed() -> None:

@@ -123,6 +123,7 @@ class TestByItsMaster:
         assert f"the Spark master {cluster.url} has no executor for the check" in complained
         assert complained.count("\n") == 1
 
+    @pytest.mark.campaign
     @pytest.mark.usefixtures("checked_there")
     def test_check_takes_a_cluster_by_its_url(
         self, shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
