@@ -85,8 +85,18 @@ def copy_front_page(app: Any, error: Exception | None) -> None:
         shutil.copyfile(Path(app.outdir) / f"{root_doc}.html", Path(app.outdir) / "index.html")
 
 
+def mark_code(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Marks an indented block of a docstring as code, which it is for a reader of the source."""
+    for at in range(len(lines) - 1, 0, -1):
+        paragraph = next((line for line in reversed(lines[:at]) if line.strip()), "")
+        is_text = bool(paragraph) and not paragraph.startswith((" ", "- "))
+        if lines[at].startswith("    ") and not lines[at - 1].strip() and is_text:
+            lines[at:at] = [".. code-block:: python", ""]
+
+
 def setup(app: Any) -> None:
-    """Connects both to the build, and reads EDN as what it is a part of."""
+    """Connects these to the build, and reads EDN as what it is a part of."""
     app.add_lexer("edn", ClojureLexer)
+    app.connect("autodoc-process-docstring", mark_code)
     app.connect("source-read", append_contents)
     app.connect("build-finished", copy_front_page)
