@@ -91,7 +91,7 @@ def seconds(value: float) -> str:
     return f"{value * 1e6:.0f} µs"
 
 
-def rounded(value: float) -> str:
+def round_off(value: float) -> str:
     """A count or rate with as much precision as the eye needs: `1,820`, `12.5k`, `3.1M`."""
     for limit, unit in ((1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:

@@ -15,7 +15,7 @@ from jepsen_like.record.results import count
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
-from jepsen_like.report.page import face_of, said, trusted, verdict
+from jepsen_like.report.page import describe_loss, face_of, trust, verdict
 from jepsen_like.report.partitions import group_picture
 from jepsen_like.report.queue_states import read_queue_states
 
@@ -48,8 +48,8 @@ def render_comparison(directory: Path) -> Path:
         story=told["story"],
         command=told["command"],
         directory=directory.resolve().name,
-        style=trusted(here / "report.css"),
-        verdict=summed_up(told["trials"]),
+        style=trust(here / "report.css"),
+        verdict=sum_up(told["trials"]),
         with_groups=any(row["stalls"] for row in told["trials"]),
         with_scopes=any(row["silences"] for row in told["trials"]),
         trials=[_trial(directory, number, row) for number, row in enumerate(told["trials"], 1)],
@@ -59,7 +59,7 @@ def render_comparison(directory: Path) -> Path:
     return path
 
 
-def summed_up(trials: list[Mapping[str, Any]]) -> Mapping[str, str]:
+def sum_up(trials: list[Mapping[str, Any]]) -> Mapping[str, str]:
     """The banner: the worst of all trials."""
     if any(trial["valid"] is False for trial in trials):
         return VIOLATED
@@ -76,7 +76,7 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
     banner = verdict(found, face)
     stalls = row["stalls"] or {"groups_s": {}, "reads_s": None}
     silences = row["silences"] or {"scopes_s": {}}
-    lines = [said(loss) for loss in found.results.lost_allowed[:LOSSES_MAX]]
+    lines = [describe_loss(loss) for loss in found.results.lost_allowed[:LOSSES_MAX]]
     return {
         "number": number,
         "name": row["name"],
@@ -87,9 +87,9 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
         "report": f"{row['directory']}/report.html",
         "acked": f"{row['acked']:,}",
         "lost": f"{count(row['lost']):,}",
-        "groups_stalled": _told(stalls["groups_s"]),
-        "scopes_silent": _told(silences["scopes_s"]),
-        "reads_stalled": _stalled(stalls["reads_s"]),
+        "groups_stalled": _put_into_words(stalls["groups_s"]),
+        "scopes_silent": _put_into_words(silences["scopes_s"]),
+        "reads_stalled": _format_stall(stalls["reads_s"]),
         "shown": f"did not come about: {row['missing']}" if row["missing"] else row["shows"],
         "lines": [*lines, *(violation.sentence for violation in found.violations[:LOSSES_MAX])],
         "overview": _apart(overview(found), number),
@@ -100,11 +100,11 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _told(stalls: Mapping[str, float | None]) -> str:
-    return ", ".join(f"{name} {_stalled(value)}" for name, value in stalls.items())
+def _put_into_words(stalls: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{name} {_format_stall(value)}" for name, value in stalls.items())
 
 
-def _stalled(value: float | None) -> str:
+def _format_stall(value: float | None) -> str:
     return "always" if value is None else seconds(value)
 
 

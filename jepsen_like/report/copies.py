@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from jepsen_like.report.canvas import Scale, element, line, rounded
+from jepsen_like.report.canvas import Scale, element, line, round_off
 from jepsen_like.report.copy_states import BrokerCopy, CopyGroup, Points, RoleSpan
 from jepsen_like.report.findings import RunFindings
 from jepsen_like.report.overview import LEFT, LETTER_WIDTH, RIGHT, WIDTH, drawn_as, held_spans
@@ -62,7 +62,9 @@ def _role(node: int, span: RoleSpan, place: int, reach: tuple[float, float, floa
 def _ends(group: CopyGroup, x: Scale, top: float) -> Iterable[Markup]:
     y = Scale(0.0, max(float(group.end), 1.0), top + ENDS_HEIGHT - 2, top)
     yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=ENDS_HEIGHT, rx=2)
-    yield element("text", f"{rounded(group.end)} B", class_="tick", x=LEFT - NAME_WIDTH, y=top + 10, text_anchor="end")
+    yield element(
+        "text", f"{round_off(group.end)} B", class_="tick", x=LEFT - NAME_WIDTH, y=top + 10, text_anchor="end"
+    )
     for copy in group.copies:
         for points in _held_to_the_end(copy.confirmed, is_held=copy.holds(as_master=True), end_s=x.high):
             story = element(

@@ -1,4 +1,4 @@
-"""What the page shows of the copies of a broker group's commit log: who had which role when, how far each copy was, what was confirmed.
+"""Reads what the page shows of the copies of a broker group's commit log: who had which role when, how far each copy was, what was confirmed.
 
 It is what the brokers told (`partitions.parquet`). Times are seconds since the load began. Bounded: of points that share a place of
 the time axis one is kept, and of cuts the first.
@@ -20,7 +20,7 @@ POINTS_MAX: Final = 500
 SPANS_MAX: Final = 400
 CUTS_MAX: Final = 50
 TOLD_EVERY_S: Final = 0.25
-"""How often a broker tells where its copy is, while that moves."""
+"""The time after which a broker reports again where its copy is, while that moves."""
 
 Points = tuple[tuple[float, int], ...]
 
@@ -46,10 +46,10 @@ class BrokerCopy:
     confirmed: tuple[Points, ...]
     """Up to where it confirmed the log, while it was master."""
     cuts: tuple[tuple[float, int, int], ...]
-    """When its log was found to be shorter: the end before and after."""
+    """The moment when its log was found to be shorter: the end before and after."""
 
     def holds(self, *, as_master: bool = False) -> bool:
-        """Whether it was there when the run ended, as master if that is asked."""
+        """Returns True if it was there when the run ended, as master if that is asked."""
         last = self.roles[-1] if self.roles else None
         return last is not None and last.end_s is None and (last.is_master or not as_master)
 
@@ -102,8 +102,8 @@ def _copy(columns: Mapping[str, Any], rows: Ints, node: int) -> BrokerCopy:
     return BrokerCopy(
         node,
         tuple(roles[:SPANS_MAX]),
-        _thinned(ends),
-        _thinned(_lines(columns, rows, StateKind.HIGH_WATERMARK)),
+        _thin(ends),
+        _thin(_lines(columns, rows, StateKind.HIGH_WATERMARK)),
         tuple(falls[:CUTS_MAX]),
     )
 
@@ -125,7 +125,7 @@ def _lines(columns: Mapping[str, Any], rows: Ints, kind: StateKind) -> tuple[Poi
     return tuple(tuple(line) for line in lines if line)
 
 
-def _thinned(lines: tuple[Points, ...]) -> tuple[Points, ...]:
+def _thin(lines: tuple[Points, ...]) -> tuple[Points, ...]:
     """At most so many points, the first and the last of each line among them."""
     step = -(-sum(map(len, lines)) // POINTS_MAX)
     return tuple((*line[:-1:step], line[-1]) for line in lines) if step > 1 else lines

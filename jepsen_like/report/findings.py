@@ -1,4 +1,4 @@
-"""What a run left behind, as values the page can be drawn from.
+"""Reads what a run left behind, as values the page can be drawn from.
 
 Reads `results.json`, `test.json` and `nemesis.jsonl` of a run directory. A missing file or one that is not what it
 should be is an `UnreadableRun` that names the file; a missing field reads as "not measured", so that the report of an
@@ -55,7 +55,7 @@ class Series:
 
     @property
     def lost_spans(self) -> tuple[tuple[float, float], ...]:
-        """When what was acknowledged was lost later, in part at least: from, to; in order."""
+        """Returns when what was acknowledged was lost later, in part at least: from, to; in order."""
         spans: list[tuple[float, float]] = []
         for t, lost in zip(self.t_s, self.lost_s, strict=True):
             if lost > 0:
@@ -68,7 +68,7 @@ class Series:
         """The width of a bucket."""
         return self.t_s[1] - self.t_s[0] if len(self.t_s) > 1 else 1.0
 
-    def thinned(self, buckets_max: int) -> "Series":
+    def thin(self, buckets_max: int) -> "Series":
         """At most `buckets_max` wider buckets: rates averaged, p50 averaged, p99 the worst (no peak disappears)."""
         step = math.ceil(len(self.t_s) / buckets_max) if self.t_s else 1
         if step <= 1:
@@ -78,7 +78,7 @@ class Series:
         def mean(values: Sequence[float]) -> tuple[float, ...]:
             return tuple(sum(part) / len(part) for at in starts if (part := values[at : at + step]))
 
-        def known(values: Sequence[float | None], at: int) -> list[float]:
+        def known_at(values: Sequence[float | None], at: int) -> list[float]:
             return [value for value in values[at : at + step] if value is not None]
 
         return Series(
@@ -86,8 +86,8 @@ class Series:
             ok_s=mean(self.ok_s),
             fail_s=mean(self.fail_s),
             info_s=mean(self.info_s),
-            p50_ms=tuple(sum(p) / len(p) if (p := known(self.p50_ms, at)) else None for at in starts),
-            p99_ms=tuple(max(p) if (p := known(self.p99_ms, at)) else None for at in starts),
+            p50_ms=tuple(sum(p) / len(p) if (p := known_at(self.p50_ms, at)) else None for at in starts),
+            p99_ms=tuple(max(p) if (p := known_at(self.p99_ms, at)) else None for at in starts),
             lost_s=mean(self.lost_s),
         )
 
@@ -103,7 +103,7 @@ class ShownFault:
     begin_s: float
     end_s: float | None
     leader: int | None = None
-    """Who led when it was planned."""
+    """The node that led when it was planned."""
     rto_s: float | None = None
     """Seconds until an operation that began after the fault was acknowledged; None: not measured."""
     gap_s: float | None = None
@@ -111,18 +111,18 @@ class ShownFault:
     acked_before: int | None = None
     """Writes acknowledged in the second before it: with none, the recovery time means nothing."""
     recovered: bool = True
-    """Whether a write was acknowledged after its end; true of a run that does not say."""
+    """True if a write was acknowledged after its end; true of a run that does not say."""
     observed: tuple[str, ...] = ()
-    """What was seen of it from outside: a dead pid, a stopped process, a cut link."""
+    """The evidence of it from outside: a dead pid, a stopped process, a cut link."""
 
     @property
     def title(self) -> str:
-        """What it did, to whom: `kill n2 (leader)`."""
+        """Returns what it did, to whom: `kill n2 (leader)`."""
         return " ".join(part for part in (self.kind, self.whom) if part)
 
     @property
     def hit_leader(self) -> bool:
-        """Whether it struck the node that led."""
+        """Returns True if it struck the node that led."""
         return self.target == "leader" or (len(self.nodes) == 1 and self.leader in self.nodes)
 
     @property
@@ -203,7 +203,7 @@ class ShownCheck:
     notes: tuple[str, ...] = ()
     """Why it could not be decided, or examples of what was found."""
     is_tolerated: bool = False
-    """Whether something was found that the mode allows, because of a fault or a setting."""
+    """True if something was found that the mode allows, because of a fault or a setting."""
 
 
 @attrs.frozen
@@ -229,11 +229,11 @@ class RunFindings:
 
     @property
     def is_loss_allowed(self) -> bool:
-        """Whether something acknowledged was lost, all of it as the mode allows."""
+        """Returns True if something acknowledged was lost, all of it as the mode allows."""
         allowed = count(self.results.lost_allowed)
         return allowed > 0 and allowed == self.results.lost_acked
 
-    def blamed(self, violation: ShownViolation) -> ShownFault | None:
+    def blame(self, violation: ShownViolation) -> ShownFault | None:
         """The fault that most likely made it: of a loss the next one after the acknowledgement, else the last before it."""
         culprit = violation.culprit
         if culprit is None:
@@ -248,7 +248,7 @@ class RunFindings:
 
     @property
     def end_s(self) -> float:
-        """When the picture ends: after the last thing that was measured."""
+        """Returns when the picture ends: after the last thing that was measured."""
         moments = [1.0, *(fault.end_s or fault.begin_s for fault in self.faults)]
         moments += [change.at_s for change in self.roles]
         if self.series.t_s:

@@ -15,7 +15,7 @@ from jepsen_like.record.results import RecoveryTimes
 from jepsen_like.record.words import available, faults_words, mode_words
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import RunFindings, ShownFault, UnreadableRun, read_findings
-from jepsen_like.report.page import face_of, trusted
+from jepsen_like.report.page import face_of, trust
 
 INDEX: Final = "index.html"
 TEST: Final = "test.json"
@@ -74,7 +74,7 @@ class IndexedRun:
 
 def render_index(directory: Path) -> Path:
     """Write `index.html` into a directory of runs and return its path. Raises `UnreadableRun` if it holds no run."""
-    runs = list(indexed(directory))
+    runs = list(index_runs(directory))
     if not runs:
         raise UnreadableRun(directory, f"holds no run directories (none with {TEST})")
     here = Path(__file__).parent
@@ -90,8 +90,8 @@ def render_index(directory: Path) -> Path:
         headline=f"{len(runs)} run{'s' * (len(runs) != 1)}",
         counts=[(kind, f"{number} {words}") for kind, _, number, words in counts if number],
         directory=directory.resolve().name,
-        style=trusted(here / "report.css"),
-        script=trusted(here / "index.js"),
+        style=trust(here / "report.css"),
+        script=trust(here / "index.js"),
         columns=COLUMNS,
         runs=runs,
         systems=sorted({run.system for run in runs}),
@@ -105,7 +105,7 @@ def render_index(directory: Path) -> Path:
     return path
 
 
-def indexed(directory: Path) -> Iterator[IndexedRun]:
+def index_runs(directory: Path) -> Iterator[IndexedRun]:
     """Every run of a directory, the newest first; links such as `latest` are left out."""
     places = [place for pattern in ("*", "*/*") for place in directory.glob(f"{pattern}/{TEST}")]
     for test in sorted(places, reverse=True):
@@ -115,7 +115,7 @@ def indexed(directory: Path) -> Iterator[IndexedRun]:
 
 
 def row_of(place: Path, name: str) -> IndexedRun:
-    """What is known of one run."""
+    """Returns what is known of one run."""
     try:
         found = read_findings(place)
     except UnreadableRun as error:
@@ -154,8 +154,8 @@ def figures_of(found: RunFindings) -> Iterator[tuple[str, tuple[str, float]]]:
     latency, rate, lost = results.latency_ms, results.throughput_ops_s, results.lost_acked
     yield "acked", (f"{results.acked:,}", results.acked)
     yield "lost", (f"{lost:,}", lost)
-    yield "RTO", ("never back", 1e9) if rto.unrecovered else _timed(rto.max)
-    yield "RPO", _timed(results.rpo.s)
+    yield "RTO", ("never back", 1e9) if rto.unrecovered else _format_time(rto.max)
+    yield "RPO", _format_time(results.rpo.s)
     yield "rate", (f"{rate:,.0f}/s", rate) if rate is not None else ("-", -1.0)
     yield "available", (up[0], float(up[0].split()[0])) if up else ("-", -1.0)
     for name in ("p50", "p99"):
@@ -163,7 +163,7 @@ def figures_of(found: RunFindings) -> Iterator[tuple[str, tuple[str, float]]]:
         yield name, (f"{value:.1f} ms", value) if value is not None else ("-", -1.0)
 
 
-def _timed(value: float | None) -> tuple[str, float]:
+def _format_time(value: float | None) -> tuple[str, float]:
     return ("-", -1.0) if value is None else (seconds(value) if value else "0", value)
 
 

@@ -13,11 +13,11 @@ import jinja2
 from markupsafe import Markup
 
 from jepsen_like.report import matrix_words
-from jepsen_like.report.canvas import Scale, element, rounded, seconds, ticks
+from jepsen_like.report.canvas import Scale, element, round_off, seconds, ticks
 from jepsen_like.report.findings import UnreadableRun
-from jepsen_like.report.index import indexed, render_index
+from jepsen_like.report.index import index_runs, render_index
 from jepsen_like.report.matrix_words import BROKEN, CALM, KEPT, LOST, NOT_DONE, UNDECIDED
-from jepsen_like.report.page import trusted
+from jepsen_like.report.page import trust
 
 MATRIX: Final = "matrix.json"
 FACES: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -56,12 +56,12 @@ def render_matrix(directory: Path) -> Path:
         machine=told["machine"],
         quick=told["quick"],
         directory=directory.resolve().name,
-        style=trusted(here / "report.css"),
+        style=trust(here / "report.css"),
         columns=[{"name": name, "story": stories[name]} for name in present],
         rows=[_row(told, number, way) for number, way in enumerate(matrix_words.ways_of(told), 1)],
         common=", ".join(matrix_words.common(told)),
         chart=chart(told),
-        index=render_index(directory).name if any(indexed(directory)) else "",
+        index=render_index(directory).name if any(index_runs(directory)) else "",
     )
     path = directory / "matrix.html"
     path.write_text(text, encoding="utf-8")
@@ -97,7 +97,7 @@ def chart(told: Mapping[str, Any]) -> Markup | None:
     faults = matrix_words.common(told)
     points = []
     for number, way in enumerate(matrix_words.ways_of(told), 1):
-        calm = matrix_words.done(told, way).get(CALM)
+        calm = matrix_words.cells_that_ran(told, way).get(CALM)
         away_s = matrix_words.away_s(told, way, faults)
         if calm is not None and away_s is not None:
             points.append((number, way, float(calm["rate_s"]), away_s, matrix_words.lost_of(told, way)))
@@ -110,7 +110,7 @@ def chart(told: Mapping[str, Any]) -> Markup | None:
     drawn = [*_axes(across, upwards)]
     for number, way, rate, away_s, lost in sorted(points, key=lambda point: -point[4]):
         radius = RADIUS_MIN + (RADIUS_MAX - RADIUS_MIN) * math.sqrt(lost / most) if most else RADIUS_MIN
-        kinds = {matrix_words.kind_of(row) for row in matrix_words.done(told, way).values()}
+        kinds = {matrix_words.kind_of(row) for row in matrix_words.cells_that_ran(told, way).values()}
         tone = next((kind for kind in (BROKEN, UNDECIDED) if kind in kinds), LOST if lost else KEPT)
         said = f"{way}: {rate:,.0f} acked/s, {seconds(away_s)} without service, {lost:,} lost"
         x, y = across(rate), upwards(away_s)
@@ -125,7 +125,9 @@ def _axes(across: Scale, upwards: Scale) -> list[Markup]:
     for value in ticks(across.high, 8):
         x = across(value)
         drawn.append(element("line", class_="grid", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM))
-        drawn.append(element("text", rounded(value), class_="tick", x=x, y=HEIGHT - BOTTOM + 16, text_anchor="middle"))
+        drawn.append(
+            element("text", round_off(value), class_="tick", x=x, y=HEIGHT - BOTTOM + 16, text_anchor="middle")
+        )
     for value in ticks(upwards.high, 6):
         y = upwards(value)
         drawn.append(element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))

@@ -1,4 +1,4 @@
-"""What the table, the page and the README say alike of a matrix: its cells in words, and which mode is ahead in what. Pure.
+"""Puts into words what the table, the page and the README have in common of a matrix: its cells, and which mode is ahead in what. Pure.
 
 A matrix is `matrix.json` as `quorumlog matrix` writes it.
 """
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def kind_of(row: Row) -> str:
-    """How a cell looks: nothing that lost a record looks kept."""
+    """Returns how a cell looks: nothing that lost a record looks kept."""
     if row["reason"] is not None:
         return NOT_DONE
     if row["valid"] is None:
@@ -35,7 +35,7 @@ def cell_words(row: Row) -> str:
 
 
 def verdict(row: Row) -> str:
-    """What was kept."""
+    """Returns what was kept."""
     return {
         KEPT: "kept all",
         LOST: f"lost {row['lost']:,}",
@@ -64,7 +64,7 @@ def reasons(told: Row) -> list[str]:
     return [f"not done: {'; '.join(where)}: {reason}" for reason, where in found.items()]
 
 
-def done(told: Row, way: str) -> dict[str, Row]:
+def cells_that_ran(told: Row, way: str) -> dict[str, Row]:
     """The cells of a row that ran, by column."""
     return {row["column"]: row for row in told["cells"] if row["way"] == way and row["reason"] is None}
 
@@ -76,29 +76,29 @@ def ways_of(told: Row) -> list[str]:
 
 def common(told: Row) -> list[str]:
     """The faults that every mode was given."""
-    of_ways = [done(told, way) for way in ways_of(told)]
+    of_ways = [cells_that_ran(told, way) for way in ways_of(told)]
     names = dict.fromkeys(row["column"] for row in told["cells"] if row["column"] != CALM)
     return [name for name in names if of_ways and all(name in of_way for of_way in of_ways)]
 
 
 def away_s(told: Row, way: str, columns: Sequence[str]) -> float | None:
-    """How long a mode acknowledged nothing in all these cells together; None if it did not come back in one, or there are none."""
-    rows = [done(told, way)[name] for name in columns]
+    """Returns how long a mode acknowledged nothing in all these cells together; None if it did not come back in one, or there are none."""
+    rows = [cells_that_ran(told, way)[name] for name in columns]
     return None if not rows or any(row["unrecovered"] for row in rows) else sum(float(row["down_s"]) for row in rows)
 
 
 def lost_of(told: Row, way: str) -> int:
     """The records that a mode lost in all its cells."""
-    return sum(int(row["lost"]) for row in done(told, way).values())
+    return sum(int(row["lost"]) for row in cells_that_ran(told, way).values())
 
 
 def answers(told: Row) -> list[str]:
     """Which mode is ahead in what, and whether one is ahead in all."""
     ways = ways_of(told)
-    rates = {way: float(done(told, way)[CALM]["rate_s"]) for way in ways if CALM in done(told, way)}
+    rates = {way: float(cells_that_ran(told, way)[CALM]["rate_s"]) for way in ways if CALM in cells_that_ran(told, way)}
     faults = common(told)
     outages = {way: spent for way in ways if (spent := away_s(told, way, faults)) is not None}
-    struck = [way for way in ways if set(done(told, way)) - {CALM}]
+    struck = [way for way in ways if set(cells_that_ran(told, way)) - {CALM}]
     keepers = [way for way in struck if not lost_of(told, way)]
     if not rates or not outages:
         return ["Which mode is ahead cannot be told without the column none and a fault that every mode was given."]

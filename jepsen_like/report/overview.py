@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.observations import DOWN
-from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
+from jepsen_like.report.canvas import Scale, area, element, line, round_off, seconds, ticks
 from jepsen_like.report.findings import RoleChange, RunFindings, Series, ShownFault, ShownViolation
 
 WIDTH = 1120.0
@@ -31,7 +31,7 @@ BUCKETS_MAX = 900
 
 
 def drawn_as(kind: str) -> str | None:
-    """What a fault makes of the nodes it names, as drawn on their lanes."""
+    """Returns what a fault makes of the nodes it names, as drawn on their lanes."""
     return KINDS[kind].drawn_as if kind in KINDS else None
 
 
@@ -42,7 +42,7 @@ def tone(kind: str) -> str:
 
 @attrs.frozen
 class Layout:
-    """Where the panels lie, from top to bottom, in pixels; each field is a panel's top."""
+    """The layout of the panels, from top to bottom, in pixels; each field is a panel's top."""
 
     labels: float
     rate: float
@@ -66,7 +66,7 @@ class Layout:
 
 def overview(found: RunFindings) -> Markup:
     """The whole picture as one SVG."""
-    series = found.series.thinned(BUCKETS_MAX)
+    series = found.series.thin(BUCKETS_MAX)
     x = Scale(0.0, found.end_s, LEFT, WIDTH - RIGHT)
     rows = label_rows(found.faults, x)
     layout = Layout.of(max(rows.values(), default=-1) + 1, len(found.nodes))
@@ -93,8 +93,8 @@ def overview(found: RunFindings) -> Markup:
 
 
 def readings(found: RunFindings) -> dict[str, object]:
-    """What the cursor tells: the drawn series, rounded, and who led when."""
-    series = found.series.thinned(BUCKETS_MAX)
+    """Returns what the cursor tells: the drawn series, rounded, and who led when."""
+    series = found.series.thin(BUCKETS_MAX)
 
     def fewer(values: Iterable[float | None]) -> list[float | None]:
         return [None if value is None else float(f"{value:.4g}") for value in values]
@@ -115,7 +115,7 @@ def readings(found: RunFindings) -> dict[str, object]:
 
 
 def loss_class(found: RunFindings) -> str:
-    """How a loss looks: amber where the mode allows all of it, else red."""
+    """Returns how a loss looks: amber where the mode allows all of it, else red."""
     return "allowed" if found.is_loss_allowed else "not-allowed"
 
 
@@ -165,7 +165,7 @@ def label_rows(faults: Sequence[ShownFault], x: Scale) -> dict[int, int]:
 
 
 def label_left(fault: ShownFault, x: Scale) -> float:
-    """Where a label starts: at its band, or further left where it would leave the picture."""
+    """Returns where a label starts: at its band, or further left where it would leave the picture."""
     return min(x(fault.begin_s), WIDTH - RIGHT - len(label_text(fault)) * LETTER_WIDTH - 12)
 
 
@@ -222,7 +222,7 @@ def rate_panel(series: Series, faults: Sequence[ShownFault], x: Scale, layout: L
     y = Scale(0.0, high, layout.rate + RATE_HEIGHT, layout.rate + 14)
     for value in ticks(high, 4):
         yield element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y(value), y2=y(value))
-        yield element("text", rounded(value), class_="tick", x=LEFT - 8, y=y(value) + 4, text_anchor="end")
+        yield element("text", round_off(value), class_="tick", x=LEFT - 8, y=y(value) + 4, text_anchor="end")
     unknown_and_ok = [ok + info for ok, info in zip(series.ok_s, series.info_s, strict=True)]
     for name, heights in (("fail", totals), ("info", unknown_and_ok)):
         yield element("path", class_=f"rate {name}", d=area(steps(series, heights, x, y), y(0.0)))
@@ -375,7 +375,7 @@ def lanes(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
 
 
 def held_spans(faults: Iterable[ShownFault], node: int, x: Scale, top: float, height: float) -> Iterable[Markup]:
-    """What faults made of one node, as hatches over its lane: down, paused, cut off."""
+    """Yields what faults made of one node, as hatches over its lane: down, paused, cut off."""
     for fault in faults:
         state = drawn_as(fault.kind)
         if node in fault.nodes and state is not None:

@@ -19,7 +19,7 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.record.results import LongestTurn, RecoveryTimes, RunResults, count
 from jepsen_like.record.words import allowed_loss, available, things
-from jepsen_like.report.canvas import rounded, seconds
+from jepsen_like.report.canvas import round_off, seconds
 from jepsen_like.report.copies import copies_picture
 from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
 from jepsen_like.report.overview import loss_class, overview, readings, tone
@@ -58,7 +58,7 @@ CHECKS_IN_WORDS: Mapping[str, str] = {
     "recovered": "the healed cluster agreed, took a write and answered again",
     "evidence": "the faults took effect, and the history holds every attempt",
 }
-"""What holds when a check does."""
+"""The meaning of each check that holds."""
 SUMMARY = "linearizable"
 """The check that sums up the others: named in the banner only when no closer one is."""
 SOFTENED = ("lost", SUMMARY)
@@ -121,13 +121,13 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
     )
     face = face_of(found)
     is_loss_allowed = count(found.results.lost_allowed) > 0
-    shown, left_out = gathered(found)
+    shown, left_out = gather_violations(found)
     return environment.get_template("report.html.jinja").render(
         title=title(found),
         directory=directory,
         icon_colour=face[3],
-        style=trusted(here / "report.css"),
-        script=trusted(here / "report.js"),
+        style=trust(here / "report.css"),
+        script=trust(here / "report.js"),
         verdict=verdict(found, face),
         cards=list(cards(found)),
         repro=repro(found),
@@ -179,7 +179,7 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
 
 
 def face_of(found: RunFindings) -> tuple[str, str, str, str]:
-    """How the verdict looks: kind, word, sign and colour."""
+    """Returns how the verdict looks: kind, word, sign and colour."""
     if found.valid is True and count(found.results.lost_allowed) > 0:
         return WITH_LOSS
     if found.valid is True and found.results.tolerated:
@@ -187,7 +187,7 @@ def face_of(found: RunFindings) -> tuple[str, str, str, str]:
     return FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
 
 
-def trusted(path: Path) -> Markup:
+def trust(path: Path) -> Markup:
     """A file of this package, to go into the page as it is."""
     return Markup(path.read_text(encoding="utf-8"))
 
@@ -253,7 +253,7 @@ def without(line: object) -> str:
     return f"{what} ({why})" if why else what
 
 
-def gathered(found: RunFindings) -> tuple[list[dict[str, Any]], int]:
+def gather_violations(found: RunFindings) -> tuple[list[dict[str, Any]], int]:
     """The violations as the page shows them, and how many kinds of them are left out.
 
     Those of one check about one object at consecutive offsets are one, with a picture of the first. Of each violated check
@@ -291,7 +291,7 @@ def gathered(found: RunFindings) -> tuple[list[dict[str, Any]], int]:
 
 
 def is_next(one: ShownViolation, other: ShownViolation) -> bool:
-    """Whether `other` is like `one`, at the same place of the log or the next."""
+    """Returns True if `other` is like `one`, at the same place of the log or the next."""
     if (one.check, one.object) != (other.check, other.object) or one.offset is None or other.offset is None:
         return False
     return other.offset - one.offset in (0, 1)
@@ -300,7 +300,7 @@ def is_next(one: ShownViolation, other: ShownViolation) -> bool:
 def article(found: RunFindings, group: Sequence[ShownViolation]) -> dict[str, Any]:
     """A violation as the page shows it, with those that are like it."""
     first = group[0]
-    blamed = found.blamed(first)
+    blamed = found.blame(first)
     more = (
         f"And {len(group) - 1:,} more like it, at offsets {first.offset:,} to {group[-1].offset:,}."
         if len(group) > 1
@@ -324,7 +324,7 @@ def article(found: RunFindings, group: Sequence[ShownViolation]) -> dict[str, An
 
 
 def figures(found: RunFindings) -> list[str]:
-    """What the key figures count, one sentence each."""
+    """Returns what the key figures count, one sentence each."""
     sentences = []
     if found.results.rto is not None:
         sentences.append(f"Longest outage: {OUTAGE_MEANS}. RTO: {RTO_MEANS}.")
@@ -334,7 +334,7 @@ def figures(found: RunFindings) -> list[str]:
 
 
 def available_means(availability: Mapping[str, float | None]) -> str:
-    """What the share of availability is a share of."""
+    """Returns what the share of availability is a share of."""
     gap = seconds(float(availability.get("gap_s") or 0.0))
     return (
         f"the share of the load's time in which writes were acknowledged; down is any time of {gap} or more without one"
@@ -379,7 +379,7 @@ def cards(found: RunFindings) -> Iterable[Card]:
     if results.measures_turns:
         yield longest_turn(results.longest_turn)
     if results.throughput_ops_s is not None:
-        yield Card(rounded(float(results.throughput_ops_s)), "ops per second")
+        yield Card(round_off(float(results.throughput_ops_s)), "ops per second")
     latency = results.latency_ms
     if (p99 := latency.get("p99")) is not None:
         yield Card(
@@ -416,7 +416,7 @@ def repro(found: RunFindings) -> str:
 
 
 def outcome(check: ShownCheck, *, is_loss_allowed: bool) -> dict[str, str]:
-    """How the verdict of one check looks and reads."""
+    """Returns how the verdict of one check looks and reads."""
     kind, _, _, _ = FACES.get(check.valid, UNDECIDED) if isinstance(check.valid, bool) else UNDECIDED
     is_softened = check.valid is True and (check.is_tolerated or (is_loss_allowed and check.name in SOFTENED))
     holds = BUT_FOR_ALLOWED if is_softened else "holds"
@@ -427,7 +427,7 @@ def outcome(check: ShownCheck, *, is_loss_allowed: bool) -> dict[str, str]:
 
 
 def is_term_reused(found: RunFindings) -> bool:
-    """Whether a term was elected in twice with a fault between that may cost a node what it had not flushed, its vote too."""
+    """Returns True if a term was elected in twice with a fault between that may cost a node what it had not flushed, its vote too."""
     if found.test.get("acks_are_durable", True):
         return False
     forgotten = [fault.begin_s for fault in found.faults if reach_of(fault.kind) is Reach.UNFLUSHED]
@@ -438,7 +438,7 @@ def is_term_reused(found: RunFindings) -> bool:
 
 
 def reach_of(kind: str) -> Reach | None:
-    """How far a kind of fault can reach; None for one of another day."""
+    """Returns how far a kind of fault can reach; None for one of another day."""
     return KINDS[kind].reach if kind in KINDS else None
 
 
@@ -471,11 +471,11 @@ def losses(results: RunResults) -> Iterable[dict[str, str]]:
         (results.lost_allowed, "Losses this mode allows", "Each with the event and the setting that allow it:"),
     ):
         if rows:
-            text = "\n".join(said(row) for row in rows[:EXAMPLES_MAX])
+            text = "\n".join(describe_loss(row) for row in rows[:EXAMPLES_MAX])
             yield {"name": name, "note": note, "text": text}
 
 
-def said(row: Any) -> str:
+def describe_loss(row: Any) -> str:
     """A row of losses in words, as far as it has any."""
     words = row.get("says") if isinstance(row, Mapping) else row
     return words if isinstance(words, str) else json.dumps(row, sort_keys=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from jepsen_like.report.canvas import Scale, element, line, rounded, ticks
+from jepsen_like.report.canvas import Scale, element, line, round_off, ticks
 from jepsen_like.report.findings import RunFindings
 from jepsen_like.report.overview import LEFT, LETTER_WIDTH, RIGHT, WIDTH, fault_story, tone
 from jepsen_like.report.queue_states import GroupLanes, OwnedPartition, PartitionLane, QueueStates
@@ -47,7 +47,7 @@ def group_picture(found: RunFindings, group: GroupLanes) -> Markup:
         story = element("title", f"members were assigned partitions at {moment:.2f} s")
         parts.append(element("line", story, class_="rebalance", x1=at, x2=at, y1=top - 6, y2=bottom))
     for owned in group.partitions:
-        parts += _owned(owned, x, top)
+        parts += _draw_owned(owned, x, top)
         top += OWNER_HEIGHT + COMMIT_HEIGHT + 6
     return picture(found, x, top, parts, f"Who of {group.name} owned each partition over time, and commits")
 
@@ -81,7 +81,7 @@ def _axis(x: Scale, bottom: float) -> Iterable[Markup]:
 
 
 def lane_name(text: str, y: float) -> Markup:
-    """What a row is, on its left."""
+    """Returns what a row is, on its left."""
     return element("text", text, class_="lane-name", x=LEFT - NAME_WIDTH, y=y, text_anchor="end")
 
 
@@ -133,10 +133,10 @@ def _marks(lane: PartitionLane, x: Scale, top: float, height: float) -> Iterable
     high = max(value for _, value in lane.high_watermarks)
     y = Scale(0.0, max(float(high), 1.0), top + height, top)
     yield element("path", class_="watermark", d=line((x(at), y(float(value))) for at, value in lane.high_watermarks))
-    yield element("text", rounded(high), class_="tick", x=LEFT - NAME_WIDTH, y=top + 10, text_anchor="end")
+    yield element("text", round_off(high), class_="tick", x=LEFT - NAME_WIDTH, y=top + 10, text_anchor="end")
 
 
-def _owned(owned: OwnedPartition, x: Scale, top: float) -> Iterable[Markup]:
+def _draw_owned(owned: OwnedPartition, x: Scale, top: float) -> Iterable[Markup]:
     yield lane_name(owned.name, top + 11)
     yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=OWNER_HEIGHT, rx=2)
     for number, span in enumerate(owned.owners):

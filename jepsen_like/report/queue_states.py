@@ -1,4 +1,4 @@
-"""What the page shows of a queue: who led each partition, who was in sync, how far it was committed; and who of each group owned it.
+"""Reads what the page shows of a queue: who led each partition, who was in sync, how far it was committed; and who of each group owned it.
 Of broker groups: the copies of their logs (`copy_states`).
 
 The first three are what brokers told (`partitions.parquet`), the last what members did (the history). Times are seconds since the
@@ -48,7 +48,7 @@ class PartitionLane:
     """From when on which brokers were in sync."""
     high_watermarks: tuple[tuple[float, int], ...]
     unclean_s: tuple[float, ...]
-    """When a leader was elected that had not been in sync."""
+    """The moment when a leader was elected that had not been in sync."""
 
 
 @attrs.frozen
@@ -60,17 +60,17 @@ class OwnerSpan:
     member: int
     generation: int
     was_lost: bool
-    """Whether it did not give it up by itself."""
+    """True if it did not give it up by itself."""
 
 
 @attrs.frozen
 class OwnedPartition:
-    """What a group did with one partition."""
+    """The history of a group in one partition."""
 
     name: str
     owners: tuple[OwnerSpan, ...]
     commits: tuple[tuple[float, int, bool], ...]
-    """When one ended, of which offset, and whether it was acknowledged."""
+    """The moment when one ended, of which offset, and whether it was acknowledged."""
 
 
 @attrs.frozen
@@ -178,7 +178,7 @@ _COLUMNS: Final = ("object", "process", "f", "type", "a", "b", "offset", "t_inv"
 
 
 def _moves(reader: HistoryReader) -> dict[str, Ints]:
-    """What groups did: assignments, revocations, commits, in the order recorded."""
+    """Returns what groups did: assignments, revocations, commits, in the order recorded."""
     parts: list[list[Ints]] = []
     for path in reader.files():
         table = read_part(path, _COLUMNS)

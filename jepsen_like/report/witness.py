@@ -64,7 +64,7 @@ def guides(places: dict[float, float], top: float, bottom: float) -> Iterable[Ma
 
 
 def distances(places: dict[float, float], y: float) -> Iterable[Markup]:
-    """How long each gap really was, where there is room to say it."""
+    """Yields how long each gap really was, where there is room to say it."""
     instants = list(places)
     for earlier, later in itertools.pairwise(instants):
         text = seconds(later - earlier)
@@ -103,7 +103,7 @@ def value(number: int | None) -> str:
 
 
 def call(op: ShownOp) -> str:
-    """What was asked."""
+    """Returns what was asked."""
     match op.f:
         case "append" | "write":
             return f"{op.f} {value(op.a)}"
@@ -116,7 +116,7 @@ def call(op: ShownOp) -> str:
 
 
 def answer(op: ShownOp) -> str:
-    """What came back."""
+    """Returns what came back."""
     if op.type != "ok":
         return OUTCOME.get(op.type, op.type)
     term = "" if op.epoch is None or op.epoch < 0 else f", term {op.epoch}"

@@ -56,7 +56,7 @@ from jepsen_like.run.options import (
     NO_NEMESIS,
     NODES,
     NODES_MAX,
-    chosen,
+    choose,
     first_cause,
     one_of,
     parse_nemesis,
@@ -180,7 +180,7 @@ def run(
     here = Here(nodes, Network(network))
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
-    kinds = chosen(kinds, here, system.refused)
+    kinds = choose(kinds, here, system.refused)
     plan = RunPlan(
         system=system.name,
         replication=one_of("--replication", replication, system.replications),
@@ -194,7 +194,7 @@ def run(
         settings=(*settings_for(system, kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
     )
-    mode = validated(plan)
+    mode = validate(plan)
     allow_descriptors(plan)
     command = reproduction(plan, quick=quick)
     engine = Engine.LOCAL if quick else Engine.SPARK
@@ -254,7 +254,7 @@ def settings_for(system: System, kinds: tuple[str, ...], given: tuple[str, ...])
     return unless_given(wanted, given)
 
 
-def validated(plan: RunPlan) -> Mode:
+def validate(plan: RunPlan) -> Mode:
     """Returns the mode of the run. Raises `UsageError` for a plan that cannot be carried out."""
     if not math.isfinite(plan.duration_s):
         raise click.UsageError(f"--duration: {plan.duration_s} is not a finite number of seconds")
@@ -371,7 +371,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """What ran."""
+    """Returns what ran."""
     found = {"python": platform.python_version(), "system": platform.platform()}
     for package in (
         "quorumlog",
@@ -493,7 +493,7 @@ def summary(results: RunResults, report: Path) -> list[str]:
     ops, rto, latency = results.ops, results.rto or RecoveryTimes(), results.latency_ms
     lines = [
         f"{verdict[results.valid]}{early}   acked {results.acked:,}   lost {results.lost_acked:,}   "
-        f"{expired(results)}"
+        f"{describe_expired(results)}"
         f"duplicated {results.duplicated or 0:,}   failed {ops.fail:,}   unknown {ops.info:,}{untested}",
         f"{len(results.faults)} fault{'s' * (len(results.faults) != 1)}   RTO max {seconds(rto.max)}   RPO {results.rpo.records or 0:,} records{serving}   "
         f"{results.throughput_ops_s or 0:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
@@ -524,7 +524,7 @@ def summary(results: RunResults, report: Path) -> list[str]:
     return [*lines, f"report: {report}"]
 
 
-def expired(results: RunResults) -> str:
+def describe_expired(results: RunResults) -> str:
     """Returns how much left by the rule of retention; empty where nothing did."""
     return f"expired {results.expired:,}   " if results.expired else ""
 

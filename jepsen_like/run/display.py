@@ -42,7 +42,7 @@ class FaultNewsLines:
 
 
 @asynccontextmanager
-async def shown(
+async def show(
     progress: RunProgress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines
 ) -> AsyncIterator[None]:
     """Keep the display fresh."""

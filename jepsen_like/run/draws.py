@@ -34,7 +34,7 @@ def redrawn(trial: Trial, seed: int, number: int) -> Trial:
     return attrs.evolve(trial, faults=faults)
 
 
-def excused(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def excuse(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the rows of all draws. A trial that is to show a loss has shown it if any draw of it has."""
     shown = {row["name"] for row in rows if row["shows"] == Shows.LOSS.value and not row["missing"]}
     return [{**row, "missing": None} if row["name"] in shown and row["lost"] == 0 else row for row in rows]
@@ -45,7 +45,7 @@ def row_of(number: int, row: dict[str, Any], directory: Path, results: RunResult
     return (
         str(number),
         str(row["name"]),
-        "; ".join(done(fault) for fault in faults_of(directory)) or "nothing",
+        "; ".join(describe_fault(fault) for fault in faults_of(directory)) or "nothing",
         f"{row['acked']:,}",
         f"{row['lost']:,}",
         ", ".join(map(served_after, (results.rto or RecoveryTimes()).faults or ())) or "-",
@@ -58,8 +58,8 @@ def faults_of(directory: Path) -> list[FaultRecord]:
     return [FaultRecord.of_row(row) for row in rows if row["kind"] != HEAL]
 
 
-def done(fault: FaultRecord) -> str:
-    """What a fault did, in words: stops and starts, and what was seen of the disks."""
+def describe_fault(fault: FaultRecord) -> str:
+    """Returns what a fault did, in words: stops and starts, and what was seen of the disks."""
     if fault.withheld:
         return f"{fault.kind} withheld: {fault.withheld}"
     touched = [fault.observed[str(node)].partition("; ")[2] for node in fault.harmed if str(node) in fault.observed]
@@ -69,7 +69,7 @@ def done(fault: FaultRecord) -> str:
 
 
 def served_after(recovery: Mapping[str, Any]) -> str:
-    """How long after the end of a fault a write was acknowledged that began after it was complete."""
+    """Returns how long after the end of a fault a write was acknowledged that began after it was complete."""
     if recovery["s"] is None or not recovery["recovered"]:
         return "never"
     return f"{max(0.0, recovery['s'] - recovery['hold_s']):.1f} s"

@@ -24,7 +24,7 @@ from jepsen_like.port.registry import system_named
 from jepsen_like.port.wires import Network
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.attempts import percentiles
-from jepsen_like.run.display import FaultNewsLines, shown
+from jepsen_like.run.display import FaultNewsLines, show
 from jepsen_like.run.options import first_cause
 from jepsen_like.run.results import Observed
 from jepsen_like.workload.load import LoadPlan
@@ -34,7 +34,7 @@ LEADER_WITHIN_S = 20.0
 PREPARED_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
 BEGINS_WITHIN_S = 30.0
-"""How long the faults, and the time of the load, wait for a first operation."""
+"""The time for which the faults, and the time of the load, wait for a first operation."""
 POLL_S = 0.02
 PEACE_S = 1.0
 """Load after the end of a schedule that took longer than planned."""
@@ -42,7 +42,7 @@ PEACE_S = 1.0
 
 @attrs.frozen(kw_only=True)
 class RunPlan:
-    """What to run. `settings` are `name=value` for every node, `rate` 0 is closed loop."""
+    """The plan of a run. `settings` are `name=value` for every node, `rate` 0 is closed loop."""
 
     system: str
     replication: str
@@ -59,7 +59,7 @@ class RunPlan:
     """The faults themselves, of these kinds; None: they are drawn from the seed."""
 
     def faults(self) -> tuple[Fault, ...]:
-        """What is broken when. Raises `ValueError` if the time is too short for all kinds."""
+        """Returns what is broken when. Raises `ValueError` if the time is too short for all kinds."""
         return schedule(self.seed, named(self.kinds), self.duration_s) if self.planned is None else self.planned
 
     @property
@@ -72,17 +72,17 @@ class RunPlan:
         return system_named(self.system)
 
     def mode(self) -> Mode:
-        """What it is set to. Raises `WrongMode`."""
+        """Returns what it is set to. Raises `WrongMode`."""
         return self.of_system().configure(self.settings, self.replication).on(self.nodes)
 
     @property
     def model(self) -> Model:
-        """What checks the workload."""
+        """Returns what checks the workload."""
         return self.of_system().workloads[self.workload]
 
 
 class _Interrupted:
-    """Whether the run was asked to end, and what to cancel for it."""
+    """The request to end a run, and the scopes to cancel for it."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -153,7 +153,7 @@ async def _break_it(
         news = FaultNewsLines(progress, cluster)
         nemesis = Nemesis(cluster, plan.faults(), directory / "nemesis.jsonl", news.tell)
         progress.phase("load", total_s=plan.duration_s)
-        async with shown(progress, cluster, recorder, news), trio.open_nursery() as nursery:
+        async with show(progress, cluster, recorder, news), trio.open_nursery() as nursery:
             nursery.start_soon(load.run)
             with interrupted.scope:
                 await _under_way(recorder)

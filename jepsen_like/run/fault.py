@@ -8,8 +8,8 @@ import click
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
-from jepsen_like.run.fault_desk import asked
-from jepsen_like.run.options import suggested
+from jepsen_like.run.fault_desk import ask
+from jepsen_like.run.options import suggest
 from jepsen_like.run.up import DATA, description_of
 
 HEAL, STATUS = "heal", "status"
@@ -48,14 +48,14 @@ def fault(
     Exit status 0 if it was done, 3 if it was refused, 4 if no cluster is up.
     """
     if what not in (HEAL, STATUS, *KINDS):
-        raise click.UsageError(f"no fault {what!r}; {suggested(what)}")
+        raise click.UsageError(f"no fault {what!r}; {suggest(what)}")
     request: dict[str, Any] = {"do": what}
     if what in KINDS:
         if nodes and target:
             raise click.UsageError("--node and --target: give one of them")
         request = {"do": "fault", "kind": what, "target": target, "nodes": nodes, "scope": scope, "hold_s": hold_s}
     try:
-        answer = asked(data, request)
+        answer = ask(data, request)
     except OSError as error:
         known = description_of(data) or {}
         option = f" --data {data}" if data != DATA else ""

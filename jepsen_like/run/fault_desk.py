@@ -47,7 +47,7 @@ class FaultRefused(Exception):
 
 @attrs.frozen
 class FaultWish:
-    """What is to be broken. Named `nodes` come before the `target`; no `scope`: one that is led."""
+    """The request to break something. Named `nodes` come before the `target`; no `scope`: one that is led."""
 
     kind: str
     target: str = Target.LEADER
@@ -140,7 +140,7 @@ class FaultDesk:
             raise
         self._nursery.start_soon(self._hold, holding, math.inf if wish.hold_s is None else wish.hold_s)
         until = "until heal" if wish.hold_s is None else f"for {wish.hold_s:g} s"
-        return [f"{kind.name} of {_names(hit)} {until}", *(f"{what}: {text}" for what, text in _worded(seen))]
+        return [f"{kind.name} of {_names(hit)} {until}", *(f"{what}: {text}" for what, text in _put_into_words(seen))]
 
     def _kind(self, name: str) -> NemesisKind:
         kind = KINDS.get(name)
@@ -200,7 +200,7 @@ class FaultDesk:
         try:
             with holding.scope:
                 seen = await holding.kind.hold(self._cluster, holding.hit, hold_s)
-                for what, text in _worded(seen):
+                for what, text in _put_into_words(seen):
                     self._on_news(f"{what}: {text}")
             if holding.scope.cancelled_caught:
                 holding.is_undone.set()
@@ -248,7 +248,7 @@ def _names(hit: ResolvedTarget) -> str:
     return f"{nodes} ({', '.join(hit.links)})" if hit.links else nodes
 
 
-def _worded(seen: Seen) -> list[tuple[str, str]]:
+def _put_into_words(seen: Seen) -> list[tuple[str, str]]:
     return [(f"n{what}" if what.isdecimal() else what, text) for what, text in seen.items()]
 
 
@@ -310,7 +310,7 @@ async def _serve_one(desk: FaultDesk, stream: trio.SocketStream) -> None:
             await stream.send_all(json.dumps(answer).encode() + b"\n")
 
 
-def asked(directory: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+def ask(directory: Path, request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of the desk in `directory`. Raises `OSError` if none is open there."""
     with short_address(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.connect(address)

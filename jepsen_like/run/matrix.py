@@ -32,7 +32,7 @@ from jepsen_like.run.command import (
     execute_run,
     new_run_directory,
     reproduction,
-    validated,
+    validate,
     write_json,
 )
 from jepsen_like.run.matrix_plan import COLUMNS, PEACE_S, WAYS, Cell, cells, planned_s
@@ -47,7 +47,7 @@ STYLES: Final = {
 }
 
 
-def named(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+def parse_names(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     """The rows and columns that were asked for. Raises `BadParameter` for a name that there is not."""
     known = [each.name for each in (*WAYS, *COLUMNS)]
     if unknown := [value for value in values if value not in known]:
@@ -67,7 +67,12 @@ def named(context: click.Context, parameter: click.Parameter, values: tuple[str,
     help="Directory in which the matrix's directory is made.",
 )
 @click.option(
-    "--only", "only", multiple=True, metavar="NAME", callback=named, help="Only this row or column; may be repeated."
+    "--only",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    callback=parse_names,
+    help="Only this row or column; may be repeated.",
 )
 @click.option("--quick", is_flag=True, help=f"{QUICK_HELP} Each load is {PEACE_S:g} s shorter.")
 @click.option("--json", "as_json", is_flag=True, help="Print matrix.json as one line, last on stdout.")
@@ -98,7 +103,7 @@ def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: 
         is_interrupted = True
     for row in told["cells"]:
         row["reason"] = "interrupted" if row["reason"] == "not run yet" else row["reason"]
-    return concluded(told, directory, is_interrupted=is_interrupted, as_json=as_json)
+    return print_matrix(told, directory, is_interrupted=is_interrupted, as_json=as_json)
 
 
 def command_of(only: frozenset[str], seed: int, *, quick: bool) -> str:
@@ -134,7 +139,7 @@ def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: Ta
     place = directory / name
     place.mkdir()
     try:
-        mode = validated(cell.plan)
+        mode = validate(cell.plan)
         allow_descriptors(cell.plan)
         again = reproduction(cell.plan, quick=engine is Engine.LOCAL)
         results = execute_run(cell.plan, mode, place, again, engine, worker=worker, quiet=True)
@@ -142,7 +147,7 @@ def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: Ta
         return absent(cell, f"did not start: {error.format_message()}")
     if results.is_interrupted:
         return absent(cell, "interrupted")
-    return judged(cell, name, results)
+    return judge(cell, name, results)
 
 
 def absent(cell: Cell, reason: str) -> dict[str, Any]:
@@ -150,7 +155,7 @@ def absent(cell: Cell, reason: str) -> dict[str, Any]:
     return {"way": cell.way.name, "column": cell.column.name, "reason": reason}
 
 
-def judged(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
+def judge(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
     """A cell as matrix.json has it. `rate_s` counts acknowledged records per second of load; times are in seconds."""
     rto = results.rto or RecoveryTimes()
     broken = [
@@ -205,7 +210,7 @@ def table_of(told: dict[str, Any]) -> Table:
     return table
 
 
-def concluded(told: dict[str, Any], directory: Path, *, is_interrupted: bool, as_json: bool) -> ExitStatus:
+def print_matrix(told: dict[str, Any], directory: Path, *, is_interrupted: bool, as_json: bool) -> ExitStatus:
     """Write the page, and say how it went; the exit status."""
     told["answers"] = matrix_words.answers(told)
     write_json(directory / MATRIX, told)

@@ -1,4 +1,4 @@
-"""What `quorumlog matrix` runs: every way to replicate under every fault, as a plan for each cell or the reason why there is none. Pure.
+"""Plans `quorumlog matrix`: every way to replicate under every fault, as a plan for each cell or the reason why there is none. Pure.
 
 All rows keep three copies of each record and are given the same load and the same faults at the same times. A fault of its own shows little,
 because followers that are near hold all that is acknowledged. So the followers are cut off from the leader first: for about a second, which no
@@ -23,7 +23,7 @@ CONCURRENCY: Final = 10
 CALM: Final = "none"
 """The column without a fault, in which clients are as fast as they are answered."""
 PEACE_S: Final = 4.0
-"""How much longer the load of each cell goes on if it need not be quick."""
+"""The time by which the load of each cell is longer if it need not be quick."""
 BY_HAND: Final = "promote-by-hand"
 SEED_OF_FAULTS: Final = 2
 """With it a leader that is cut off from its followers goes on serving clients."""
@@ -39,7 +39,7 @@ class ModeRow:
     settings: tuple[str, ...]
     """`name=value`, as after `--set`."""
     waits: str
-    """What an acknowledgement waits for, in words."""
+    """The event that an acknowledgement waits for, in words."""
     nodes: int = 3
     cuts_followers: str = "partition"
     """The kind of fault that keeps followers away for long."""
@@ -84,19 +84,19 @@ def _followers_cut(way: ModeRow) -> Fault:
     return _fault(1, way.cuts_followers, 1.0, 1.5 if way.cuts_followers == "shrink-isr" else 3.0)
 
 
-def _killed(way: ModeRow) -> tuple[Fault, ...]:
+def _kill(way: ModeRow) -> tuple[Fault, ...]:
     return (_fault(1, "partition", 1.5, 1.1), _fault(2, "kill", 2.4, 2.5))
 
 
-def _paused(way: ModeRow) -> tuple[Fault, ...]:
+def _pause(way: ModeRow) -> tuple[Fault, ...]:
     return (_followers_cut(way), _fault(2, "pause", 3.5, 4.0))
 
 
-def _parted(way: ModeRow) -> tuple[Fault, ...]:
+def _part(way: ModeRow) -> tuple[Fault, ...]:
     return (_fault(1, "partition", 1.5, 4.0),)
 
 
-def _wiped(way: ModeRow) -> tuple[Fault, ...]:
+def _wipe(way: ModeRow) -> tuple[Fault, ...]:
     return (_followers_cut(way), _fault(2, way.loses_disk, 3.5, 1.0))
 
 
@@ -119,7 +119,7 @@ COLUMNS: Final = (
             "when the next one begins."
         ),
         duration_s=7.0,
-        faults=_killed,
+        faults=_kill,
     ),
     Column(
         name="pause",
@@ -128,7 +128,7 @@ COLUMNS: Final = (
             "followers come back before it does: a mode elects one that is behind, waits, or had stopped before."
         ),
         duration_s=9.5,
-        faults=_paused,
+        faults=_pause,
     ),
     Column(
         name="partition",
@@ -137,7 +137,7 @@ COLUMNS: Final = (
             "it went on to acknowledge may be dropped when the cut ends."
         ),
         duration_s=8.0,
-        faults=_parted,
+        faults=_part,
     ),
     Column(
         name="wipe",
@@ -146,7 +146,7 @@ COLUMNS: Final = (
             "Of RocketMQ's fixed roles an operator lets the slave lead that holds the most."
         ),
         duration_s=8.5,
-        faults=_wiped,
+        faults=_wipe,
     ),
     Column(
         name="power",
@@ -261,5 +261,5 @@ def why_not(plan: RunPlan) -> str | None:
 
 
 def planned_s(of: Cell) -> float:
-    """How long a cell takes about, but for its check: the load, the start and the end of a cluster."""
+    """Returns how long a cell takes about, but for its check: the load, the start and the end of a cluster."""
     return 0.0 if of.reason else of.plan.duration_s + sum(kind.takes_down for kind in named(of.plan.kinds)) + 4.0

@@ -35,11 +35,11 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
         return (ALL_NEMESES,)
     for name in names:
         if name not in KINDS:
-            raise click.BadParameter(f"no fault {name!r}; {suggested(name)}")
+            raise click.BadParameter(f"no fault {name!r}; {suggest(name)}")
     return tuple(dict.fromkeys(names))
 
 
-def suggested(name: str) -> str:
+def suggest(name: str) -> str:
     """Returns the name of a fault that is meant by a misspelled one, or all of them."""
     nearest = difflib.get_close_matches(name, (*KINDS, ALL_NEMESES, NO_NEMESIS), n=1)
     return (
@@ -64,7 +64,7 @@ def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
     return value
 
 
-def chosen(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+def choose(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
     """Returns the kinds of faults to inject; `refused` are those that the system does not take, and why.
 
     Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes or

@@ -26,12 +26,12 @@ from jepsen_like.run.command import (
     execute_run,
     new_run_directory,
     summary,
-    validated,
+    validate,
     write_json,
 )
-from jepsen_like.run.draws import excused, redrawn, row_of, table
+from jepsen_like.run.draws import excuse, redrawn, row_of, table
 from jepsen_like.run.exercise import RunPlan
-from jepsen_like.run.options import chosen
+from jepsen_like.run.options import choose
 
 SEED: Final = 1
 DRAWS_MAX: Final = 1000
@@ -104,8 +104,8 @@ def scenario(
     if engine is Engine.SPARK:
         find_java()
     command = reproduction(story, only, seed, draws=draws, quick=quick)
-    plans = [planned(system, story, trial, seed) for trial in trials]
-    modes = [validated(plan) for plan in plans]
+    plans = [plan_trial(system, story, trial, seed) for trial in trials]
+    modes = [validate(plan) for plan in plans]
     for plan in plans:
         allow_descriptors(plan)
     directory = new_run_directory(out, seed)
@@ -115,14 +115,14 @@ def scenario(
         place = directory / str(number)
         place.mkdir()
         results = execute_run(plan, mode, place, command, engine)
-        rows.append(judged(trial, place.name, results))
+        rows.append(judge(trial, place.name, results))
         drawn.append(row_of((number - 1) % (draws or 1) + 1, rows[-1], place, results))
         for line in [trial.name, *summary(results, place / "report.html")]:
             click.echo(line, err=as_json)
         if results.is_interrupted:
             break
     if draws is not None:
-        rows = excused(rows)
+        rows = excuse(rows)
     told = {"name": story.name, "system": system.name, "story": story.story, "command": command, "trials": rows}
     write_json(directory / "scenario.json", told)
     page = render_comparison(directory)
@@ -130,7 +130,7 @@ def scenario(
         (directory / DRAWS).write_text("\n".join(lines := table(drawn)) + "\n")
         for line in lines:
             click.echo(line, err=as_json)
-    return concluded(told, page, as_json=as_json)
+    return print_scenario(told, page, as_json=as_json)
 
 
 def chosen_trials(story: NamedScenario, only: Sequence[str]) -> list[Trial]:
@@ -141,7 +141,7 @@ def chosen_trials(story: NamedScenario, only: Sequence[str]) -> list[Trial]:
     return [trial for trial in story.trials if not only or trial.name in only]
 
 
-def planned(system: System, story: NamedScenario, trial: Trial, seed: int) -> RunPlan:
+def plan_trial(system: System, story: NamedScenario, trial: Trial, seed: int) -> RunPlan:
     """The run of a trial. Raises `EnvironmentMissing` for a fault that cannot be done here."""
     kinds = tuple(dict.fromkeys(fault.kind for fault in trial.faults))
     return RunPlan(
@@ -151,7 +151,7 @@ def planned(system: System, story: NamedScenario, trial: Trial, seed: int) -> Ru
         duration_s=story.duration_s,
         rate=story.rate,
         concurrency=story.concurrency,
-        kinds=chosen(kinds, Here(story.nodes), system.refused),
+        kinds=choose(kinds, Here(story.nodes), system.refused),
         workload=trial.workload or story.workload,
         settings=trial.settings,
         seed=seed,
@@ -172,7 +172,7 @@ def reproduction(story: NamedScenario, only: Sequence[str], seed: int, *, draws:
 # -------------------------------------------------------------------- what came of it
 
 
-def judged(trial: Trial, directory: str, results: RunResults) -> dict[str, Any]:
+def judge(trial: Trial, directory: str, results: RunResults) -> dict[str, Any]:
     """A trial as scenario.json has it: its verdict, what it was to show, and why that did not come about, if so."""
     down_s = max((fault["end_s"] - fault["begin_s"] for fault in results.faults), default=0.0)
     return {
@@ -302,7 +302,7 @@ def status_of(trials: Sequence[dict[str, Any]]) -> ExitStatus:
     return ExitStatus.VALID
 
 
-def concluded(told: dict[str, Any], page: Path, *, as_json: bool) -> ExitStatus:
+def print_scenario(told: dict[str, Any], page: Path, *, as_json: bool) -> ExitStatus:
     """Say how it went, last of all the command that does it again if it failed; the exit status."""
     status = status_of(told["trials"])
     for trial in told["trials"]:

@@ -25,11 +25,11 @@ from jepsen_like.nemesis.table import named
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
 from jepsen_like.port.registry import SYSTEMS
 from jepsen_like.port.wires import Network
-from jepsen_like.run.fault_desk import SOCKET, FaultDesk, asked, desk_open
+from jepsen_like.run.fault_desk import SOCKET, FaultDesk, ask, desk_open
 from jepsen_like.run.options import (
     NODES,
     NODES_MAX,
-    chosen,
+    choose,
     first_cause,
     one_of,
     parse_nemesis,
@@ -110,13 +110,13 @@ def up(
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
     here = Here(nodes, Network(network))
-    needs = frozenset[Need]().union(*(kind.needs for kind in named(chosen(kinds, here, system.refused))))
+    needs = frozenset[Need]().union(*(kind.needs for kind in named(choose(kinds, here, system.refused))))
     try:
         words = (*unless_given(system.standing_settings, settings), *settings)
         mode = system.configure(words, one_of("--replication", replication, system.replications)).on(nodes)
     except WrongMode as error:
         raise click.UsageError(str(error)) from error
-    cluster_id = claimed(data, system, nodes)
+    cluster_id = claim(data, system, nodes)
     try:
         trio.run(keep_up, data, system, mode, nodes, cluster_id, needs, here.network, wait_s)
     except BaseExceptionGroup as group:
@@ -127,7 +127,7 @@ def up(
     return ExitStatus.VALID
 
 
-def claimed(data: Path, system: System, nodes: int) -> str:
+def claim(data: Path, system: System, nodes: int) -> str:
     """Make the directory, or see that it is of such a cluster. Returns the cluster's id.
 
     Raises `EnvironmentMissing` if another cluster has it, or runs in it.
@@ -153,9 +153,9 @@ def claimed(data: Path, system: System, nodes: int) -> str:
 
 
 def is_up(data: Path) -> bool:
-    """Whether a cluster answers in this directory."""
+    """Returns True if a cluster answers in this directory."""
     try:
-        asked(data, {"do": "nothing"})
+        ask(data, {"do": "nothing"})
     except OSError:
         return False
     return True
@@ -225,7 +225,7 @@ def _news(line: str) -> None:
 
 
 def description_of(data: Path) -> Mapping[str, Any] | None:
-    """What is known of the cluster of a directory; None if there never was one."""
+    """Returns what is known of the cluster of a directory; None if there never was one."""
     try:
         found = json.loads((data / DESCRIPTION).read_text())
     except (OSError, ValueError):

@@ -35,8 +35,6 @@ NOT_YET: tuple[str, ...] = (
     "jepsen_like/cluster",
     "jepsen_like/history",
     "jepsen_like/nemesis",
-    "jepsen_like/report",
-    "jepsen_like/run",
     "jepsen_like/simulation",
     "jepsen_like/systems",
     "jepsen_like/testing",

@@ -16,7 +16,7 @@ from jepsen_like.checker.verdict import Check
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report import render_report
-from jepsen_like.report.canvas import Scale, rounded, seconds, ticks
+from jepsen_like.report.canvas import Scale, round_off, seconds, ticks
 from jepsen_like.report.findings import Series, ShownOp, UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
 from jepsen_like.report.page import CHECKS_IN_WORDS
@@ -228,7 +228,7 @@ def test_where_nothing_was_lost_nothing_is_drawn_as_lost(tmp_path: Path) -> None
 def test_the_acknowledged_are_drawn_as_kept_and_lost(tmp_path: Path) -> None:
     series = read_findings(with_a_loss(tmp_path, is_allowed=True)).series
     assert series.kept_s == tuple(ok - lost for ok, lost in zip(series.ok_s, series.lost_s, strict=True))
-    assert sum(series.thinned(40).lost_s) / 40 == pytest.approx(sum(series.lost_s) / len(series.lost_s))
+    assert sum(series.thin(40).lost_s) / 40 == pytest.approx(sum(series.lost_s) / len(series.lost_s))
     assert min(begin for begin, _ in series.lost_spans) == 10.0
     assert max(end for _, end in series.lost_spans) == 20.0
 
@@ -521,7 +521,7 @@ def test_the_axis_of_a_witness_keeps_the_order_of_all_instants(pairs: list[tuple
 def test_thinning_hides_no_peak(p99: list[float], buckets_max: int) -> None:
     zeros = (0.0,) * len(p99)
     series = Series(tuple(at / 4 for at in range(len(p99))), zeros, zeros, zeros, zeros, tuple(p99))
-    thin = series.thinned(buckets_max)
+    thin = series.thin(buckets_max)
     assert len(thin.t_s) <= buckets_max
     assert max(value for value in thin.p99_ms if value is not None) == max(p99)
 
@@ -559,4 +559,4 @@ def test_durations_read_as_people_say_them(value: float, text: str) -> None:
     ("value", "text"), [(0, "0"), (1820, "1,820"), (12_500, "12.5k"), (3_000_000, "3M"), (2.5, "2.5")]
 )
 def test_rates_read_as_people_say_them(value: float, text: str) -> None:
-    assert rounded(value) == text
+    assert round_off(value) == text

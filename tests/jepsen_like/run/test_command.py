@@ -24,9 +24,9 @@ from jepsen_like.nemesis.table import usable
 from jepsen_like.port.registry import system_named
 from jepsen_like.port.wires import Network
 from jepsen_like.record.results import RunResults
-from jepsen_like.run.command import check_results, colour, print_summary, summary, validated
+from jepsen_like.run.command import check_results, colour, print_summary, summary, validate
 from jepsen_like.run.exercise import RunPlan
-from jepsen_like.run.options import chosen, unless_given
+from jepsen_like.run.options import choose, unless_given
 from tests.jepsen_like.run.test_results import QUIET
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
@@ -217,7 +217,7 @@ def test_without_the_rights_there_is_no_network_of_namespaces(
 def test_all_means_what_works_here() -> None:
     of_streams, of_packets = (usable(Here(3, network)) for network in Network)
     assert set(of_packets) - set(of_streams) == {"loss", "duplicate", "reorder", "corrupt"}
-    assert chosen(("all",), Here(3)) == of_streams
+    assert choose(("all",), Here(3)) == of_streams
     assert {"kill", "pause", "restart", "partition", "flapping", "slow", "throttle", "half-open", "reset"} <= set(
         of_streams
     )
@@ -249,10 +249,10 @@ def test_what_a_lossy_mode_leaves_of_registers_cannot_be_judged_and_is_refused(
 def test_what_a_lossy_mode_leaves_of_logs_that_let_records_go_is_refused(rule: str) -> None:
     plan = a_plan("power", "flush=interval", rule)
     with pytest.raises(click.UsageError, match="use flush=before-ack, or no retention"):
-        validated(plan)
+        validate(plan)
     for settings in (("flush=before-ack", rule), ("flush=interval",)):
-        validated(a_plan("power", *settings))
-    validated(a_plan("kill", "flush=interval", rule))
+        validate(a_plan("power", *settings))
+    validate(a_plan("kill", "flush=interval", rule))
 
 
 def a_plan(kind: str, *settings: str) -> RunPlan:

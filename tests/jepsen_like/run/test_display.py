@@ -17,7 +17,7 @@ from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.port.observations import RoleSeen
 from jepsen_like.progress import RunProgress
-from jepsen_like.run.display import SHOW_EVERY_S, FaultNewsLines, shown
+from jepsen_like.run.display import SHOW_EVERY_S, FaultNewsLines, show
 from jepsen_like.workload.model import Request, Seen
 from jepsen_like.workload.recorder import Recorder
 
@@ -64,7 +64,7 @@ async def test_the_first_operation_is_where_the_terminal_counts_from(
         progress.phase("load", total_s=30)
         begun_ns = time.monotonic_ns() - 1500 * MS
         late, early = (begun_ns + 700 * MS, begun_ns)  # the first to end is not the first to begin
-        async with shown(
+        async with show(
             progress, cast("Cluster", cluster), recorder, FaultNewsLines(progress, cast("Cluster", cluster))
         ):
             for t_inv in (late, early):

@@ -19,7 +19,7 @@ from jepsen_like.nemesis.contents import CONTENT_KINDS, DamagedFiles, Vanished
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.scenario import Shows
-from jepsen_like.run.draws import done, excused, redrawn, served_after, table
+from jepsen_like.run.draws import describe_fault, excuse, redrawn, served_after, table
 from jepsen_like.run.scenario import DRAWS, reproduction, scenarios
 from tests.jepsen_like.record.test_recovery_time import a_fault
 
@@ -87,19 +87,19 @@ def test_other_kinds_keep_what_they_are() -> None:
 def test_a_loss_that_one_draw_shows_need_not_be_shown_by_all() -> None:
     row = {"name": "off", "shows": Shows.LOSS.value, "lost": 0, "missing": "no loss that the mode allows was found"}
     shown = {**row, "lost": 9, "missing": None}
-    assert [each["missing"] for each in excused([row, shown])] == [None, None]
-    assert [each["missing"] for each in excused([row, row])] == [row["missing"]] * 2
+    assert [each["missing"] for each in excuse([row, shown])] == [None, None]
+    assert [each["missing"] for each in excuse([row, row])] == [row["missing"]] * 2
     kept = {**row, "name": "on", "shows": Shows.NO_LOSS.value, "missing": "a fault was not carried out"}
-    assert excused([kept, shown])[0]["missing"] == kept["missing"]
+    assert excuse([kept, shown])[0]["missing"] == kept["missing"]
 
 
 def test_a_line_of_the_table_names_the_disk_and_the_order() -> None:
     seen = {"order": "SIGKILL to n2, n1, all at once", "2": "pid 7 dead; copy: logs/log-0 removed", "1": "pid 8 dead"}
     fault = attrs.evolve(a_fault(5, 8), kind="vanish", nodes=(1, 2), harmed=(2,), observed=seen)
-    assert done(fault) == "vanish of n2: copy: logs/log-0 removed; SIGKILL to n2, n1, all at once"
-    assert done(attrs.evolve(fault, withheld="not now")) == "vanish withheld: not now"
-    assert done(attrs.evolve(a_fault(5, 8), observed={})) == "kill of n1: leader"
-    lines = table([["1", "on", done(fault), "1,000", "0", "2.0 s"]])
+    assert describe_fault(fault) == "vanish of n2: copy: logs/log-0 removed; SIGKILL to n2, n1, all at once"
+    assert describe_fault(attrs.evolve(fault, withheld="not now")) == "vanish withheld: not now"
+    assert describe_fault(attrs.evolve(a_fault(5, 8), observed={})) == "kill of n1: leader"
+    lines = table([["1", "on", describe_fault(fault), "1,000", "0", "2.0 s"]])
     assert len(lines) == 3
     assert len({len(line) for line in lines}) == 1
 

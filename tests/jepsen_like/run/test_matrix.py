@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.run.command import validated
+from jepsen_like.run.command import validate
 from jepsen_like.run.matrix import carry_out_all, command_of, status_of
 from jepsen_like.run.matrix_plan import CALM, COLUMNS, WAYS, cells
 from tests.jepsen_like.report.test_matrix import row
@@ -22,7 +22,7 @@ def test_every_mode_has_a_run_or_a_reason_under_every_fault() -> None:
     ]
     for cell in every:
         if cell.reason is None:
-            validated(cell.plan)
+            validate(cell.plan)
             assert all(fault.at_s + fault.hold_s < cell.plan.duration_s for fault in cell.plan.faults()), cell.words
         else:
             assert len(cell.reason.split()) > 3

@@ -13,13 +13,13 @@ import pytest
 from jepsen_like.cli import ExitStatus
 from jepsen_like.port.scenario import Shows
 from jepsen_like.record.results import RunResults
-from jepsen_like.run.command import validated
+from jepsen_like.run.command import validate
 from jepsen_like.run.scenario import (
     TAKES_OVER_S,
     chosen_trials,
-    judged,
+    judge,
     missing,
-    planned,
+    plan_trial,
     reproduction,
     scenarios,
     status_of,
@@ -67,8 +67,8 @@ def results(**changes: Any) -> RunResults:
 
 @pytest.mark.parametrize(("system", "story", "trial"), EVERY_TRIAL)
 def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial: Any) -> None:
-    plan = planned(system, story, trial, 1)
-    validated(plan)
+    plan = plan_trial(system, story, trial, 1)
+    validate(plan)
     assert plan.faults() == trial.faults
     assert all(fault.at_s < story.duration_s for fault in trial.faults)
 
@@ -123,12 +123,12 @@ def test_a_scenario_ends_as_its_worst_trial() -> None:
     (_, story), *_ = scenarios().values()
     (lossy, safe) = story.trials
     lost = results(lost_acked=2, lost_allowed=[{"records": 2}])
-    kept = judged(safe, "2", results())
-    assert status_of([judged(lossy, "1", lost), kept]) is ExitStatus.VALID
-    assert status_of([judged(lossy, "1", results()), kept]) is ExitStatus.UNKNOWN
-    assert status_of([judged(lossy, "1", attrs.evolve(lost, faults=lost.faults[:1])), kept]) is ExitStatus.UNKNOWN
-    assert status_of([judged(lossy, "1", attrs.evolve(lost, valid=None)), kept]) is ExitStatus.UNKNOWN
-    assert status_of([judged(lossy, "1", attrs.evolve(lost, valid=False)), kept]) is ExitStatus.VIOLATION
+    kept = judge(safe, "2", results())
+    assert status_of([judge(lossy, "1", lost), kept]) is ExitStatus.VALID
+    assert status_of([judge(lossy, "1", results()), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judge(lossy, "1", attrs.evolve(lost, faults=lost.faults[:1])), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judge(lossy, "1", attrs.evolve(lost, valid=None)), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judge(lossy, "1", attrs.evolve(lost, valid=False)), kept]) is ExitStatus.VIOLATION
 
 
 def test_a_trial_is_chosen_by_its_name() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from jepsen_like.cli import ExitStatus
 from jepsen_like.cluster.process import process_state
-from jepsen_like.run.fault_desk import asked, short_address
+from jepsen_like.run.fault_desk import ask, short_address
 from tests.jepsen_like.systems.test_toy import REGISTERED, ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
@@ -70,7 +70,7 @@ def toy_answers(address: tuple[str, int]) -> bool:
 
 
 def pids(data: Path) -> dict[int, int]:
-    told = asked(data, {"do": "status"})["told"]
+    told = ask(data, {"do": "status"})["told"]
     words = [line.split() for line in told if " pid " in line]
     return {int(name[1:-1]): int(pid) for name, _, pid, *_ in words}
 
@@ -100,7 +100,7 @@ def test_a_fault_with_a_time_heals_by_itself(tmp_path: Path) -> None:
     with up(tmp_path / "up", "toy") as addresses:
         assert fault(tmp_path / "up", "partition", "--node", "1", "--hold", "0.4").returncode == ExitStatus.VALID
         deadline = time.monotonic() + 20
-        while any("holds:" in line for line in asked(tmp_path / "up", {"do": "status"})["told"]):
+        while any("holds:" in line for line in ask(tmp_path / "up", {"do": "status"})["told"]):
             assert time.monotonic() < deadline
             os.sched_yield()
         assert toy_answers(addresses[1])
@@ -139,7 +139,7 @@ def test_a_wiped_node_begins_with_nothing(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(toy_up: Path, request_: dict[str, Any], words: str) -> None:
     before = pids(toy_up)
-    assert words in asked(toy_up, request_)["error"]
+    assert words in ask(toy_up, request_)["error"]
     assert pids(toy_up) == before
 
 
