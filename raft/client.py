@@ -24,18 +24,7 @@ import trio
 
 from raft import client_codec
 from raft.addresses import is_address
-from raft.client_codec import (
-    CLIENT,
-    Appended,
-    Applied,
-    Hello,
-    Records,
-    Reply,
-    Tail,
-    check_command,
-    check_read,
-    pack_batch,
-)
+from raft.client_codec import CLIENT, Hello, Reply, check_command, check_read
 from raft.errors import (
     InvalidRequest,
     NotLeader,
@@ -46,6 +35,8 @@ from raft.errors import (
 )
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder
+from raft.record_batch import pack_batch
+from raft.results import Appended, Applied, Records, Tail
 
 FRAME_OVERHEAD_BYTES = 1024
 RECEIVE_BYTES = 64 * 1024

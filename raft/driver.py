@@ -46,7 +46,6 @@ from log.frame import Payload, Pieces, buffers_of
 from log.policy import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from log.values import frozen
-from raft.client_codec import RecordBatch
 from raft.core import RaftCore
 from raft.effects import (
     Answer,
@@ -117,6 +116,7 @@ from raft.notices import (
     StandingLearned,
 )
 from raft.outbox import Outbox
+from raft.results import RecordBatch
 from raft.roles import Leader
 from raft.snapshot_work import SnapshotWork, WorkBeside, at_once
 from raft.state_machine import SnapshotMachine, StateMachine

@@ -27,17 +27,7 @@ from log.disk import Disk, RealDisk
 from log.retention import KEEP_ALL
 from log.segmented_log import RecoveryReport
 from raft.addresses import address_of
-from raft.client_codec import (
-    CLUSTER_ID_LENGTH_MAX,
-    NODE_ID_MAX,
-    Appended,
-    Applied,
-    Records,
-    Tail,
-    check_command,
-    check_read,
-    pack_batch,
-)
+from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX, check_command, check_read
 from raft.core import RaftCore
 from raft.directory import Identity, open_storage
 from raft.disk_thread import DiskThread
@@ -63,8 +53,10 @@ from raft.notices import (
     Notify,
     event_of,
 )
+from raft.record_batch import pack_batch
 from raft.register import RegisterMachine
 from raft.render import render
+from raft.results import Appended, Applied, Records, Tail
 from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine

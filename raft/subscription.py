@@ -16,9 +16,9 @@ no commit waits for one.
 from collections.abc import Callable
 
 from log.values import frozen
-from raft.client_codec import unpack_batches
 from raft.core import RaftCore
 from raft.model import NO_INDEX, Entry, EntryKind, LogIndex, LogStart, NodeId, Offset, Position, Term
+from raft.record_batch import unpack_batches
 from raft.storage import RaftStorage
 
 PORTION_BYTES = 1024 * 1024

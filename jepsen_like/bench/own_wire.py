@@ -3,6 +3,7 @@
 from jepsen_like.bench.conversation import LoadShape, NotAnAnswer, payload
 from raft import client_codec
 from raft.net.framing import HEADER, PROTOCOL_VERSION
+from raft.record_batch import pack_batch
 
 CLUSTER_ID = "bench"
 
@@ -15,7 +16,7 @@ class QuorumlogConversation:
         self.owed = b""
         self.refusal = ""
         records = [payload(load.record_bytes, number) for number in range(load.batch)]
-        self._request = client_codec.encode_append(1, client_codec.pack_batch(records))
+        self._request = client_codec.encode_append(1, pack_batch(records))
         self._rest = b""
 
     def hello(self) -> bytes:

@@ -16,8 +16,8 @@ from jepsen_like.testing.faulty import PATIENCE_S, POLL_S, FaultyCluster, Waited
 from jepsen_like.testing.ledger import Ledger, LedgerVerdict
 from log.frame import HEADER_BYTES
 from raft.client import Client, OnAttempt, ignore_attempt
-from raft.client_codec import Appended, Records
 from raft.errors import ProtocolError, RaftError, RecordsTrimmed
+from raft.results import Appended, Records
 from raft.settings import NodeSettings
 
 PROBE_WITHIN_S = 0.25

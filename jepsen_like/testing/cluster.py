@@ -34,11 +34,11 @@ from jepsen_like.testing.faulty import NodeEvent
 from jepsen_like.testing.processes import home_of
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
-from raft.client_codec import Records
 from raft.errors import RaftError, ShuttingDown
 from raft.group import RaftGroup
 from raft.notices import LinkUp, Notice, event_of
 from raft.register import RegisterMachine
+from raft.results import Records
 from raft.settings import NodeSettings, parse_settings
 from raft.state_machine import StateMachine
 

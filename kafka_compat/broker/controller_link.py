@@ -22,9 +22,9 @@ from kafka_compat.protocol.apis.controller import (
     ControllerCommandResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from raft.client_codec import Applied
 from raft.errors import InvalidRequest, RaftError
 from raft.group import RaftGroup
+from raft.results import Applied
 
 COMMAND_TIMEOUT_S = 5.0
 """The time that a broker waits for the answer to one request to the controller."""

@@ -24,8 +24,8 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from raft.client_codec import Applied
 from raft.errors import InvalidRequest, RaftError
+from raft.results import Applied
 from raft.subscription import Delivered, LeaderChanged, Subscriber
 from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.broker.delays import DelayedMessages

@@ -13,6 +13,7 @@ from raft.client_codec import HelloReply
 from raft.errors import RaftError
 from raft.net.decoder import Buffer
 from raft.net.framing import FrameDecoder
+from raft.record_batch import count_batch
 
 SILENCE = b""
 """An answer that never comes."""
@@ -81,7 +82,7 @@ def hangs_up(message_type: int, fields: list[Any]) -> bytes:
 def leads(message_type: int, fields: list[Any]) -> bytes:
     """A leader of an endless log in which everything lands at offset 7."""
     if message_type == client_codec.APPEND:
-        return client_codec.encode_appended(fields[0], 7, client_codec.count_batch(fields[1]), 3)
+        return client_codec.encode_appended(fields[0], 7, count_batch(fields[1]), 3)
     if message_type == client_codec.READ:
         return client_codec.encode_records(fields[0], 7, [])
     return client_codec.encode_tail_reply(fields[0], 7, 3)

@@ -11,8 +11,8 @@ from jepsen_like.port.wires import Address
 from jepsen_like.workload.payload import decode_value
 from log.frame import HEADER_BYTES
 from raft.client import Connection
-from raft.client_codec import Records
 from raft.errors import ProtocolError, RecordsTrimmed
+from raft.results import Records
 
 READ_BYTES = 1024 * 1024
 READ_WITHIN_S = 30.0

@@ -9,7 +9,8 @@ import attrs
 from jepsen_like.history.ops import NONE, Action
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import decode_value, encode_value, value_ids
-from raft.client_codec import Appended, RecordBatch, Records, Tail, pack_batch
+from raft.record_batch import pack_batch
+from raft.results import Appended, RecordBatch, Records, Tail
 
 APPEND_PART, READ_PART = 0.6, 0.32
 """The rest is tail."""

@@ -11,8 +11,8 @@ import msgpack
 from jepsen_like.history.ops import NONE, Action
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import DAMAGED, value_ids
-from raft.client_codec import Applied
 from raft.register import COMPARE_AND_SET, READ, WRITE
+from raft.results import Applied
 
 READ_PART, WRITE_PART = 0.5, 0.25
 """The rest is compare-and-set."""

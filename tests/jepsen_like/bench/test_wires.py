@@ -17,6 +17,7 @@ from jepsen_like.bench.own_wire import QuorumlogConversation
 from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from raft import client_codec
 from raft.errors import NotLeader
+from raft.record_batch import unpack_batches
 
 ONE = LoadShape(1, 100)
 BATCH = LoadShape(1, 100, 16)
@@ -165,4 +166,4 @@ def test_an_own_request_is_one_append_of_the_whole_batch() -> None:
     request = QuorumlogConversation(BATCH).request()
     body = client_codec.decode_append(request[12:])
     assert body.span == 16
-    assert client_codec.unpack_batches(body.records, 16) == [payload(100, number) for number in range(16)]
+    assert unpack_batches(body.records, 16) == [payload(100, number) for number in range(16)]

@@ -16,8 +16,9 @@ import trio
 
 from raft import client_codec
 from raft.client import Client
-from raft.client_codec import RecordBatch
 from raft.errors import Busy, NotLeader, OutcomeUnknown, RaftError
+from raft.record_batch import count_batch
+from raft.results import RecordBatch
 from tests.jepsen_like.fake_node import SILENCE, FakeNode, HangUp, fake_node
 
 TASKS = 5
@@ -68,7 +69,7 @@ class Truth:
         )[0]
         base_offset = len(self.log)
         if fate.startswith("take"):
-            self.log += RecordBatch(0, 1, client_codec.count_batch(fields[1]), fields[1]).records()
+            self.log += RecordBatch(0, 1, count_batch(fields[1]), fields[1]).records()
         match fate:
             case "take":
                 return client_codec.encode_appended(request_id, base_offset, len(self.log) - base_offset, 1)

@@ -25,7 +25,6 @@ from log.flush import Flush
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
 from raft import driver
-from raft.client_codec import pack_batch
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
@@ -33,6 +32,7 @@ from raft.errors import OutcomeUnknown, RaftError
 from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import LogIndex, NodeId, Offset
+from raft.record_batch import pack_batch
 from raft.roles import Leader
 from raft.storage import RaftStorage
 

@@ -13,7 +13,6 @@ from typing import Any
 import attrs
 import trio
 
-from raft.client_codec import Appended
 from raft.errors import RaftError
 from raft.group import RaftGroup
 from raft.net.connection import SocketConnection
@@ -22,6 +21,7 @@ from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.ordered import OrderedSession, Reply
 from raft.net.reactor import Reactor
 from raft.net.sharing import UndecidedDecoder, is_native
+from raft.results import Appended
 from raft.settings import NodeSettings
 from raft.subscription import Delivered
 

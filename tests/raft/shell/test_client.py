@@ -24,6 +24,7 @@ from raft.group import RaftGroup
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.register import RegisterMachine
+from raft.results import Tail
 from raft.settings import NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, free_ports, local_cluster, until
 
@@ -68,7 +69,7 @@ async def test_every_request_of_the_protocol(tmp_path: Path) -> None:
     async with local_cluster(tmp_path) as cluster, connected(cluster) as connection:
         appended = await connection.append([b"a", b"b"])
         assert (appended.base_offset, appended.count) == (0, 2)
-        assert await connection.tail() == wire.Tail(2, appended.epoch)
+        assert await connection.tail() == Tail(2, appended.epoch)
         found = await connection.read(1)
         assert [batch.records() for batch in found.batches] == [[b"a", b"b"]]
         await connection.apply(msgpack.packb(["w", "k", 5]))
@@ -537,7 +538,7 @@ async def test_calls_that_are_cancelled_together_leave_a_reader_to_the_others(se
         await connection.read(0)
 
     async def tail() -> None:
-        assert await connection.tail() == wire.Tail(9, 1)
+        assert await connection.tail() == Tail(9, 1)
         served.set()
 
     trio._core._run._r.seed(seed)
@@ -561,7 +562,7 @@ async def test_a_connection_that_has_met_a_damaged_frame_is_of_no_more_use() -> 
         return wire.encode_tail_reply(1, 9, 1) + b"nonsense, as long as a header" if request_id == 1 else b""
 
     async with false_node(answer) as connection:
-        assert await connection.tail() == wire.Tail(9, 1)
+        assert await connection.tail() == Tail(9, 1)
         assert not connection.is_alive()
 
 

@@ -25,6 +25,8 @@ from raft.errors import (
 from raft.net.crc import JOINING_BYTES
 from raft.net.decoder import LARGE_BYTES
 from raft.net.framing import HEADER
+from raft.record_batch import count_batch, pack_batch, unpack_batches
+from raft.results import Appended, Applied, RecordBatch, Records, Tail
 
 numbers = st.integers(0, NUMBER_MAX)
 
@@ -43,12 +45,12 @@ def body(frame: bytes) -> bytes:
 
 @given(numbers, st.lists(st.binary(max_size=30), min_size=1, max_size=9))
 def test_an_append_keeps_its_records_and_their_number(request_id: int, records: list[bytes]) -> None:
-    batch = wire.pack_batch(records)
+    batch = pack_batch(records)
     assert wire.decode_append(body(wire.encode_append(request_id, batch))) == (request_id, batch, len(records), None)
 
 
 def test_large_records_of_an_append_stay_a_view_of_what_was_received() -> None:
-    batch = wire.pack_batch([bytes(LARGE_BYTES)])
+    batch = pack_batch([bytes(LARGE_BYTES)])
     request = body(wire.encode_append(7, batch))
     append = wire.decode_append(memoryview(request))
     assert isinstance(append.records, memoryview)
@@ -58,7 +60,7 @@ def test_large_records_of_an_append_stay_a_view_of_what_was_received() -> None:
 
 @pytest.mark.parametrize("size", [JOINING_BYTES - 1, JOINING_BYTES, 5 * JOINING_BYTES + 3])
 def test_the_crc_of_large_records_is_known_by_that_of_the_frame(size: int) -> None:
-    batch = wire.pack_batch([bytes(size)])
+    batch = pack_batch([bytes(size)])
     request = body(wire.encode_append(2**40, batch))
     append = wire.decode_append(memoryview(request), crc32c.crc32c(request))
     assert append.crc == (crc32c.crc32c(batch) if len(batch) >= JOINING_BYTES else None)
@@ -66,15 +68,15 @@ def test_the_crc_of_large_records_is_known_by_that_of_the_frame(size: int) -> No
 
 @given(st.lists(st.lists(st.binary(max_size=30), min_size=1, max_size=5), max_size=5))
 def test_batches_end_to_end_give_their_records_back(batches: list[list[bytes]]) -> None:
-    data = b"".join(wire.pack_batch(batch) for batch in batches)
+    data = b"".join(pack_batch(batch) for batch in batches)
     records = [record for batch in batches for record in batch]
-    assert wire.RecordBatch(0, 1, len(records), data).records() == records
+    assert RecordBatch(0, 1, len(records), data).records() == records
 
 
 @given(st.binary(max_size=60), st.integers(0, 5))
 def test_data_that_is_not_made_of_batches_is_refused(data: bytes, span: int) -> None:
     try:
-        records = wire.unpack_batches(data, span)
+        records = unpack_batches(data, span)
     except ProtocolError:
         return
     assert len(records) == span
@@ -101,13 +103,13 @@ def test_data_that_is_not_made_of_batches_is_refused(data: bytes, span: int) -> 
 )
 def test_records_that_are_not_one_batch_are_refused(batch: bytes) -> None:
     with pytest.raises(ProtocolError, match="the records are not"):
-        wire.count_batch(batch)
+        count_batch(batch)
 
 
 @pytest.mark.parametrize("records", [[], ["text"], [b"a", None]])
 def test_a_client_cannot_pack_what_a_node_would_refuse(records: list[bytes]) -> None:
     with pytest.raises(InvalidRequest):
-        wire.pack_batch(records)
+        pack_batch(records)
 
 
 def test_requests_come_back_as_they_were_sent() -> None:
@@ -119,12 +121,12 @@ def test_requests_come_back_as_they_were_sent() -> None:
 
 
 def test_replies_come_back_as_they_were_sent() -> None:
-    batch = wire.RecordBatch(5, 2, 1, wire.pack_batch([b"r"]))
+    batch = RecordBatch(5, 2, 1, pack_batch([b"r"]))
     expected: list[tuple[bytes, wire.Reply]] = [
-        (wire.encode_appended(7, 10, 2, 3), wire.Appended(10, 2, 3)),
-        (wire.encode_records(7, 9, [batch]), wire.Records(9, (batch,))),
-        (wire.encode_tail_reply(7, 9, 3), wire.Tail(9, 3)),
-        (wire.encode_applied(7, 4, b"result"), wire.Applied(4, b"result")),
+        (wire.encode_appended(7, 10, 2, 3), Appended(10, 2, 3)),
+        (wire.encode_records(7, 9, [batch]), Records(9, (batch,))),
+        (wire.encode_tail_reply(7, 9, 3), Tail(9, 3)),
+        (wire.encode_applied(7, 4, b"result"), Applied(4, b"result")),
         (wire.encode_status_reply(7, {"term": 3, "voters": [1, 2]}), {"term": 3, "voters": [1, 2]}),
     ]
     for frame, reply in expected:
@@ -210,15 +212,15 @@ def test_a_batch_of_one_short_record_is_counted_as_the_parser_counts_it(
         parsed = msgpack.unpackb(batch)
     except ValueError:
         with pytest.raises(ProtocolError):
-            wire.count_batch(batch)
+            count_batch(batch)
     else:
-        assert wire.count_batch(batch) == len(parsed) == 1
+        assert count_batch(batch) == len(parsed) == 1
 
 
 @pytest.mark.parametrize("count", [2, 15, 16, 64, 65, 1000, 65535, 65536])
 def test_a_batch_of_any_length_is_counted_whatever_buffer_it_is_in(count: int) -> None:
     batch = msgpack.packb([b"r" * (number % 3) for number in range(count)])
-    assert wire.count_batch(batch) == wire.count_batch(memoryview(batch)) == count
+    assert count_batch(batch) == count_batch(memoryview(batch)) == count
 
 
 @pytest.mark.parametrize("claim", [2, 16, 64, 65, 1000, 65535])
@@ -229,7 +231,7 @@ def test_arrays_in_arrays_are_refused_without_room_for_what_they_claim_to_hold(c
     tracemalloc.start()
     try:
         with pytest.raises(ProtocolError):
-            wire.count_batch(batch)
+            count_batch(batch)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -239,10 +241,10 @@ def test_arrays_in_arrays_are_refused_without_room_for_what_they_claim_to_hold(c
 @pytest.mark.parametrize("size", [0, 5, 2**16, 3 * 2**16])
 def test_a_batch_of_one_long_record_is_counted_as_the_parser_counts_it(size: int) -> None:
     batch = b"\x91\xc6" + size.to_bytes(4, "big") + bytes(size)
-    assert wire.count_batch(batch) == len(msgpack.unpackb(batch)) == 1
+    assert count_batch(batch) == len(msgpack.unpackb(batch)) == 1
     for wrong in (batch + b"\0", batch[:-1], batch[:5], b"\x91\xc9" + batch[2:], b"\x92" + batch[1:]):
         with pytest.raises(ProtocolError):
-            wire.count_batch(wrong)
+            count_batch(wrong)
 
 
 @given(st.integers(0, 255), st.binary(max_size=30))

@@ -12,7 +12,6 @@ from log.frame import Pieces
 from log.memory_disk import MemoryDisk
 from log.policy import FlushPolicy
 from log.segmented_log import LogConfig, SegmentedLog
-from raft.client_codec import pack_batch
 from raft.config import MIB, RaftConfig
 from raft.core import RaftCore
 from raft.driver import (
@@ -30,6 +29,7 @@ from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, 
 from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
 from raft.net.decoder import LARGE_BYTES
 from raft.notices import event_of
+from raft.record_batch import pack_batch
 from raft.register import RegisterMachine
 from raft.roles import Leader
 from raft.snapshot_work import WorkBeside, at_once

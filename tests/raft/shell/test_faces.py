@@ -27,6 +27,7 @@ from raft.client import Attempt, Unreachable
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError, ShuttingDown
 from raft.model import NodeId, Term
 from raft.net.framing import FrameDecoder
+from raft.results import Appended, Tail
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
 from tests.raft.shell.nodes import FAST, free_ports
@@ -128,18 +129,18 @@ def test_plain_python_has_every_call_of_client_and_group() -> None:
     with plain_node() as node, sync.Client([address_of(node)], "quorumlog") as client:
         for it in (node, client):
             appended = it.append([b"one", b"two"])
-            assert it.tail() == wire.Tail(appended.base_offset + 2, appended.epoch)
+            assert it.tail() == Tail(appended.base_offset + 2, appended.epoch)
             assert it.read(appended.base_offset).batches[0].records() == [b"one", b"two"]
             it.apply(WRITE)
             assert msgpack.unpackb(it.query(READ).result) == 5
             assert it.status()["role"] == "leader"
         given: queue.SimpleQueue[Delivered] = queue.SimpleQueue()
-        outcomes: queue.SimpleQueue[wire.Appended | RaftError] = queue.SimpleQueue()
+        outcomes: queue.SimpleQueue[Appended | RaftError] = queue.SimpleQueue()
         node.subscribe(lambda delivered: None, after_index=1).close()
         node.subscribe(given.put)
         assert given.get(timeout=10) == LeaderChanged(NodeId(1), Term(1))
         node.submit([b"three"], outcomes.put)
-        assert outcomes.get(timeout=10) == wire.Appended(4, 1, 1)
+        assert outcomes.get(timeout=10) == Appended(4, 1, 1)
         committed = [given.get(timeout=10) for _ in range(6)]
         assert [entry.index for entry in committed if isinstance(entry, CommittedEntry)] == [1, 2, 3, 4, 5, 6]
         assert node.recovery.torn_bytes_cut == 0
@@ -156,7 +157,7 @@ def test_asyncio_has_every_call_of_client_and_group() -> None:
             await client.tail()
             for it in (node, client):
                 appended = await it.append([b"one", b"two"])
-                assert await it.tail() == wire.Tail(appended.base_offset + 2, appended.epoch)
+                assert await it.tail() == Tail(appended.base_offset + 2, appended.epoch)
                 assert (await it.read(appended.base_offset)).batches[0].records() == [b"one", b"two"]
                 await it.apply(WRITE)
                 assert msgpack.unpackb((await it.query(READ)).result) == 5

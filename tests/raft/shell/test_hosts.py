@@ -13,12 +13,12 @@ import trio.testing
 
 from log.memory_disk import MemoryDisk
 from raft.client import Connection
-from raft.client_codec import Appended
 from raft.errors import OutcomeUnknown, RaftError, ShuttingDown
 from raft.group import RaftGroup
 from raft.model import EntryKind
 from raft.net.decoder import PREFIX
 from raft.net.reactor import Reactor
+from raft.results import Appended
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
 from tests.raft.shell.echo_host import EchoHost, echo_host

@@ -16,12 +16,14 @@ from raft.messages import InstallSnapshot, Message, VoteReply
 from raft.model import LogIndex, LogStart, Offset, Position, Term
 from raft.net.connection import SocketConnection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
+from raft.record_batch import pack_batch
+from raft.results import Appended, Records
 from raft.server import ClientSession, PeerSession
 from raft.settings import NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
 HELLO = wire.encode_hello(wire.Hello(CLUSTER_ID, wire.CLIENT, 0))
-RECORD = wire.pack_batch([b"record"])
+RECORD = pack_batch([b"record"])
 
 
 class RawClient:
@@ -189,7 +191,7 @@ async def test_thousands_of_requests_in_flight_are_all_answered_in_order(tmp_pat
             for request_id in range(1, count + 1):
                 frame = await client.frame()
                 assert frame is not None
-                assert wire.decode_reply(*frame[:2]) == (request_id, wire.Appended(request_id - 1, 1, 1))
+                assert wire.decode_reply(*frame[:2]) == (request_id, Appended(request_id - 1, 1, 1))
 
 
 async def test_a_client_that_does_not_read_is_not_read_from_and_holds_a_bounded_queue(tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_holds_a_bounded_
                 assert frame is not None
                 answered, reply = wire.decode_reply(*frame[:2])
                 assert answered == request_id
-                assert isinstance(reply, wire.Records)
+                assert isinstance(reply, Records)
 
 
 def group_connection_queue(cluster: LocalCluster) -> Callable[[], int]:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from log.memory_disk import MemoryDisk
-from raft.client_codec import Applied
 from raft.errors import Busy, OutcomeUnknown, RaftError
 from raft.model import NodeId, Term
+from raft.results import Applied
 from raft.subscription import LeaderChanged, Subscriber
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages

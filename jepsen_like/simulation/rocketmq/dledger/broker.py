@@ -24,7 +24,6 @@ from log.flush import Flush
 from log.memory_disk import MemoryDisk
 from log.policy import FlushPolicy
 from log.retention import Retention
-from raft.client_codec import Applied
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
@@ -33,6 +32,7 @@ from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import LogIndex, NodeId, Term
 from raft.notices import DiskStalled, LogTrimmed, Notice, SnapshotInstalled
+from raft.results import Applied
 from raft.storage import RaftStorage
 from raft.subscription import Subscriber, Subscription
 from rocketmq_compat.broker.context import Context

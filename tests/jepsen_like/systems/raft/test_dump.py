@@ -12,8 +12,9 @@ from jepsen_like.port.port import NotServing
 from jepsen_like.systems.raft import dump
 from jepsen_like.workload.payload import encode_value
 from raft import client_codec
-from raft.client_codec import RecordBatch, pack_batch
 from raft.errors import ProtocolError, RecordsTrimmed
+from raft.record_batch import pack_batch
+from raft.results import RecordBatch
 from tests.jepsen_like.fake_node import Answer, fake_node, is_silent, leads
 
 

@@ -11,7 +11,8 @@ from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.systems.raft.register_workload import RegisterWorkload
 from jepsen_like.workload.model import Nonsense, Request, Workload
 from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value
-from raft.client_codec import Appended, Applied, RecordBatch, Records, Tail, pack_batch
+from raft.record_batch import pack_batch
+from raft.results import Appended, Applied, RecordBatch, Records, Tail
 
 
 @pytest.mark.parametrize("size", [8, 9, 100, 1000])
