@@ -10,8 +10,7 @@ before them. So a machine may depend on nothing but its commands: no clock, no c
 import json
 import tempfile
 
-from raft.errors import InvalidRequest, NotLeader
-from raft.settings import NodeSettings
+from raft import InvalidRequest, NodeSettings, NotLeader
 from raft.sync import RaftGroup
 
 MEMBERS = {1: ("127.0.0.1", 4001)}

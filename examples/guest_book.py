@@ -9,8 +9,8 @@ import argparse
 import asyncio
 from contextlib import suppress
 
+from raft import RaftError
 from raft.aio import Client
-from raft.errors import RaftError
 
 LINE_BYTES_MAX = 1000
 

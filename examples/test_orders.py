@@ -5,8 +5,8 @@ The fixtures come with quorumlog. After each test the cluster is healed and held
 
 import pytest
 
-from jepsen_like.testing.sync import LocalCluster, ProcessCluster
-from raft.errors import OutcomeUnknown
+from jepsen_like import LocalCluster, ProcessCluster
+from raft import OutcomeUnknown
 from raft.sync import Client
 
 

@@ -13,8 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import msgpack
 import trio
 
-from raft.client import Client
-from raft.group import RaftGroup
+from raft import Client, RaftGroup
 
 MEMBERS = {1: ("127.0.0.1", 4001), 2: ("127.0.0.1", 4002), 3: ("127.0.0.1", 4003)}
 DONE = "done"

@@ -1,3 +1,252 @@
-"""raft"""
+"""A replicated log: groups of nodes that keep one log by Raft, their clients, and state machines on top of it.
+
+    import trio
+    from raft import Client, RaftGroup
+
+    async def main() -> None:
+        async with (
+            RaftGroup.open(node_id=1, members={1: ("127.0.0.1", 4001)}, directory="data"),
+            Client(["127.0.0.1:4001"], "quorumlog") as client,
+        ):
+            appended = await client.append([b"first", b"second"])  # returns when a majority has both on disk
+            found = await client.read(appended.base_offset)
+            print([record for batch in found.batches for record in batch.records()])
+
+    trio.run(main)
+
+- `RaftGroup.open` is a node as a block of your program, `Client` a client of a group. Both are for Trio; `raft.aio`
+  and `raft.sync` have the same two for asyncio and plain Python.
+- Calls return `Appended`, `Records` (of `RecordBatch`), `Tail` and `Applied`. They raise a `RaftError`, whose
+  `definite` states whether the operation certainly had no effect; after `OutcomeUnknown` it may have.
+- `NodeSettings` holds the settings of a node, `RaftConfig` those of the protocol. `parse_settings` reads both from
+  `name=value`.
+- A `StateMachine` gets the committed commands in order; one with snapshots (`SnapshotMachine`) allows its log to be
+  trimmed. `RegisterMachine` is the default.
+- `RaftGroup.subscribe` calls a `Subscriber` with all that is `Delivered`: entries, leaders, resets. `notify` gets
+  each `Notice`.
+- `RaftCore` is the decider alone, without I/O.
+"""
+
+TYPE_CHECKING = False  # for type checkers it is True; importing `typing` would take longer than all else here
 
 __distribution__ = "quorumlog"
+
+if TYPE_CHECKING:
+    from raft.client import Attempt, Client, OnAttempt, Unreachable
+    from raft.config import RaftConfig
+    from raft.core import RaftCore
+    from raft.directory import IncompleteDirectory, WrongDirectory, WrongMembers
+    from raft.effects import RoleChanged, RoleName
+    from raft.errors import (
+        Busy,
+        InvalidRequest,
+        InvalidResult,
+        NotLeader,
+        OutcomeUnknown,
+        ProtocolError,
+        RaftError,
+        RecordsTrimmed,
+        ShuttingDown,
+        SnapshotDiverged,
+        StorageFull,
+        WrongStateMachine,
+    )
+    from raft.group import Address, RaftGroup
+    from raft.model import EntryKind, Position
+    from raft.notices import (
+        ConnectionClosed,
+        ConnectionRefused,
+        DiskStalled,
+        FrameTooLarge,
+        InvariantBroken,
+        LinkDown,
+        LinkRefused,
+        LinkUp,
+        LogRepaired,
+        LogSetAside,
+        LogTrimmed,
+        LongTurn,
+        NoSpaceLeft,
+        Notice,
+        Notify,
+        SnapshotInstalled,
+        SnapshotTooLarge,
+        StandingLearned,
+        event_of,
+    )
+    from raft.register import RegisterMachine
+    from raft.results import Appended, Applied, RecordBatch, Records, Tail
+    from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
+    from raft.state_machine import SnapshotMachine, StateMachine
+    from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscriber, Subscription
+
+__all__ = [
+    "Address",
+    "Appended",
+    "Applied",
+    "Attempt",
+    "Busy",
+    "Client",
+    "CommittedEntry",
+    "ConnectionClosed",
+    "ConnectionRefused",
+    "Delivered",
+    "DiskStalled",
+    "EntryKind",
+    "FrameTooLarge",
+    "IncompleteDirectory",
+    "InvalidRequest",
+    "InvalidResult",
+    "InvariantBroken",
+    "LeaderChanged",
+    "LinkDown",
+    "LinkRefused",
+    "LinkUp",
+    "LogRepaired",
+    "LogSetAside",
+    "LogTrimmed",
+    "LongTurn",
+    "NoSpaceLeft",
+    "NodeSettings",
+    "NotLeader",
+    "Notice",
+    "Notify",
+    "OnAttempt",
+    "OutcomeUnknown",
+    "Position",
+    "ProtocolError",
+    "RaftConfig",
+    "RaftCore",
+    "RaftError",
+    "RaftGroup",
+    "RecordBatch",
+    "Records",
+    "RecordsTrimmed",
+    "RegisterMachine",
+    "ResetToSnapshot",
+    "RoleChanged",
+    "RoleName",
+    "ShuttingDown",
+    "SnapshotDiverged",
+    "SnapshotInstalled",
+    "SnapshotMachine",
+    "SnapshotTooLarge",
+    "StandingLearned",
+    "StateMachine",
+    "StorageFull",
+    "Subscriber",
+    "Subscription",
+    "Tail",
+    "Unreachable",
+    "WrongDirectory",
+    "WrongMembers",
+    "WrongSetting",
+    "WrongStateMachine",
+    "event_of",
+    "known_settings",
+    "parse_settings",
+]
+
+_MODULES = {
+    "raft.client": (
+        "Attempt",
+        "Client",
+        "OnAttempt",
+        "Unreachable",
+    ),
+    "raft.config": ("RaftConfig",),
+    "raft.core": ("RaftCore",),
+    "raft.directory": (
+        "IncompleteDirectory",
+        "WrongDirectory",
+        "WrongMembers",
+    ),
+    "raft.effects": (
+        "RoleChanged",
+        "RoleName",
+    ),
+    "raft.errors": (
+        "Busy",
+        "InvalidRequest",
+        "InvalidResult",
+        "NotLeader",
+        "OutcomeUnknown",
+        "ProtocolError",
+        "RaftError",
+        "RecordsTrimmed",
+        "ShuttingDown",
+        "SnapshotDiverged",
+        "StorageFull",
+        "WrongStateMachine",
+    ),
+    "raft.group": (
+        "Address",
+        "RaftGroup",
+    ),
+    "raft.model": (
+        "EntryKind",
+        "Position",
+    ),
+    "raft.notices": (
+        "ConnectionClosed",
+        "ConnectionRefused",
+        "DiskStalled",
+        "FrameTooLarge",
+        "InvariantBroken",
+        "LinkDown",
+        "LinkRefused",
+        "LinkUp",
+        "LogRepaired",
+        "LogSetAside",
+        "LogTrimmed",
+        "LongTurn",
+        "NoSpaceLeft",
+        "Notice",
+        "Notify",
+        "SnapshotInstalled",
+        "SnapshotTooLarge",
+        "StandingLearned",
+        "event_of",
+    ),
+    "raft.register": ("RegisterMachine",),
+    "raft.results": (
+        "Applied",
+        "Appended",
+        "RecordBatch",
+        "Records",
+        "Tail",
+    ),
+    "raft.settings": (
+        "NodeSettings",
+        "WrongSetting",
+        "known_settings",
+        "parse_settings",
+    ),
+    "raft.state_machine": (
+        "SnapshotMachine",
+        "StateMachine",
+    ),
+    "raft.subscription": (
+        "CommittedEntry",
+        "Delivered",
+        "LeaderChanged",
+        "ResetToSnapshot",
+        "Subscriber",
+        "Subscription",
+    ),
+}
+"""The modules of these names. Each is imported when one of its names is asked for."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        for module, names in _MODULES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(module), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -25,6 +25,8 @@ from raft.errors import RaftError, ShuttingDown
 from raft.group import Address
 from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening, own
 
+__all__ = ["Client", "RaftGroup"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

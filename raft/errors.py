@@ -105,7 +105,7 @@ class WrongStateMachine(EndsProcess, RaftError):
     def __str__(self) -> str:
         return (
             f"the log in {self.directory} was trimmed, or those of its group were, so its state machine begins with a "
-            f"snapshot: give {self.machine} `snapshot` and `restore` (raft.state_machine.SnapshotMachine)"
+            f"snapshot: give {self.machine} `snapshot` and `restore` (raft.SnapshotMachine)"
         )
 
 

@@ -785,7 +785,7 @@ def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
     if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
         raise ValueError(
             f"with retention_bytes or retention_s commands leave the log: {type(machine).__name__} needs `snapshot` and "
-            "`restore` (raft.state_machine.SnapshotMachine)"
+            "`restore` (raft.SnapshotMachine)"
         )
     return machine
 

@@ -1,4 +1,4 @@
-"""A check from a program that has a session of Spark already: `jepsen_like.checker.check`."""
+"""A check from a program that has a session of Spark already: `jepsen_like.check_history`."""
 
 import json
 import tempfile
@@ -22,7 +22,7 @@ VIOLATIONS = "check string, object bigint, sentence string, operations array<str
 
 
 @attrs.frozen
-class Checked:
+class CheckReport:
     """The verdict of a check, and its violations as rows."""
 
     verdict: Verdict
@@ -30,7 +30,7 @@ class Checked:
     """A DataFrame with a row for each violation that is told: check, object, sentence, operations (each as JSON)."""
 
 
-def check(session: Any, history: Any, model: Model | str | None = None) -> Checked:
+def check_history(session: Any, history: Any, model: Model | str | None = None) -> CheckReport:
     """Check a history in a `SparkSession` of the caller's, classic or of Connect, which is not stopped.
 
     `history` is a path that all workers reach, a URL that Spark reads (`file:`, `hdfs:`, `s3a:`), or a DataFrame with the columns
@@ -44,7 +44,7 @@ def check(session: Any, history: Any, model: Model | str | None = None) -> Check
     else:
         frames = read_frames(session, history) if isinstance(history, str) else of_frame(history)
         verdict = check_frames_of_run(frames, chosen)
-    return Checked(verdict, session.createDataFrame(_rows(verdict, names), VIOLATIONS))
+    return CheckReport(verdict, session.createDataFrame(_rows(verdict, names), VIOLATIONS))
 
 
 def engine_in(session: Any) -> TaskRunner:

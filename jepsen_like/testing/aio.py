@@ -11,6 +11,8 @@ from raft.client import client_is_closed
 from raft.errors import ShuttingDown
 from raft.loop_thread import Opener, in_loop, opening
 
+__all__ = ["LocalCluster", "ProcessCluster"]
+
 ClusterT_co = TypeVar("ClusterT_co", bound=BreakableCluster, covariant=True)
 
 

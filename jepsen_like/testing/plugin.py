@@ -6,7 +6,7 @@
             raft_cluster.kill(raft_cluster.wait_for_leader())
             client.append([b"order 2"])
 
-- `raft_cluster`: nodes inside the test's process, there in milliseconds (`jepsen_like.testing.cluster.LocalCluster`).
+- `raft_cluster`: nodes inside the test's process, there in milliseconds (`jepsen_like.LocalCluster`).
 - `raft_processes`: real processes, for `kill -9` and `kill -STOP` (`ProcessCluster`); about a second to start.
 - `kafka_cluster`, `kafka_processes`: the same of Kafka brokers, for unmodified clients, which get `kafka_cluster.bootstrap_servers`;
   `kafka_cluster_factory(brokers=3, settings={...})` makes one within the test; `@pytest.mark.kafka_cluster(brokers=3, settings={...},
@@ -111,7 +111,7 @@ def _forget(item: pytest.Item, key: pytest.StashKey[T]) -> None:
 
 @pytest.fixture
 def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
-    """A cluster of three nodes in this process, with a leader; see `jepsen_like.testing.sync.LocalCluster`."""
+    """A cluster of three nodes in this process, with a leader; see `jepsen_like.LocalCluster`."""
     from jepsen_like.testing.sync import LocalCluster
 
     options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", "check"))
@@ -121,7 +121,7 @@ def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
 
 @pytest.fixture
 def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]":
-    """A cluster of three processes, with a leader; see `jepsen_like.testing.sync.ProcessCluster`."""
+    """A cluster of three processes, with a leader; see `jepsen_like.ProcessCluster`."""
     from jepsen_like.testing.sync import ProcessCluster
 
     options, is_checked = _options(request, ("nodes", "settings", "check"))
@@ -132,7 +132,7 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalKafka]":
-    """Three brokers in this process, which all serve; see `jepsen_like.testing.kafka.sync.LocalKafka`."""
+    """Three brokers in this process, which all serve; see `jepsen_like.LocalKafka`."""
     from jepsen_like.testing.kafka.sync import LocalKafka
 
     options, is_checked = _options(request, ("brokers", "settings", "seed", "check"), "kafka_cluster")
@@ -161,7 +161,7 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> "Iterator[Callable[
 
 @pytest.fixture
 def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
-    """Three brokers as processes, which all serve; see `jepsen_like.testing.kafka.sync.ProcessKafka`."""
+    """Three brokers as processes, which all serve; see `jepsen_like.ProcessKafka`."""
     from jepsen_like.testing.kafka.sync import ProcessKafka
 
     options, is_checked = _options(request, ("brokers", "settings", "check"), "kafka_cluster")
@@ -172,7 +172,7 @@ def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
 
 @pytest.fixture
 def rocketmq_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalRocketMq]":
-    """A name server, a master and a slave in this process, which all serve; see `jepsen_like.testing.rocketmq.sync.LocalRocketMq`."""
+    """A name server, a master and a slave in this process, which all serve; see `jepsen_like.LocalRocketMq`."""
     from jepsen_like.testing.rocketmq.sync import LocalRocketMq
 
     options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "seed", "check"), "rocketmq_cluster")
@@ -182,7 +182,7 @@ def rocketmq_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalRocketMq]
 
 @pytest.fixture
 def rocketmq_processes(request: pytest.FixtureRequest) -> "Iterator[RocketMqProcesses]":
-    """The same as processes; see `jepsen_like.testing.rocketmq.sync.RocketMqProcesses`."""
+    """The same as processes; see `jepsen_like.RocketMqProcesses`."""
     from jepsen_like.testing.rocketmq.sync import RocketMqProcesses
 
     options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "check"), "rocketmq_cluster")

@@ -74,7 +74,7 @@ DELTAS_MAX = 10_000
 
 @define
 class MetadataMachine:
-    """The controller as a `raft.state_machine.SnapshotMachine`. `image` is one object for the life of the machine."""
+    """The controller as a `raft.SnapshotMachine`. `image` is one object for the life of the machine."""
 
     image: ClusterImage = field(factory=ClusterImage)
     _deltas: list[ImageDelta] = field(factory=list)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import jepsen_like
-
-ROOT: Final = Path(jepsen_like.__file__).parent.parent
+ROOT: Final = Path(__file__).resolve().parents[3]
+"""The directory of our packages."""
 PACKAGES: Final = ("jepsen_like", "raft", "log", "kafka_compat", "rocketmq_compat")
 """All of them: a task that judges a whole run asks the run's system what its faults allow."""
 

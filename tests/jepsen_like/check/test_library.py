@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.checker import check
+from jepsen_like.check.library import check_history
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.verdict import Check, Engine, Model
@@ -37,7 +37,7 @@ def test_a_path_a_url_and_a_frame_are_judged_alike_and_the_session_goes_on(regis
     assert here.findings.counts == {Check.PHANTOM: 1}
     frame = session.read.parquet(str(registers / "history.parquet"))
     for history in (registers, f"file://{registers}/history.parquet", frame):
-        found = check(session, history, "register")
+        found = check_history(session, history, "register")
         assert found.verdict.findings == here.findings
         told = [(row.check, row.object, row.sentence) for row in found.violations.collect()]
         assert told == [(str(one.check), one.object, one.sentence) for one in here.violations]
@@ -49,7 +49,7 @@ def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_pat
     path.write_text(
         '{:process 0 :type :invoke :f :read :value nil}\n{:process 0 :type :ok :f :read :value {:colour "red"}}\n'
     )
-    (found,) = check(session, path, "register").violations.collect()
+    (found,) = check_history(session, path, "register").violations.collect()
     assert (
         found.sentence == 'register 0: read of {:colour "red"} by process 0, but no client ever wrote {:colour "red"}'
     )
@@ -60,7 +60,7 @@ def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_pat
 def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: tuple[int, int] | None) -> None:
     run = run_of(tmp_path, missing=missing)
     here = check_run(run, Model.LOG, Engine.LOCAL)
-    found = check(session, f"file://{run}", "log").verdict
+    found = check_history(session, f"file://{run}", "log").verdict
     assert (found.findings, found.unchecked) == (here.findings, here.unchecked)
     assert found.valid is (missing is None)
 
@@ -78,7 +78,7 @@ def test_faults_of_a_run_excuse_nothing_where_its_history_is_named(tmp_path: Pat
     (run / "nemesis.jsonl").write_text(json.dumps(cut))
     for place, valid in (("", True), ("/history.parquet", False)):
         for history in (f"file://{run}{place}", run / place.strip("/")):
-            verdict = check(session, history, "log").verdict
+            verdict = check_history(session, history, "log").verdict
             assert (verdict.valid, verdict.findings.lost_acked) == (valid, 1), history
 
 
@@ -93,7 +93,7 @@ def test_final_records_of_a_log_without_operations_do_not_keep_the_others_from_b
                 dump.record(1, offset, 1, [value_of(log, offset)], obj=log)
     here = check_run(run, Model.LOG, Engine.LOCAL)
     assert here.valid is True
-    assert check(session, f"file://{run}", "log").verdict.findings == here.findings
+    assert check_history(session, f"file://{run}", "log").verdict.findings == here.findings
 
 
 def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
@@ -103,15 +103,15 @@ def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
     ):
         session.range(2).write.parquet(f"file://{tmp_path}/other", mode="overwrite")
         with pytest.raises(UnreadableHistory, match=complaint):
-            check(session, url, "log")
+            check_history(session, url, "log")
     with pytest.raises(UnreadableHistory, match="its columns"):
-        check(session, session.range(3), "log")
+        check_history(session, session.range(3), "log")
     with pytest.raises(UnreadableHistory, match="a model is needed"):
-        check(session, f"file://{run_of(tmp_path / 'run')}")
+        check_history(session, f"file://{run_of(tmp_path / 'run')}")
     torn = next((tmp_path / "run" / "history.parquet").rglob("*.parquet"))
     torn.write_bytes(torn.read_bytes()[:-20])
     with pytest.raises(UnreadableHistory, match="not a readable Parquet file"):
-        check(session, f"file://{tmp_path / 'run'}", "log")
+        check_history(session, f"file://{tmp_path / 'run'}", "log")
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
 )
 def test_a_store_that_spark_cannot_reach_is_named(url: str, complaint: str, session: Any) -> None:
     with pytest.raises(EnvironmentMissing, match=complaint):
-        check(session, url, "log")
+        check_history(session, url, "log")

@@ -1,4 +1,4 @@
-"""The adapter of the toy system: what a system has to tell the harness, in the fewest words."""
+"""The adapter of the toy system: what a system has to tell the harness, in the fewest words, with the names of the face alone."""
 
 import contextlib
 import itertools
@@ -12,30 +12,41 @@ from typing import Any, ClassVar
 import attrs
 import trio
 
-from jepsen_like.checker.allowance import Allowance
-from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import DumpWriter, KeepRule
-from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
-from jepsen_like.nemesis.table import KINDS
-from jepsen_like.port.file_damage import LogFiles
-from jepsen_like.port.observations import Observation, Ready, RoleReported
-from jepsen_like.port.port import (
+from jepsen_like import (
+    KINDS,
+    NONE,
+    Action,
+    Address,
+    Allowance,
     Control,
+    DumpWriter,
+    Ending,
+    ErrorCode,
     FaultSeen,
+    KeepRule,
     Leadership,
+    LoadPlan,
+    LogFiles,
     Member,
     Mode,
+    Model,
+    Nonsense,
     NotServing,
+    NotTheLeader,
+    Observation,
+    Outcome,
     ProcessPlan,
+    Ready,
+    Recorder,
+    Request,
+    RoleReported,
+    RoutedLoad,
     Scope,
+    Seen,
     System,
     WrongMode,
+    value_ids,
 )
-from jepsen_like.port.wires import Address
-from jepsen_like.workload.load import Ending, LoadPlan, NotTheLeader, RoutedLoad
-from jepsen_like.workload.model import Nonsense, Request, Seen
-from jepsen_like.workload.payload import value_ids
-from jepsen_like.workload.recorder import Recorder
 from tests.jepsen_like.systems.toy_server import ask
 
 SERVER = Path(__file__).with_name("toy_server.py")
