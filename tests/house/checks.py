@@ -1,4 +1,4 @@
-"""The list of house checks: four tools, the faces, our own tidiness and the ban list, each a function that returns its complaints."""
+"""The list of house checks: four tools, and rules of our own. Each is a function that returns its complaints."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.house import faces, prose, tidy, voice, words
+from tests.house import faces, jobs, prose, tidy, voice, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +48,7 @@ CHECKS: Mapping[str, Callable[[], list[str]]] = {
     "format": lambda: tool("ruff", "format", "--check", "--quiet", "."),
     "faces": faces.complaints,
     "tidy": lambda: tidy.complaints(ROOT, pure_modules()),
+    "jobs": lambda: jobs.complaints(ROOT),
     "words": lambda: words.complaints(ROOT),
     "voice": lambda: voice.complaints(ROOT),
     "prose": lambda: prose.complaints(ROOT),

@@ -1,8 +1,6 @@
 """House rules that no tool knows: what a reader of this source can rely on.
 
 - Every module states first what it decides or promises.
-- No file over `FILE_LINES_MAX` lines, no function over `FUNCTION_LINES_MAX`; `LONG_FUNCTIONS` lists the exceptions,
-  whose lengths may only fall.
 - In `FEW_PARAMETERS`, no function takes more than `PARAMETERS_MAX` parameters: what belongs together is one value.
 - A document has one title.
 - A public class name occurs in one module of a package: packages are namespaces, so two of them may each have a `Broker`. (The
@@ -27,12 +25,8 @@ import attrs
 PACKAGES = ("raft", "log", "rocketmq_compat", "kafka_compat", "jepsen_like")
 BROKERS = ("raft", "kafka_compat", "rocketmq_compat")
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "examples")
-FILE_LINES_MAX = 900
-FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 6
 FEW_PARAMETERS = ("jepsen_like/check", "jepsen_like/checker")
-LONG_FUNCTIONS: dict[str, int] = {}
-"""`path:function` -> lines. A ratchet: shorten one and lower or remove its number; nothing is added."""
 
 FACES = frozenset(
     Path(*module.split(".")).with_suffix(".py")
@@ -80,14 +74,11 @@ def complaints(root: Path, pure_modules: Sequence[str]) -> list[str]:
     """Everything that breaks a rule, as `path:line: what`; `pure_modules` are dotted names."""
     pure = {Path(*module.split(".")) for module in pure_modules}
     found: list[str] = []
-    longest: dict[str, int] = {}
     for source in sources(root):
         found += file_rules(source)
         found += [*dangerous_formats(source), *imports_of_tests(source), *many_parameters(source)]
         if source.path.with_suffix("") in pure or any(folder in pure for folder in source.path.parents):
             found += chance(source)
-        longest |= long_functions(source)
-    found += ratchet(longest)
     found += repeated_names(root)
     for path, text in documents(root):
         found += one_title(path, text)
@@ -125,27 +116,14 @@ def texts(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def file_rules(source: Source) -> Iterator[str]:
-    """Docstring, length and name of one module."""
+    """Docstring and name of one module."""
     if not ast.get_docstring(source.tree):
         yield f"{source.path}:1: a module states first what it decides or promises"
-    lines = source.text.count("\n")
-    if lines > FILE_LINES_MAX:
-        yield f"{source.path}:{lines}: more than {FILE_LINES_MAX} lines; find the second room in it"
     name = source.path.stem
     if name in sys.stdlib_module_names and not name.startswith("__"):
         yield f"{source.path}:1: {name} is a module of the standard library"
     if source.path.parts[0] in BROKERS and name in PACKAGES:
         yield f"{source.path}:1: {name} is a package of this project"
-
-
-def long_functions(source: Source) -> dict[str, int]:
-    """The functions of one file that are too long, with their lengths."""
-    return {
-        f"{source.path}:{node.name}": length
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
-    }
 
 
 def many_parameters(source: Source) -> Iterator[str]:
@@ -160,16 +138,6 @@ def many_parameters(source: Source) -> Iterator[str]:
             count += (of.vararg is not None) + (of.kwarg is not None)
             if count > PARAMETERS_MAX:
                 yield source.at(node, f"{node.name} takes {count} parameters; at most {PARAMETERS_MAX}")
-
-
-def ratchet(longest: dict[str, int]) -> Iterator[str]:
-    """Compare the long functions with the listed ones, both ways."""
-    for place, length in longest.items():
-        if length > LONG_FUNCTIONS.get(place, FUNCTION_LINES_MAX):
-            yield f"{place}: {length} lines; at most {LONG_FUNCTIONS.get(place, FUNCTION_LINES_MAX)}"
-    for place, length in LONG_FUNCTIONS.items():
-        if longest.get(place, 0) < length:
-            yield f"{place}: now {longest.get(place, 'short')}; lower its number in LONG_FUNCTIONS or remove it"
 
 
 def modules_of_names(root: Path) -> dict[tuple[str, str], list[Source]]:
