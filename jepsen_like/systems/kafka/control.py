@@ -49,15 +49,15 @@ Ends = dict[TopicPartition, int]
 
 
 @attrs.frozen
-class Sight:
-    """What the brokers that answered know together: of each partition the newest state, and who most of them take for the controller."""
+class ClusterView:
+    """The newest state of each partition that a broker which answered knows, and the controller that most of them name."""
 
     controller: int
     partitions: Mapping[TopicPartition, MetadataPartition]
     brokers: frozenset[int]
 
     @classmethod
-    def of(cls, answers: Mapping[int, MetadataResponse]) -> "Sight":
+    def of(cls, answers: Mapping[int, MetadataResponse]) -> "ClusterView":
         """Of a partition the state of the highest leader epoch counts, and of those the leader's own."""
         best: dict[TopicPartition, tuple[tuple[int, bool], MetadataPartition]] = {}
         for node, answer in answers.items():
@@ -91,7 +91,7 @@ class KafkaControl(Control):
 
     # ---------------------------------------------------------------- what they know
 
-    async def sight(self) -> Sight:
+    async def view(self) -> ClusterView:
         """The metadata of every broker that answers."""
         answers: dict[int, MetadataResponse] = {}
 
@@ -104,19 +104,19 @@ class KafkaControl(Control):
         async with trio.open_nursery() as nursery:
             for node in self._direct:
                 nursery.start_soon(of_one, node)
-        return Sight.of(answers)
+        return ClusterView.of(answers)
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
         """The leaders of the partitions that the load writes to; without a load all, and the controller."""
-        sight = await self.sight()
-        wanted = sight.partitions if self.topic is None else sight.of_topic(self.topic)
+        view = await self.view()
+        wanted = view.partitions if self.topic is None else view.of_topic(self.topic)
         found = {
             scope_of(*attrs.astuple(name)): Leadership(state.leader_id, state.leader_epoch)
             for name, state in wanted.items()
             if state.leader_id != NO_LEADER
         }
-        if self.topic is None and sight.controller != NO_LEADER:
-            found[CONTROLLER] = Leadership(sight.controller, 0)
+        if self.topic is None and view.controller != NO_LEADER:
+            found[CONTROLLER] = Leadership(view.controller, 0)
         return found
 
     async def leader_of(self, scope: Scope) -> Leadership | None:
@@ -128,8 +128,8 @@ class KafkaControl(Control):
 
     async def is_serving(self) -> bool:
         """Whether there is a controller, and every broker is registered with it and unfenced."""
-        sight = await self.sight()
-        return sight.controller != NO_LEADER and sight.brokers == self._direct.keys()
+        view = await self.view()
+        return view.controller != NO_LEADER and view.brokers == self._direct.keys()
 
     async def copies(self, scope: Scope) -> tuple[int, ...]:
         """The replicas of a partition."""
@@ -142,16 +142,16 @@ class KafkaControl(Control):
         return () if state is None else tuple(sorted(state.isr_nodes))
 
     async def _state_of(self, scope: Scope) -> MetadataPartition | None:
-        states = (await self.sight()).partitions
+        states = (await self.view()).partitions
         return next((state for name, state in states.items() if scope_of(*attrs.astuple(name)) == scope), None)
 
     # ---------------------------------------------------------------- how far they are
 
     async def goal(self) -> Ends | None:
         """The end of every partition at its leader; None while one has no leader that answers."""
-        sight = await self.sight()
+        view = await self.view()
         wanted: dict[int, list[TopicPartition]] = {}
-        for name, state in sight.partitions.items():
+        for name, state in view.partitions.items():
             if state.leader_id == NO_LEADER:
                 return None
             wanted.setdefault(state.leader_id, []).append(name)
@@ -161,13 +161,13 @@ class KafkaControl(Control):
             if ends is None:
                 return None
             goal |= ends
-        return goal if sight.brokers else None
+        return goal if view.brokers else None
 
     async def has_reached(self, node: int, goal: Any) -> bool:
         """Whether it is in the ISR of every partition that it has a copy of, and holds as much."""
-        sight = await self.sight()
-        mine = [name for name in goal if name in sight.partitions and node in sight.partitions[name].replica_nodes]
-        if node not in sight.brokers or any(node not in sight.partitions[name].isr_nodes for name in mine):
+        view = await self.view()
+        mine = [name for name in goal if name in view.partitions and node in view.partitions[name].replica_nodes]
+        if node not in view.brokers or any(node not in view.partitions[name].isr_nodes for name in mine):
             return False
         ends = await self.ends(node, mine)
         return ends is not None and all(ends[name] >= goal[name] for name in mine)
@@ -185,7 +185,7 @@ class KafkaControl(Control):
 
     async def _settled(self) -> tuple[Ends | None, str]:
         """The ends on which all replicas agree; else None and why not."""
-        states = (await self.sight()).of_topic(self.topic or TOPIC)
+        states = (await self.view()).of_topic(self.topic or TOPIC)
         if not states:
             return None, f"no broker knows the topic {self.topic or TOPIC}"
         agreed: Ends = {}
@@ -236,7 +236,7 @@ class KafkaControl(Control):
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
         """The log of every replica of the load's partitions; objects are the partitions."""
-        states = (await self.sight()).of_topic(self.topic or TOPIC)
+        states = (await self.view()).of_topic(self.topic or TOPIC)
         async with trio.open_nursery() as nursery:
             for node in self._direct:
                 held = [name for name, state in states.items() if node in state.replica_nodes]
@@ -308,7 +308,7 @@ class KafkaControl(Control):
 
     async def _is_read(self, node: int) -> bool:
         """Whether each copy that a broker holds was read to its end."""
-        states = (await self.sight()).of_topic(self.topic or TOPIC)
+        states = (await self.view()).of_topic(self.topic or TOPIC)
         names = [name for name, state in states.items() if node in state.replica_nodes]
         starts, ends = await self.ends(node, names, START), await self.ends(node, names)
         if starts is None or ends is None:
@@ -335,8 +335,8 @@ class KafkaControl(Control):
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
-                sight = await self.sight()
-                states = sight.of_topic(TOPIC)
+                view = await self.view()
+                states = view.of_topic(TOPIC)
                 if len(states) == mode.partitions and all(
                     state.leader_id != NO_LEADER and len(state.isr_nodes) == len(state.replica_nodes)
                     for state in states.values()
@@ -345,12 +345,12 @@ class KafkaControl(Control):
                     return
                 if states:
                     why = "not all replicas are in sync"
-                elif len(sight.brokers) == len(self._direct):  # replicas are placed on brokers that have registered
-                    why = await self._create(sight, mode) or why
+                elif len(view.brokers) == len(self._direct):  # replicas are placed on brokers that have registered
+                    why = await self._create(view, mode) or why
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
-    async def _create(self, sight: Sight, mode: KafkaMode) -> str | None:
+    async def _create(self, view: ClusterView, mode: KafkaMode) -> str | None:
         """Returns why it was refused, by the last broker that was asked; None if it was made."""
         wanted = CreateTopic(
             name=TOPIC,
@@ -361,7 +361,7 @@ class KafkaControl(Control):
         )
         request = CreateTopicsRequest(topics=(wanted,), timeout_ms=CREATE_TIMEOUT_MS)
         why = "no broker answers"
-        for node in sorted(self._direct, key=lambda node: node != sight.controller):
+        for node in sorted(self._direct, key=lambda node: node != view.controller):
             answer = await self._try(
                 node, CREATE_TOPICS, CREATE_VERSION, request, within_s=CREATE_TIMEOUT_MS / 1e3 + ANSWERS_WITHIN_S
             )

@@ -85,7 +85,7 @@ class BreakableKafka(FaultyCluster):
         name = TopicPartition(topic, partition)
         with trio.move_on_after(within_s):
             while True:
-                state = (await self._control.sight()).partitions.get(name)
+                state = (await self._control.view()).partitions.get(name)
                 if state is not None and self._is_reachable(state.leader_id):
                     return int(state.leader_id)
                 await trio.sleep(POLL_S)
@@ -129,10 +129,10 @@ class BreakableKafka(FaultyCluster):
 
     async def _settled(self) -> dict[TopicPartition, tuple[int, tuple[int, ...]]] | str:
         """Returns the end of every partition and its replicas, or why they do not agree yet."""
-        sight, agreed = await self._control.sight(), {}
-        if sight.brokers != set(self.nodes):
-            return f"only brokers {sorted(sight.brokers)} of {list(self.nodes)} are registered and unfenced"
-        for name, state in sight.partitions.items():
+        view, agreed = await self._control.view(), {}
+        if view.brokers != set(self.nodes):
+            return f"only brokers {sorted(view.brokers)} of {list(self.nodes)} are registered and unfenced"
+        for name, state in view.partitions.items():
             if state.leader_id == NO_LEADER:
                 return f"{name} has no leader"
             if set(state.isr_nodes) != set(state.replica_nodes):
