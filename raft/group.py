@@ -57,7 +57,7 @@ from raft.record_batch import pack_batch
 from raft.register import RegisterMachine
 from raft.render import render
 from raft.results import Appended, Applied, Records, Tail
-from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
+from raft.server import FRAME_OVERHEAD_BYTES, Handshake, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
@@ -667,43 +667,43 @@ class RaftGroup:
             self._reactor.request_round()
             await self._deadline_moved.wait()
 
-    # ---------------------------------------------------------------- connections (Doorkeeper)
+    # ---------------------------------------------------------------- connections (ConnectionPolicy)
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
-        greeting = Greeting(self._identity, self._driver, self)
-        greeting.connection = SocketConnection(
+        handshake = Handshake(self._identity, self._driver, self)
+        handshake.connection = SocketConnection(
             self._reactor,
             accepted,
-            greeting.decoder,
-            greeting,
+            handshake.decoder,
+            handshake,
             outbound_bytes_max=self._settings.outbound_bytes_max,
             name=name,
         )
-        return greeting.connection
+        return handshake.connection
 
     def take_over(self, connection: SocketConnection[Any]) -> FrameDecoder:
         """Serve a connection of the `listener` that this group was given, from its first byte on.
 
         Returns its decoder, which is in place.
         """
-        greeting = Greeting(self._identity, self._driver, self)
-        greeting.connection = connection
+        handshake = Handshake(self._identity, self._driver, self)
+        handshake.connection = connection
         connection.outbound_bytes_max = self._settings.outbound_bytes_max
-        connection.session = greeting
-        connection.decoder = greeting.decoder
-        return greeting.decoder
+        connection.session = handshake
+        connection.decoder = handshake.decoder
+        return handshake.decoder
 
     def has_room_for_client(self) -> bool:
-        """See `Doorkeeper`."""
+        """See `ConnectionPolicy`."""
         bound = self._settings.connections_max
         return self._listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
 
     def greeted(self, connection: SocketConnection[Frame]) -> None:
-        """See `Doorkeeper`."""
+        """See `ConnectionPolicy`."""
         self._listener.greeted(connection)
 
     def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """See `Doorkeeper`."""
+        """See `ConnectionPolicy`."""
         incoming = self._incoming.setdefault(peer, [])
         incoming.append(connection)
         if len(incoming) > PEER_CONNECTIONS_MAX:
@@ -711,7 +711,7 @@ class RaftGroup:
         self._links.nudge(peer)
 
     def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """See `Doorkeeper`.
+        """See `ConnectionPolicy`.
 
         Reported to the core only if the connection was in use; the end of older or unused ones means nothing.
         """
@@ -723,7 +723,7 @@ class RaftGroup:
             self._driver.disconnected(peer)
 
     def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
-        """See `Doorkeeper`."""
+        """See `ConnectionPolicy`."""
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
             self._notify(ConnectionClosed(connection.name, role, reason))

@@ -1,7 +1,7 @@
 """The server side of a node's port: which connections are accepted, what clients may request, and how much of it at
 once.
 
-A connection begins as a `Greeting`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
+A connection begins as a `Handshake`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
 cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
 
 A client's requests are taken in order. They stop being taken, and then being read from its socket, while
@@ -52,8 +52,8 @@ class ServerIdentity:
         return PEER_FRAME_FACTOR * self.frame_bytes_max
 
 
-class Doorkeeper(Protocol):
-    """The receiver of what sessions report about their connections."""
+class ConnectionPolicy(Protocol):
+    """The rules of a node about its connections: it admits clients, and receives what sessions report."""
 
     def has_room_for_client(self) -> bool:
         """Returns whether there is room for one more client; the last connections are kept for peers."""
@@ -71,13 +71,13 @@ class Doorkeeper(Protocol):
         """A connection closed, whatever its role."""
 
 
-class Greeting(Session[Frame]):
+class Handshake(Session[Frame]):
     """Waits for HELLO; then hands the connection, and what else had arrived, to the session of that role."""
 
-    def __init__(self, identity: ServerIdentity, driver: RaftDriver, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, identity: ServerIdentity, driver: RaftDriver, policy: ConnectionPolicy) -> None:
         self._identity = identity
         self._driver = driver
-        self._doorkeeper = doorkeeper
+        self._policy = policy
         self.connection: SocketConnection[Frame]
         self.decoder = FrameDecoder(HELLO_BYTES_MAX)
 
@@ -88,7 +88,7 @@ class Greeting(Session[Frame]):
         hello = decode_hello(message_type, body)
         self._check(hello)
         connection = self.connection
-        if hello.role != PEER and not self._doorkeeper.has_room_for_client():
+        if hello.role != PEER and not self._policy.has_room_for_client():
             connection.send(client_codec.encode_error(0, Busy("all connections for clients are in use")))
             connection.close("all connections for clients are in use")
             return
@@ -96,12 +96,12 @@ class Greeting(Session[Frame]):
             peer = NodeId(hello.node_id)
             self.decoder.body_bytes_max = identity.peer_frame_bytes_max
             self.decoder.trusted = True
-            connection.session = PeerSession(connection, peer, self._driver, self._doorkeeper)
-            self._doorkeeper.peer_arrived(peer, connection)
+            connection.session = PeerSession(connection, peer, self._driver, self._policy)
+            self._policy.peer_arrived(peer, connection)
         else:
             self.decoder.body_bytes_max = identity.frame_bytes_max
-            connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper)
-        self._doorkeeper.greeted(connection)
+            connection.session = ClientSession(connection, identity, self._driver, self._policy)
+        self._policy.greeted(connection)
         reply = HelloReply(identity.node_id, self.decoder.body_bytes_max)
         connection.write(client_codec.encode_hello_reply(reply))
         if len(frames) > 1:
@@ -125,19 +125,19 @@ class Greeting(Session[Frame]):
 
     def on_closed(self, reason: str) -> None:
         """The connection closed before it was greeted."""
-        self._doorkeeper.closed(self.connection, "stranger", reason)
+        self._policy.closed(self.connection, "stranger", reason)
 
 
 class PeerSession(Session[Frame]):
     """Messages of one peer, to the core."""
 
     def __init__(
-        self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: Doorkeeper
+        self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, policy: ConnectionPolicy
     ) -> None:
         self._connection = connection
         self._peer = peer
         self._driver = driver
-        self._doorkeeper = doorkeeper
+        self._policy = policy
 
     def on_frames(self, frames: list[Frame]) -> None:
         """Each is one message; one that cannot be decoded ends the connection, those before it count."""
@@ -153,8 +153,8 @@ class PeerSession(Session[Frame]):
 
     def on_closed(self, reason: str) -> None:
         """The peer died, restarted, was cut off, or sent an invalid message."""
-        self._doorkeeper.peer_left(self._peer, self._connection)
-        self._doorkeeper.closed(self._connection, f"peer {self._peer}", reason)
+        self._policy.peer_left(self._peer, self._connection)
+        self._policy.closed(self._connection, f"peer {self._peer}", reason)
 
 
 @attrs.frozen
@@ -173,12 +173,12 @@ class ClientSession(Session[Frame]):
         connection: SocketConnection[Frame],
         identity: ServerIdentity,
         driver: RaftDriver,
-        doorkeeper: Doorkeeper,
+        policy: ConnectionPolicy,
     ) -> None:
         self._connection = connection
         self._identity = identity
         self._driver = driver
-        self._doorkeeper = doorkeeper
+        self._policy = policy
         self._backlog: deque[Frame] = deque()
         self._under_way = 0
         self._reads: dict[int, _WaitingRead] = {}
@@ -204,7 +204,7 @@ class ClientSession(Session[Frame]):
     def on_closed(self, reason: str) -> None:
         """Requests under way go on; their answers are dropped."""
         self._backlog.clear()
-        self._doorkeeper.closed(self._connection, "client", reason)
+        self._policy.closed(self._connection, "client", reason)
 
     # ---------------------------------------------------------------- taking requests
 
