@@ -41,16 +41,16 @@ from raft.errors import RaftError
 from raft.process import (
     Address,
     AddressType,
+    EventWriter,
     NodeAddressType,
     ServerProcess,
-    Teller,
     checked_cluster_id,
     leaves_of,
     members_apart,
     unique_addresses,
 )
 
-tell = Teller()
+tell = EventWriter()
 
 REOPEN_PAUSE_S = 0.5
 """Before a broker is opened again that was closed because of damage."""

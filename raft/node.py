@@ -30,9 +30,9 @@ from raft.errors import SnapshotDiverged, WrongStateMachine
 from raft.group import Address, RaftGroup
 from raft.process import (
     AddressType,
+    EventWriter,
     NodeAddressType,
     ServerProcess,
-    Teller,
     checked_cluster_id,
     members_apart,
     unique_addresses,
@@ -44,7 +44,7 @@ from raft.state_machine import StateMachine
 STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 
 
-tell = Teller()
+tell = EventWriter()
 
 
 @attrs.frozen(kw_only=True)

@@ -32,7 +32,7 @@ EXIT_BROKEN_INVARIANT = 1
 EXIT_ENVIRONMENT = 4
 
 
-class Teller:
+class EventWriter:
     """Writes events as lines to stdout, each at once. The node never waits for their reader."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class ServerProcess:
     listen: Address
     directory: str
     """As `--data` gives it."""
-    tell: Teller
+    tell: EventWriter
     started: bool = False
     """True once the port and the directory are open: a later failure has other reasons. The caller sets it."""
 

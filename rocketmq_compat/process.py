@@ -41,7 +41,7 @@ import trio
 
 from log.errors import CorruptLog, StorageFailed
 from raft.errors import RaftError
-from raft.process import Address, AddressType, ServerProcess, Teller
+from raft.process import Address, AddressType, EventWriter, ServerProcess
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead, boot_of_machine
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
@@ -50,7 +50,7 @@ from rocketmq_compat.divergence_commands import accept_loss, discard
 from rocketmq_compat.nameserver.kv_file import DamagedKvFile
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 
-tell = Teller()
+tell = EventWriter()
 REPAIRS_MAX: Final = 3
 REPAIRS_S: Final = 60.0
 """A broker that has read damage begins again in its process, but not more often than so in this time."""

@@ -9,7 +9,7 @@ import trio
 
 from log.errors import DirectoryLocked, NoSpace, StorageFailed
 from raft import process as process_module
-from raft.process import ServerProcess, Teller
+from raft.process import EventWriter, ServerProcess
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     monkeypatch.setattr(process_module, "tame_garbage_collection", lambda: None)  # this process lives on
 
     def end(error: Exception, *, started: bool) -> tuple[Any, str, str]:
-        process = ServerProcess(name="server", listen=("127.0.0.1", 7), directory="d", tell=Teller())
+        process = ServerProcess(name="server", listen=("127.0.0.1", 7), directory="d", tell=EventWriter())
 
         async def fail() -> None:
             raise error
