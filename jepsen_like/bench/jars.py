@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 
 import attrs
@@ -19,6 +20,8 @@ from jepsen_like.cli import EnvironmentMissing
 REPOSITORY = "https://repo.maven.apache.org/maven2"
 REPOSITORY_VARIABLE = "QUORUMLOG_MAVEN_REPOSITORY"
 """Names another repository of Maven's layout: a mirror."""
+LOCK_NAME = "jars.lock"
+"""In the package of a peer: a line for each of its jars, with its SHA-256 and its `group:artifact:version`."""
 PATIENCE_S = 60.0
 INSTALL_JAVA = "apt-get install openjdk-17-jre-headless"
 
@@ -33,6 +36,12 @@ def jar_path(coordinates: str) -> str:
     """Returns where `group:artifact:version` lies in a repository of Maven's layout."""
     group, artifact, version = coordinates.split(":")
     return f"{group.replace('.', '/')}/{artifact}/{version}/{jar_name(coordinates)}"
+
+
+def locked_jars(package: str) -> tuple[tuple[str, str], ...]:
+    """Returns the jars that the lock file of a package names: `group:artifact:version` and hexadecimal SHA-256 of each."""
+    lines = resources.files(package).joinpath(LOCK_NAME).read_text().splitlines()
+    return tuple((coordinates, digest) for digest, coordinates in map(str.split, lines))
 
 
 @attrs.frozen
