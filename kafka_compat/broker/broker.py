@@ -35,7 +35,7 @@ from kafka_compat.broker.following import Following
 from kafka_compat.broker.housekeeping import Housekeeping
 from kafka_compat.broker.log_reports import LogReports
 from kafka_compat.broker.peers import PeerClient
-from kafka_compat.broker.replicas import Hosted, Replicas
+from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.reporter import Reporter, Tell
 from kafka_compat.broker.requests.cluster import ClusterRequests
 from kafka_compat.broker.requests.configs import ConfigRequests
@@ -190,7 +190,7 @@ class Broker:
         self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
         self._handlers = self._all_handlers()
         self._gate = Gate()
-        self._flush_round: tuple[FlushRound, list[tuple[Hosted, int, int]]] | None = None
+        self._flush_round: tuple[FlushRound, list[tuple[LocalReplica, int, int]]] | None = None
         self._failed = self._hosting = False
         self._leadership: LeaderChanged | None = None
         self._elected_at: int | None = None
@@ -596,12 +596,12 @@ class Broker:
             for change in delta.configs:
                 self._replicas.reconfigure(change.name)
 
-    def _role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+    def _role_changed(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
         self._fetches.role_changed()
         if is_offsets_partition(hosted):
             self._coordinators.role_changed(hosted, news)
 
-    def _forget_replica(self, hosted: Hosted) -> None:
+    def _forget_replica(self, hosted: LocalReplica) -> None:
         self._housekeeping.forget(hosted)
         self._reporter.forget(hosted)
 

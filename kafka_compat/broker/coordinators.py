@@ -10,7 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import GroupCoordinator
 from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupResponse
@@ -42,7 +42,7 @@ ALL_ACKS = -1
 class HostedCoordinator:
     """One coordinator with the replica that it writes to."""
 
-    hosted: Hosted
+    hosted: LocalReplica
     leader_epoch: int
     load_end: int
     """The log end at which the leadership began."""
@@ -84,7 +84,7 @@ class Coordinators:
 
     # ---------------------------------------------------------------- leaderships
 
-    def role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+    def role_changed(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
         """Take the new role of a replica of the offsets topic."""
         number = hosted.partition.partition
         before = self._coordinators.get(number)
@@ -186,7 +186,7 @@ class Coordinators:
         )
 
 
-def is_offsets_partition(hosted: Hosted) -> bool:
+def is_offsets_partition(hosted: LocalReplica) -> bool:
     """Returns True if this partition holds groups."""
     return hosted.partition.topic == OFFSETS_TOPIC
 

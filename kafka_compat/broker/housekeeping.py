@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.replicas import Hosted, Replicas
+from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
 from kafka_compat.partition.events import LogStartDue
@@ -37,7 +37,7 @@ class Housekeeping:
         self._disk = disk
         self._compactor = Compactor()
         self._steps: Generator[Callable[[], None] | None, None, None] | None = None
-        self._compacting: Hosted | None = None
+        self._compacting: LocalReplica | None = None
         self._step_under_way = False
         self._walking: set[str] = set()
         """The walks over all replicas that are under way."""
@@ -100,7 +100,7 @@ class Housekeeping:
         self._walking.add(name)
         self._context.turns.run_later(walk())
 
-    def _settings(self) -> Iterator[tuple[Hosted, TopicSettings]]:
+    def _settings(self) -> Iterator[tuple[LocalReplica, TopicSettings]]:
         """Returns the replicas with the settings of their topics, as they are when they are come to."""
         topic, settings = "", self._context.topic_settings({})
         for partition, hosted in sorted(self._replicas.hosted.items()):
@@ -164,7 +164,7 @@ class Housekeeping:
                 raise error
             logger.warning("a log was not compacted: %s", error)
 
-    def forget(self, hosted: Hosted) -> None:
+    def forget(self, hosted: LocalReplica) -> None:
         """Stop working on a replica whose log is about to be deleted."""
         if self._compacting is hosted:
             self.stop()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
-from kafka_compat.broker.replicas import Hosted, Replicas
+from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.controller.commands import REPORTS_PER_COMMAND_MAX, Acknowledged, CommandResult, LogReport, ReportLogs
 from kafka_compat.model import NO_EPOCH, PartitionState, TopicPartition
@@ -134,7 +134,7 @@ class LogReports:
         return tuple(each for each in wanted if each in self._replicas.hosted)
 
     @staticmethod
-    def _report(hosted: Hosted, doubtful: bool) -> LogReport | None:
+    def _report(hosted: LocalReplica, doubtful: bool) -> LogReport | None:
         """Returns the report of a log, or None if the log may still change and the report can wait."""
         log = hosted.decider.compared_log
         if log is None:

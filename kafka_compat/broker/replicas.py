@@ -1,7 +1,8 @@
 """The replicas of this broker: carries out the orders of their deciders on logs, at the controller and at other
 brokers.
 
-A `Hosted` is one replica with its log. `step` takes an event and carries out all of its effects before the next event.
+A `LocalReplica` is one replica with its log. `step` takes an event and carries out all of its effects before the next
+event.
 A caller that waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
 
 A failed disk ends the broker, as in Kafka with one log directory: another replica can lead, while this one cannot know
@@ -86,13 +87,13 @@ class Watcher(Protocol):
     It is called in the middle of a step: it notes the change, and acts when the round ends.
     """
 
-    def on_appended(self, hosted: "Hosted") -> None:
+    def on_appended(self, hosted: "LocalReplica") -> None:
         """The log has grown."""
 
-    def on_moved(self, hosted: "Hosted") -> None:
+    def on_moved(self, hosted: "LocalReplica") -> None:
         """The high watermark or the start of the log has changed."""
 
-    def on_changed(self, hosted: "Hosted") -> None:
+    def on_changed(self, hosted: "LocalReplica") -> None:
         """Role, leader or leader epoch changed, or the replica is gone."""
 
 
@@ -107,7 +108,7 @@ class Fetchers(Protocol):
 
 
 @attrs.define(eq=False)
-class Hosted:
+class LocalReplica:
     """One replica of this broker."""
 
     partition: TopicPartition
@@ -136,25 +137,25 @@ class Replicas:
         context: Context,
         store: BrokerStore,
         fetchers: Fetchers,
-        tell: Callable[[Hosted, PartitionRoleChanged | HighWatermarkMoved | RefusePeer], None],
-        on_role: Callable[[Hosted, PartitionRoleChanged], None],
-        on_removed: Callable[[Hosted], None],
+        tell: Callable[[LocalReplica, PartitionRoleChanged | HighWatermarkMoved | RefusePeer], None],
+        on_role: Callable[[LocalReplica, PartitionRoleChanged], None],
+        on_removed: Callable[[LocalReplica], None],
     ) -> None:
-        self.hosted: dict[TopicPartition, Hosted] = {}
+        self.hosted: dict[TopicPartition, LocalReplica] = {}
         self._context = context
         self._store = store
         self._fetchers = fetchers
         self._tell = tell
         self._on_role = on_role
         self._on_removed = on_removed
-        self._events: deque[tuple[Hosted, Event]] = deque()
+        self._events: deque[tuple[LocalReplica, Event]] = deque()
         self._stepping = False
         self._answers: dict[int, Callable[[Answer], None]] = {}
         self._last_token = 0
-        self._deadlines: list[tuple[float, int, Hosted]] = []
+        self._deadlines: list[tuple[float, int, LocalReplica]] = []
         self._armed = 0
         self._flush_before_ack = context.settings.flushes_before_ack
-        self._unflushed: dict[Hosted, None] = {}
+        self._unflushed: dict[LocalReplica, None] = {}
         self._missing: dict[TopicPartition, bytes] = {}
         """Replicas whose logs are to be made, with their topics' ids, in the order in which they were assigned."""
         self._doomed: dict[TopicPartition, bytes] = {}
@@ -166,7 +167,7 @@ class Replicas:
 
     # ---------------------------------------------------------------- lookups
 
-    def by_name(self, topic: str, partition: int) -> Hosted | None:
+    def by_name(self, topic: str, partition: int) -> LocalReplica | None:
         """Returns the replica, or None if this broker has no copy."""
         return self.hosted.get(TopicPartition(topic, partition))
 
@@ -187,7 +188,7 @@ class Replicas:
 
     # ---------------------------------------------------------------- steps
 
-    def step(self, hosted: Hosted, event: Event) -> None:
+    def step(self, hosted: LocalReplica, event: Event) -> None:
         """Give a replica an event, and carry out its orders.
 
         An answer may lead to another event. Called while a step is carried out, the event waits until that step ends.
@@ -205,7 +206,7 @@ class Replicas:
         finally:
             self._stepping = False
 
-    def _step(self, hosted: Hosted, event: Event) -> None:
+    def _step(self, hosted: LocalReplica, event: Event) -> None:
         self._execute(hosted, hosted.decider.step(self._context.clock(), event))
         deadline = hosted.decider.deadline
         if deadline < hosted.armed_for:
@@ -213,7 +214,7 @@ class Replicas:
             hosted.armed_for = deadline
             heapq.heappush(self._deadlines, (deadline, self._armed, hosted))
 
-    def _execute(self, hosted: Hosted, effects: Iterable[Effect]) -> None:
+    def _execute(self, hosted: LocalReplica, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case AppendBatches():
@@ -257,7 +258,7 @@ class Replicas:
                 case RefusePeer():
                     self._tell(hosted, effect)
 
-    def _append(self, hosted: Hosted, order: AppendBatches) -> None:
+    def _append(self, hosted: LocalReplica, order: AppendBatches) -> None:
         payload = order.payload
         assert isinstance(payload, tuple), "batches come one in each buffer"
         if order.leader_epoch >= 0:
@@ -272,18 +273,18 @@ class Replicas:
         if hosted.log.snapshot_due:
             self.snapshot_producers(hosted)
 
-    def snapshot_producers(self, hosted: Hosted) -> None:
+    def snapshot_producers(self, hosted: LocalReplica) -> None:
         """Write a snapshot of the producers next to the log, so that a restart has less to read."""
         now = self._context.clock()
         hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
 
-    def _truncate(self, hosted: Hosted, order: TruncateLog) -> None:
+    def _truncate(self, hosted: LocalReplica, order: TruncateLog) -> None:
         shorter = order.end < hosted.log.end_offset
         end = hosted.log.truncate(order.end)
         producers = snapshots_of(hosted.log.producers_on_disk(), self._context.wall_ms()) if shorter else None
         self.step(hosted, Truncated(end, producers))
 
-    def _alter(self, hosted: Hosted, order: SendAlterPartition) -> None:
+    def _alter(self, hosted: LocalReplica, order: SendAlterPartition) -> None:
         change = IsrChange(
             hosted.topic_id,
             hosted.partition.partition,
@@ -322,7 +323,7 @@ class Replicas:
         command = AlterPartition(context.broker_id, context.broker_epoch, tuple(change for change, _ in sent))
         context.controller.send(command, on_result, at_once=True)
 
-    def _change_role(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+    def _change_role(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
         hosted.role = news.role
         hosted.leader = news.leader
         hosted.leader_epoch = news.leader_epoch
@@ -347,14 +348,14 @@ class Replicas:
             hosted.armed_for = float("inf")
             self.step(hosted, TimePassed())
 
-    def take_unflushed(self) -> list[tuple[Hosted, int, int]]:
+    def take_unflushed(self) -> list[tuple[LocalReplica, int, int]]:
         """Returns the replicas with unflushed acknowledgements or deletions, their log ends and their numbers of
         changes.
         """
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
-    def on_flushed(self, round_: list[tuple[Hosted, int, int]]) -> None:
+    def on_flushed(self, round_: list[tuple[LocalReplica, int, int]]) -> None:
         """Report a completed flush that began after `take_unflushed`.
 
         A log that was cut meanwhile is flushed once more.
@@ -478,7 +479,7 @@ class Replicas:
                 hosted.log.segment_bytes = settings.segment_bytes
                 self.step(hosted, PartitionConfigChanged(self._config(settings)))
 
-    def _host(self, partition: TopicPartition, topic_id: bytes) -> Hosted:
+    def _host(self, partition: TopicPartition, topic_id: bytes) -> LocalReplica:
         log = self._store.log(partition)
         settings = self._settings_of(partition.topic)
         log.segment_bytes = settings.segment_bytes
@@ -497,7 +498,7 @@ class Replicas:
             recovered,
             self._context.clock(),
         )
-        hosted = Hosted(partition, topic_id, log, decider, settings, high_watermark=recovered.high_watermark)
+        hosted = LocalReplica(partition, topic_id, log, decider, settings, high_watermark=recovered.high_watermark)
         self.hosted[partition] = hosted
         if self._flush_before_ack and log.durable_offset < log.end_offset:
             self._unflushed[hosted] = None

@@ -8,7 +8,7 @@ events report failures.
 from collections.abc import Callable
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.replicas import Hosted
+from kafka_compat.broker.replicas import LocalReplica
 from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.partition.effects import HighWatermarkMoved, PartitionRoleChanged, RefusePeer
 
@@ -24,11 +24,11 @@ class Reporter:
     def __init__(self, context: Context, tell: Tell) -> None:
         self._context = context
         self._tell = tell
-        self._moved: dict[Hosted, None] = {}
+        self._moved: dict[LocalReplica, None] = {}
         self._next_at = 0.0
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
 
-    def replica(self, hosted: Hosted, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer) -> None:
+    def replica(self, hosted: LocalReplica, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer) -> None:
         """Report the outcome of a replica's step."""
         match news:
             case PartitionRoleChanged():
@@ -46,17 +46,17 @@ class Reporter:
                     reason=news.reason,
                 )
 
-    def state(self, hosted: Hosted, state: PartitionState) -> None:
+    def state(self, hosted: LocalReplica, state: PartitionState) -> None:
         """Report a changed ISR, if this broker leads the partition."""
         if hosted.leads and self._isrs.get(hosted.partition) != state.isr:
             self._partition(hosted, state.isr)
 
-    def forget(self, hosted: Hosted) -> None:
+    def forget(self, hosted: LocalReplica) -> None:
         """Forget a replica that is gone."""
         self._isrs.pop(hosted.partition, None)
         self._moved.pop(hosted, None)
 
-    def _partition(self, hosted: Hosted, isr: tuple[int, ...]) -> None:
+    def _partition(self, hosted: LocalReplica, isr: tuple[int, ...]) -> None:
         self._isrs[hosted.partition] = isr
         self._tell(
             "partition",

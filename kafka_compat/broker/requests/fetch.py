@@ -17,7 +17,7 @@ import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.model import NO_EPOCH, NO_UUID, TopicPartition
 from kafka_compat.partition.effects import AnswerFetch
 from kafka_compat.partition.events import ConsumerFetch, FollowerFetch
@@ -56,7 +56,7 @@ class SessionPartition:
 
     key: Key
     asked: FetchPartition
-    hosted: Hosted | None = None
+    hosted: LocalReplica | None = None
     looked_at: float = -1.0
     """The time at which its replica was last asked."""
     high_watermark: int = -1
@@ -81,7 +81,7 @@ class FetchSession:
     partitions: dict[Key, SessionPartition] = attrs.field(factory=dict)
     news: dict[SessionPartition, None] = attrs.field(factory=dict)
     """Partitions that must be looked at, because the client or the replica has news."""
-    by_replica: dict[Hosted, SessionPartition] = attrs.field(factory=dict)
+    by_replica: dict[LocalReplica, SessionPartition] = attrs.field(factory=dict)
     waiting: "Fetch | None" = None
     used_at: float = 0.0
     connection: SocketConnection[Any] | None = None
@@ -90,25 +90,25 @@ class FetchSession:
     The session ends with it, since its client begins again on another connection.
     """
 
-    def on_appended(self, hosted: Hosted) -> None:
+    def on_appended(self, hosted: LocalReplica) -> None:
         """See `Watcher`: a follower fetches uncommitted batches, too."""
         if self.follower != CONSUMER:
             self._note(hosted, wakes=True)
 
-    def on_moved(self, hosted: Hosted) -> None:
+    def on_moved(self, hosted: LocalReplica) -> None:
         """See `Watcher`: a consumer may read on; a follower learns of it with the next answer."""
         self._note(hosted, wakes=self.follower == CONSUMER)
 
-    def on_changed(self, hosted: Hosted) -> None:
+    def on_changed(self, hosted: LocalReplica) -> None:
         """See `Watcher`."""
         self._note(hosted, wakes=True)
 
-    def _note(self, hosted: Hosted, *, wakes: bool) -> None:
+    def _note(self, hosted: LocalReplica, *, wakes: bool) -> None:
         self.news[self.by_replica[hosted]] = None
         if wakes and self.waiting is not None:
             self.fetches.woken[self.waiting] = None
 
-    def watch(self, partition: SessionPartition, hosted: Hosted | None) -> None:
+    def watch(self, partition: SessionPartition, hosted: LocalReplica | None) -> None:
         """From now on `hosted` is the replica of this partition."""
         if partition.hosted is hosted:
             return
@@ -440,7 +440,7 @@ class FetchRequests:
         self._strangers[session] = None
         return now - partition.unknown_since < METADATA_WAIT_S
 
-    def _replica_of(self, partition: SessionPartition) -> tuple[Hosted | None, KafkaErrorCode]:
+    def _replica_of(self, partition: SessionPartition) -> tuple[LocalReplica | None, KafkaErrorCode]:
         topic_id, name, number = partition.key
         image = self._context.image
         if topic_id != NO_UUID:
@@ -457,7 +457,9 @@ class FetchRequests:
             return None, KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return None, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _ask(self, session: FetchSession, request: FetchRequest, hosted: Hosted, asked: FetchPartition) -> AnswerFetch:
+    def _ask(
+        self, session: FetchSession, request: FetchRequest, hosted: LocalReplica, asked: FetchPartition
+    ) -> AnswerFetch:
         if session.follower == DEBUG_CONSUMER:
             return _everything(hosted, asked.fetch_offset)
         answers: list[Answer] = []
@@ -484,7 +486,7 @@ class FetchRequests:
         return answer
 
     def _build_refusal(
-        self, hosted: Hosted, partition: SessionPartition, answer: AnswerFetch
+        self, hosted: LocalReplica, partition: SessionPartition, answer: AnswerFetch
     ) -> FetchPartitionResponse:
         diverging, leader = FetchDivergingEpoch(), LeaderIdAndEpoch()
         if answer.diverging is not None:
@@ -514,7 +516,7 @@ def _build_failure(partition: SessionPartition, error: KafkaErrorCode) -> FetchP
     )
 
 
-def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionResponse:
+def _empty(partition: SessionPartition, hosted: LocalReplica) -> FetchPartitionResponse:
     return FetchPartitionResponse(
         partition_index=partition.asked.partition,
         error_code=KafkaErrorCode.NONE,
@@ -525,7 +527,7 @@ def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionRespons
     )
 
 
-def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
+def _everything(hosted: LocalReplica, offset: int) -> AnswerFetch:
     """Returns all of the log of one replica, leader or not, with its own high watermark.
 
     Tools ask for it with replica id -2.

@@ -7,7 +7,7 @@ import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.broker.turns import Steps
 from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, TopicPartition
 from kafka_compat.partition.effects import AnswerEpochEnd, AnswerLatestOffset, AnswerLogStart
@@ -126,7 +126,7 @@ class LogRequests:
             return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
         return self._find_offset(hosted, asked, latest)
 
-    def _latest(self, hosted: Hosted, leader_epoch: int) -> AnswerLatestOffset:
+    def _latest(self, hosted: LocalReplica, leader_epoch: int) -> AnswerLatestOffset:
         answers: list[Answer] = []
         token = self._replicas.token(answers.append)
         self._replicas.step(hosted, LatestOffsetAsked(token, leader_epoch))
@@ -135,7 +135,7 @@ class LogRequests:
         return answer
 
     def _find_offset(
-        self, hosted: Hosted, asked: ListOffsetsPartition, latest: AnswerLatestOffset
+        self, hosted: LocalReplica, asked: ListOffsetsPartition, latest: AnswerLatestOffset
     ) -> ListOffsetsPartitionResponse:
         timestamp, offset, epoch = UNKNOWN, UNKNOWN, UNKNOWN
         if asked.timestamp == LATEST:
@@ -287,7 +287,7 @@ def _space(directory: str) -> tuple[int, int]:
     return space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
 
 
-def _describe_partition(hosted: Hosted) -> DescribeLogDirsPartition:
+def _describe_partition(hosted: LocalReplica) -> DescribeLogDirsPartition:
     behind = 0 if hosted.leads or hosted.leader == NO_LEADER else hosted.high_watermark - hosted.log.end_offset
     return DescribeLogDirsPartition(
         partition_index=hosted.partition.partition,
@@ -297,7 +297,7 @@ def _describe_partition(hosted: Hosted) -> DescribeLogDirsPartition:
     )
 
 
-def _epoch_at(hosted: Hosted, offset: int) -> int:
+def _epoch_at(hosted: LocalReplica, offset: int) -> int:
     """Returns the leader epoch of the record at `offset`, or -1 if it is unknown."""
     epoch = UNKNOWN
     for begin in hosted.decider.leader_epochs:

@@ -16,7 +16,7 @@ import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.compression import NONE, ZSTD
 from kafka_compat.controller.image import TopicImage
 from kafka_compat.model import INTERNAL_TOPICS, NO_UUID
@@ -176,7 +176,7 @@ class ProduceRequests:
         responses.append(_build_refusal(partition.index, *refusal, leader=leader, log_start=log_start))
 
     def _check_records(
-        self, version: int, hosted: Hosted, records: Buffer
+        self, version: int, hosted: LocalReplica, records: Buffer
     ) -> Generator[None, None, tuple[BatchHeader, Buffer]]:
         """Returns the one batch in `records`, with the newest time of its records in its header.
 
@@ -206,7 +206,7 @@ class ProduceRequests:
         request: ProduceRequest,
         topic: TopicImage | None,
         partition: ProducePartition,
-        hosted: Hosted | None,
+        hosted: LocalReplica | None,
     ) -> _Refusal | None:
         if request.acks not in ALL_ACKS:
             return KafkaErrorCode.INVALID_REQUIRED_ACKS, None, None
@@ -233,7 +233,7 @@ class ProduceRequests:
         self,
         outcome: _Outcome,
         request: ProduceRequest,
-        hosted: Hosted,
+        hosted: LocalReplica,
         batch: BatchInfo,
         records: Buffer,
         index: int,

@@ -13,7 +13,7 @@ from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.fetcher import FetchPosition
-from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.broker.requests.fetch import FetchRequests
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
@@ -125,7 +125,7 @@ class World:
         )
         self.orders = Orders()
         self.told: list[Any] = []
-        self.removed: list[Hosted] = []
+        self.removed: list[LocalReplica] = []
         self.replicas = Replicas(
             self.context,
             store,
