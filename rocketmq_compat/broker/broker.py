@@ -70,7 +70,7 @@ from rocketmq_compat.consumers.topic_names import validate_topic_name
 from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.records import encode_host
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
-from rocketmq_compat.remoting.server import Guest, RemotingServer, Tell
+from rocketmq_compat.remoting.server import PortSharer, RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.events import TablesCopied
@@ -266,7 +266,7 @@ class Broker:
                 limits=limits,
                 tell=tell,
                 on_closed=self._connection_closed,
-                guests=self._guests(),
+                sharers=self._sharers(),
             )
             for socket_ in listening
         ]
@@ -308,7 +308,7 @@ class Broker:
         assert log is not None, "a broker has a role that is fixed, or a raft group"
         return log
 
-    def _guests(self) -> Mapping[int, Guest]:
+    def _sharers(self) -> Mapping[int, PortSharer]:
         """Returns the other protocols on the clients' port, by the first bytes of a connection."""
         if self._members is not None:
             return {HELLO: self._take_over}

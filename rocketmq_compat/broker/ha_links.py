@@ -159,7 +159,7 @@ class SocketLinks:
         return session.connection
 
     def take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> FrameDecoder:
-        """Serve a slave that connected to the port of clients (see `remoting.server.Guest`).
+        """Serve a slave that connected to the port of clients (see `remoting.server.PortSharer`).
 
         A slave above the limit stays with the port, and is refused.
         """

@@ -2,7 +2,7 @@
 connections.
 
 A name server has one, a broker two (clients of old send to `listenPort` - 2). Brokers speak the native wire among
-themselves, on the same port: a connection that begins with a frame of such a type is handed to the `Guest` of that
+themselves, on the same port: a connection that begins with a frame of such a type is handed to the `PortSharer` of that
 type.
 """
 
@@ -24,7 +24,7 @@ OUTBOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 Tell = Callable[..., None]
 """Called with the name of an event and its fields."""
 
-Guest = Callable[[SocketConnection[Any], Listener[Any]], Decoder[Any]]
+PortSharer = Callable[[SocketConnection[Any], Listener[Any]], Decoder[Any]]
 """Takes over a connection from its first byte on: puts its session and its decoder into it, and returns the decoder.
 
 It reports to the listener when the connection is greeted, and when it has closed.
@@ -43,18 +43,18 @@ class RemotingServer:
         limits: ListenerLimits,
         tell: Tell,
         on_closed: Callable[[RemotingSession], None],
-        guests: Mapping[int, Guest] | None = None,
+        sharers: Mapping[int, PortSharer] | None = None,
     ) -> None:
         """Serve with `handlers`, by request code.
 
         `tell` is called for each connection that is refused or ends for a reason, and `on_closed` for every one that
-        ends. `guests` are given by the type of the native frame that begins their connections.
+        ends. `sharers` are given by the type of the native frame that begins their connections.
         """
         self._reactor = reactor
         self._handlers = handlers
         self._tell = tell
         self._on_closed = on_closed
-        self._guests = guests or {}
+        self._sharers = sharers or {}
         self._is_closing = False
         self.listener: Listener[Any] = Listener(
             reactor, listening, self._open_connection, limits=limits, on_refused=self._on_refused
@@ -83,7 +83,7 @@ class RemotingServer:
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
         session = RemotingSession(self._handlers, self.listener.greeted, self._on_connection_closed)
         decoder: Decoder[Any] = BodyDecoder(FRAME_BYTES_MAX)
-        if self._guests:
+        if self._sharers:
             decoder = UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES)
         session.connection = SocketConnection(
             self._reactor,
@@ -96,9 +96,9 @@ class RemotingServer:
         return session.connection
 
     def _decide(self, session: RemotingSession, first: Buffer) -> Decoder[Any]:
-        guest = self._guests.get(native_type(first) or 0)
-        if guest is not None:
-            return guest(session.connection, self.listener)
+        sharer = self._sharers.get(native_type(first) or 0)
+        if sharer is not None:
+            return sharer(session.connection, self.listener)
         session.connection.decoder = BodyDecoder(FRAME_BYTES_MAX)
         return session.connection.decoder
 
