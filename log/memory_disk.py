@@ -454,7 +454,7 @@ class MemoryDisk:
     def durable_copy(self) -> "MemoryDisk":
         """Returns the disk with only what every power cut at this moment would leave."""
         with self.changing:
-            names = {path: _settled(bytearray(inode.durable)) for path, inode in self._durable_names.items()}
+            names = {path: _inode_of(bytearray(inode.durable)) for path, inode in self._durable_names.items()}
             return self._successor(random.Random(0), names)
 
     def after_kill(self, rng: random.Random) -> "MemoryDisk":
@@ -549,9 +549,9 @@ class MemoryDisk:
 
     def _survivor(self, inode: _Inode, rng: random.Random, loss: PowerLoss | None) -> _Inode:
         platter = bytearray(inode.durable)
-        for change in _kept(inode.pending, rng, loss if loss is not None else rng.choice(list(PowerLoss))):
+        for change in _pick_survivors(inode.pending, rng, loss if loss is not None else rng.choice(list(PowerLoss))):
             _apply(change, platter)
-        return _settled(platter)
+        return _inode_of(platter)
 
     def _successor(self, rng: random.Random, names: dict[str, _Inode]) -> Self:
         disk = type(self)(rng, capacity_bytes=self.capacity_bytes)
@@ -561,11 +561,11 @@ class MemoryDisk:
         return disk
 
 
-def _settled(platter: bytearray) -> _Inode:
+def _inode_of(platter: bytearray) -> _Inode:
     return _Inode(image=bytearray(platter), durable=platter)
 
 
-def _kept(pending: Sequence[_Write | _Cut], rng: random.Random, loss: PowerLoss) -> Sequence[_Write | _Cut]:
+def _pick_survivors(pending: Sequence[_Write | _Cut], rng: random.Random, loss: PowerLoss) -> Sequence[_Write | _Cut]:
     """The pending changes, or parts of them, that a power cut leaves."""
     match loss:
         case PowerLoss.LOSE_ALL:
@@ -574,16 +574,16 @@ def _kept(pending: Sequence[_Write | _Cut], rng: random.Random, loss: PowerLoss)
             return pending
         case PowerLoss.KEEP_PREFIX:
             kept = pending[: rng.randint(0, len(pending))]
-            return [*kept[:-1], *_torn(kept[-1], rng)] if kept else []
+            return [*kept[:-1], *_tear(kept[-1], rng)] if kept else []
         case PowerLoss.KEEP_SUBSET:
             return [part for change in pending if rng.random() < 0.5 for part in _perhaps_torn(change, rng)]
 
 
 def _perhaps_torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
-    return _torn(change, rng) if rng.random() < 0.3 else [change]
+    return _tear(change, rng) if rng.random() < 0.3 else [change]
 
 
-def _torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
+def _tear(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
     """Returns the parts of a change that survive a power cut in the middle of it."""
     match change:
         case _Cut():

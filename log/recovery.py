@@ -212,9 +212,9 @@ class Recovery:
         written first.
         """
         base, before = self._start.base, self._start.before
-        segment = self._sized(base, reset_name(base))
+        segment = self._measure(base, reset_name(base))
         with contextlib.ExitStack() as files:
-            found = self._scanned(segment, files)
+            found = self._scan_segment(segment, files)
             if found.damage is not None:
                 raise CorruptLog(segment.path, found.valid_bytes, found.damage.reason)
             state = next(self._states([found]), None)
@@ -227,23 +227,23 @@ class Recovery:
         for base in bases:
             if base < self._start.base:
                 continue
-            segment = self._sized(base, segment_name(base))
-            vouched = self._vouched(base, names)
+            segment = self._measure(base, segment_name(base))
+            vouched = self._read_summary(base, names)
             if vouched is not None and vouched.segment_bytes == segment.size and base != bases[-1]:
                 found.append(_Found(segment, vouched, segment.end))
                 continue
-            each = self._scanned(segment, files)
+            each = self._scan_segment(segment, files)
             if vouched is not None:
                 each.durable_end = max(each.durable_end, base + vouched.segment_bytes)
             found.append(each)
         return found
 
-    def _sized(self, base: Address, name: str) -> Segment:
+    def _measure(self, base: Address, name: str) -> Segment:
         path = f"{self._directory}/{name}"
         with contextlib.closing(self._disk.open(path, create=False)) as file:
             return Segment(base, path, size=file.size())
 
-    def _scanned(self, segment: Segment, files: contextlib.ExitStack) -> _Found:
+    def _scan_segment(self, segment: Segment, files: contextlib.ExitStack) -> _Found:
         segment.file = file = self._disk.open(segment.path, create=False)
         files.callback(file.close)
         found = scan(segment, file, log_id=self._log_id, interval_bytes=self._interval_bytes)
@@ -267,7 +267,7 @@ class Recovery:
                 end = each.segment.base + each.valid_bytes
         return used, unused
 
-    def _vouched(self, base: Address, names: Sequence[str]) -> Summary | None:
+    def _read_summary(self, base: Address, names: Sequence[str]) -> Summary | None:
         """Returns the summary in the sidecar of a segment; None if there is no whole one."""
         name = index_name(base)
         if name not in names:
@@ -287,7 +287,7 @@ class Recovery:
         for name in names:
             base = base_of(name, INDEX_SUFFIX)
             if base is not None and base >= self._start.base and segment_name(base) not in names:
-                vouched = self._vouched(base, names)
+                vouched = self._read_summary(base, names)
                 ends.append(base + vouched.segment_bytes if vouched is not None else 0)
         return max(ends)
 
@@ -336,7 +336,7 @@ class Recovery:
         if not kept or kept[-1].scan is not None:
             return
         segment = kept[-1].segment
-        kept[-1] = newest = self._scanned(segment, files)
+        kept[-1] = newest = self._scan_segment(segment, files)
         if newest.damage is not None:
             raise CorruptLog(segment.path, newest.valid_bytes, newest.damage.reason)
 

@@ -149,7 +149,7 @@ class _Survey:
             written = header.log_index + (header.kind == FrameKind.TRUNCATE)
             self.lowest = written if self.lowest is None else min(self.lowest, written)
 
-    def hidden(self, start: int, end: int) -> bool:
+    def may_hide(self, start: int, end: int) -> bool:
         """Returns True if this stretch could hide a frame."""
         return start < end and any(first < end and stop > start for first, stop in self.gaps)
 
@@ -286,7 +286,7 @@ class Salvage:
             survey.note_gap(survey.end, durable_end)
         if survey.damage is None or survey.damage >= durable_end:
             raise found
-        if survey.hidden(durable_end - 1, durable_end) and (mark is None or mark.durable_end < durable_end):
+        if survey.may_hide(durable_end - 1, durable_end) and (mark is None or mark.durable_end < durable_end):
             raise attrs.evolve(found, reason=f"{found.reason}; where the durable log ended is not known either")
         floor = survey.floor
         if mark is not None:
@@ -306,7 +306,7 @@ class Salvage:
         """Returns the newest durable state; None if there never was one. Raises `found` unless that is certain."""
         told_by_mark = mark.durable_end if mark is not None and mark.state_kept else 0
         at = survey.state_at
-        if survey.hidden(max(told_by_mark, at or 0), durable_end):
+        if survey.may_hide(max(told_by_mark, at or 0), durable_end):
             raise attrs.evolve(found, reason=f"{found.reason}; a newer state of this node may be among what is lost")
         if at is not None and at >= told_by_mark:
             if survey.state is None:

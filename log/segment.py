@@ -100,7 +100,7 @@ class Segment:
             buffers = [*buffers, _ZEROS[: zeroed - end]]
         # Noted first: part of a write that meets a full disk is there, and has to be cut.
         self.filled = max(self.filled, zeroed)
-        self._opened().write_at(self.size, buffers)
+        self._open_file().write_at(self.size, buffers)
         self.size, self.zeroed = end, zeroed
 
     def zero_ahead(self, end: int) -> None:
@@ -112,16 +112,16 @@ class Segment:
                 stop = min(position + len(_ZEROS), end)
                 # Noted first, as above.
                 self.filled = max(self.filled, stop)
-                self._opened().write_at(position, [_ZEROS[: stop - position]])
+                self._open_file().write_at(position, [_ZEROS[: stop - position]])
                 self.zeroed = stop
 
     def cut(self) -> None:
         """Truncate the file after its last frame, and release what was reserved."""
         if max(self.reserved, self.filled) > self.size:
-            self._opened().cut(self.size)
+            self._open_file().cut(self.size)
         self.reserved = self.zeroed = self.filled = self.size
 
-    def _opened(self) -> File:
+    def _open_file(self) -> File:
         assert self.file is not None, "a segment that is written to is open"
         return self.file
 

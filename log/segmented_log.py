@@ -129,7 +129,7 @@ class SegmentedLog:
         self._durable_end = self._end
         if self._start.base:
             self._retirement.keep_room(len(recovered.start.payload))
-        mark.write(self._reached())
+        mark.write(self._next_mark())
         mark.sync()
 
     @classmethod
@@ -292,7 +292,7 @@ class SegmentedLog:
                 or (kind != 1 and (kind != 2 or span))
             ):
                 raise ValueError(
-                    f"{self._named(frame)} does not follow index {index - 1}, epoch {epoch}, offset {offset}"
+                    f"{self._describe(frame)} does not follow index {index - 1}, epoch {epoch}, offset {offset}"
                 )
             size = len(payload)
             epoch = frame.epoch
@@ -487,7 +487,7 @@ class SegmentedLog:
             assert file is not None, "the active segment is open"
             steps += [partial(self._zero_ahead, self._active, dirty_bytes), file.sync]
         if dirty_bytes:
-            steps.append(partial(self._mark.write, self._reached()))
+            steps.append(partial(self._mark.write, self._next_mark()))
         syncs = len(steps)
         if self._retiring and not self._waits_for_room:
             flush.retiring, self._retiring = tuple(self._retiring), []
@@ -688,7 +688,7 @@ class SegmentedLog:
         )
 
     @staticmethod
-    def _named(frame: Frame) -> str:
+    def _describe(frame: Frame) -> str:
         return f"{frame.kind.name} frame (index {frame.index}, epoch {frame.epoch}, offset {frame.base_offset}, span {frame.span})"
 
     # How it is done: segments
@@ -803,7 +803,7 @@ class SegmentedLog:
 
     # How it is done: flushing
 
-    def _reached(self) -> Mark:
+    def _next_mark(self) -> Mark:
         """Returns the checkpoint to write once everything appended so far is durable."""
         return Mark.of(self._end, self._last_index, self._last_epoch, self._state)
 

@@ -137,7 +137,7 @@ class LogStore:
         if log is None:
             if name not in self._names:
                 raise UnknownLog(name)
-            log = self._logs[name] = self._opened(name)
+            log = self._logs[name] = self._open_log(name)
         return log
 
     def open_all(self, names: Iterable[str] | None = None) -> Mapping[str, LogError]:
@@ -282,7 +282,7 @@ class LogStore:
             mark.write(Mark.of(ORIGIN, 1, 0, None))
         self._names.add(name)
 
-    def _opened(self, name: str) -> StoreLog:
+    def _open_log(self, name: str) -> StoreLog:
         return StoreLog(self._shared, name, self._path(name))
 
     def _clear(self, name: str, *, keep_directory: bool = False) -> None:

@@ -157,7 +157,7 @@ class StoreRecovery:
             # A process that was killed may have left names that no sync covers.
             self._disk.sync_directory(self._directory)
         epochs = self._epochs(manifest, kept)
-        segments = [*map(self._listed, manifest.sealed), *(each.segment for each in kept)]
+        segments = [*map(self._sealed_segment, manifest.sealed), *(each.segment for each in kept)]
         end_offset = kept[-1].end_offset if kept else manifest.open_offset
         if reason is not None:
             segments = [each for each in segments if each.size]
@@ -172,7 +172,7 @@ class StoreRecovery:
             )
             end = manifest.open_base
         if reason is not None or not kept:
-            segments.append(self._opened(manifest.open_base, end_offset, create=True))
+            segments.append(self._open_segment(manifest.open_base, end_offset, create=True))
         if newest is None or (newest.durable_end, newest.last_index) != (end, manifest.version):
             mark.write(Mark.of(end, manifest.version, 0, None))
         self._remove_leftovers(names, found, segments)
@@ -191,11 +191,11 @@ class StoreRecovery:
         bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
         return [base for base in bases if base >= manifest.open_base]
 
-    def _opened(self, base: Address, first_offset: int, *, create: bool = False) -> StoreSegment:
+    def _open_segment(self, base: Address, first_offset: int, *, create: bool = False) -> StoreSegment:
         file = self._pool.file(f"{self._directory}/{file_name(base, 0)}", create=create)
         return StoreSegment(base, file, first_offset, index=BatchIndex(self._interval_bytes))
 
-    def _listed(self, sealed: SealedSegment) -> StoreSegment:
+    def _sealed_segment(self, sealed: SealedSegment) -> StoreSegment:
         file = self._pool.file(f"{self._directory}/{sealed.name}")
         return StoreSegment(
             sealed.base, file, sealed.first_offset, sealed.generation, sealed.size_bytes, sealed.newest_ms
@@ -206,7 +206,7 @@ class StoreRecovery:
         end_offset = manifest.open_offset
         epoch = manifest.epochs[-1].epoch if manifest.epochs else 0
         for base in bases:
-            each = Found(self._opened(base, end_offset), 0, end_offset=end_offset, epoch=epoch)
+            each = Found(self._open_segment(base, end_offset), 0, end_offset=end_offset, epoch=epoch)
             self._scan_one(each)
             found.append(each)
             end_offset, epoch = each.end_offset, each.epoch

@@ -112,7 +112,7 @@ class StoreSalvage(StoreRecovery):
         marked_end = newest.durable_end if newest is not None else 0
         if newest is not None and newest.last_index > manifest.version:
             return self._reset(newest.last_index), "the manifest is older than the one that was in force"
-        kept = self._sealed(manifest)
+        kept = self._whole_segments(manifest)
         durable_end = max(marked_end, manifest.open_base)
         if kept.reason is None:
             durable_end = self._open(manifest, kept, durable_end)
@@ -131,7 +131,7 @@ class StoreSalvage(StoreRecovery):
             attrs.evolve(
                 manifest,
                 version=version,
-                open_base=self._unused(max(durable_end, marked_end)),
+                open_base=self._unused_address(max(durable_end, marked_end)),
                 open_offset=end_offset,
                 sealed=tuple(kept.sealed),
                 epochs=tuple(epochs),
@@ -144,14 +144,14 @@ class StoreSalvage(StoreRecovery):
             newest = mark.newest
         if newest is not None:
             version = max(version, newest.last_index)
-            base = self._unused(newest.durable_end)
+            base = self._unused_address(newest.durable_end)
         else:
-            base = self._unused(0)
+            base = self._unused_address(0)
         with contextlib.suppress(CorruptLog):
             version = max(version, read_manifest(self._disk, self._directory, log_id=self._log_id).version)
         return Manifest(log_id=self._log_id, version=version + 1, open_base=base)
 
-    def _unused(self, at_least: int) -> Address:
+    def _unused_address(self, at_least: int) -> Address:
         """Returns an address behind all that any file of this log was ever written for."""
         end = at_least
         for name in self._disk.list_directory(self._directory):
@@ -164,7 +164,7 @@ class StoreSalvage(StoreRecovery):
 
     # What can still be read
 
-    def _sealed(self, manifest: Manifest) -> _Kept:
+    def _whole_segments(self, manifest: Manifest) -> _Kept:
         """Returns the sealed segments up to the first damage in one of them."""
         kept = _Kept()
         epoch = 0
@@ -173,7 +173,7 @@ class StoreSalvage(StoreRecovery):
             if not self._disk.exists(f"{self._directory}/{each.name}"):
                 kept.reason = f"the segment {each.name} is missing"
                 return kept
-            segment = self._listed(each)
+            segment = self._sealed_segment(each)
             segment.index = BatchIndex(self._interval_bytes)
             found = Found(segment, 0, end_offset=each.first_offset, epoch=epoch)
             try:

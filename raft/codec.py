@@ -35,7 +35,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
-from raft.net.crc import JOINING_BYTES, joined
+from raft.net.crc import JOINING_BYTES, join_crcs
 from raft.net.decoder import LARGE_BYTES, Buffer
 from raft.net.framing import encode_frame, encode_frame_in_pieces
 
@@ -117,7 +117,7 @@ def crc_of_data(data: Buffer, body: Buffer, body_crc: int | None) -> int | None:
     """
     if body_crc is None or type(data) is not memoryview or len(data) < JOINING_BYTES:
         return None
-    return joined(crc32c.crc32c(body[: -len(data)]), body_crc, len(data))
+    return join_crcs(crc32c.crc32c(body[: -len(data)]), body_crc, len(data))
 
 
 def _begin_of_data(body: Buffer) -> int:
@@ -278,7 +278,7 @@ def _encode_append_entries(message: AppendEntries) -> tuple[Buffer, ...]:
 def _crc_behind(crc: int, batch: Batch) -> int:
     """The CRC of bytes with this one and the data of `batch` behind them."""
     if len(batch.data) >= JOINING_BYTES:
-        return joined(crc, batch.crc, len(batch.data))
+        return join_crcs(crc, batch.crc, len(batch.data))
     for buffer in buffers_of(batch.data):
         crc = crc32c.crc32c(buffer, crc)
     return crc

@@ -267,7 +267,7 @@ class RaftCore:
 
     def _on_message(self, sender: NodeId, message: Message) -> None:
         if self.recall is not None:
-            self._effects += [Send(to, answer) for to, answer in self.recall.received(sender, message)]
+            self._effects += [Send(to, answer) for to, answer in self.recall.receive(sender, message)]
             if self.recall.may_end:
                 self._begin_after(self.recall)
             return
@@ -570,7 +570,7 @@ class RaftCore:
                 received = SnapshotReceived(self.term, start.index, self._staged.received, request.round)
                 self._effects.append(Send(sender, received, after=self._hard_state_write))
                 return
-            self._reset_to_snapshot(self._staged.joined())
+            self._reset_to_snapshot(self._staged.join_parts())
         self._accept(sender, follower, start.index, request.round)
         self._commit(start.index)
 
@@ -685,7 +685,7 @@ class RaftCore:
             if progress.lacks_only(log.last_index) and self._has_room(progress):
                 # The usual case: all followers that keep up are sent the same message.
                 self._effects.append(Send(peer, message))
-                progress.sent(log.last_index, entry_bytes(batch), leader.round)
+                progress.note_sent(log.last_index, entry_bytes(batch), leader.round)
             else:
                 self._replicate(leader, peer, progress)
         self._persist(entries=entries)  # after the messages: the others can begin while it is written here
@@ -698,7 +698,7 @@ class RaftCore:
         if progress.probing:
             installing = progress.next_index <= self.log.start.index
             if not (progress.probe_sent or (installing and self._now < progress.install_due)):
-                progress.probed(leader.round, installing=installing)
+                progress.note_probed(leader.round, installing=installing)
                 self._probe(leader, peer, progress)
             return
         while progress.next_index <= self.log.last_index and not progress.loading:
@@ -738,11 +738,11 @@ class RaftCore:
     def _cached_after(self, next_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
         if next_index > self.log.last_index:
             return ()
-        return self.log.cached(next_index, bytes_max)
+        return self.log.cached_entries(next_index, bytes_max)
 
     def _pipeline(self, leader: Leader, peer: NodeId, progress: Progress, entries: tuple[Entry, ...]) -> None:
         self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
-        progress.sent(entries[-1].index, sum(entry_bytes(entry.batch) for entry in entries), leader.round)
+        progress.note_sent(entries[-1].index, sum(entry_bytes(entry.batch) for entry in entries), leader.round)
 
     def _send_entries(
         self, leader: Leader, peer: NodeId, prev_index: LogIndex, entries: tuple[Entry, ...] = ()
@@ -785,7 +785,7 @@ class RaftCore:
         if reply.match_index > self.log.last_index:
             return  # invalid: no follower can match beyond the last entry of this leader
         progress.accepted_round = max(progress.accepted_round, reply.round)
-        if progress.accepted(reply.match_index):
+        if progress.note_accepted(reply.match_index):
             self._commit_by_majority(leader)
         elif progress.probing and reply.round > progress.probe_round:
             progress.probe_sent = False  # alive, but the probe or its answer was lost: ask again

@@ -103,7 +103,7 @@ from raft.model import (
     Position,
     Token,
 )
-from raft.net.crc import joined
+from raft.net.crc import join_crcs
 from raft.net.decoder import LARGE_BYTES
 from raft.net.turns import TurnMeter
 from raft.notices import (
@@ -147,16 +147,16 @@ LATE_ROUNDS_MAX = 64
 class Caller(Protocol):
     """The maker of a request. One of these methods is called, once, for each request id; none may call `pump`."""
 
-    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """The records are committed from `base_offset` on."""
 
-    def applied(self, request_id: int, index: int, result: bytes) -> None:
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         """The command is committed at `index` and was applied."""
 
-    def readable(self, request_id: int) -> None:
+    def on_readable(self, request_id: int) -> None:
         """A read may be served from the present state of the driver."""
 
-    def refused(self, request_id: int, error: RaftError) -> None:
+    def on_refused(self, request_id: int, error: RaftError) -> None:
         """The request failed; unless `error.definite` it may have taken effect."""
 
 
@@ -226,7 +226,7 @@ class _Proposal:
 class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
-    `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` returns whether
+    `submit` has a flush carried out elsewhere, and `on_flushed` must be called when it is done. `has_more` returns whether
     a socket is ready, so that the next round would receive at once. `turns` measures the loop's turns.
     """
 
@@ -263,7 +263,7 @@ class RaftDriver:
         self._notify = notify
         self._turns = turns or TurnMeter()
         bound = config.snapshot_bytes_max
-        self._snapshots = SnapshotWork(storage, work_beside, clock, bound, self._trimmed, self._too_large)
+        self._snapshots = SnapshotWork(storage, work_beside, clock, bound, self._note_trim, self._too_large)
         self.abandon_snapshots = self._snapshots.abandon
         self._outbox = Outbox()
         self._inbox: deque[Event] = deque()
@@ -314,16 +314,16 @@ class RaftDriver:
         try:
             self._state_machine.check(command, read_only=False)
         except InvalidRequest as error:
-            caller.refused(request_id, error)
+            caller.on_refused(request_id, error)
             return
         packed: bytes = msgpack.packb(command)
         self._enqueue(self._commands, _Request(caller, request_id, 0, packed))
 
     def _enqueue(self, queue: deque[_Request], request: _Request) -> None:
         if self._closing:
-            request.caller.refused(request.request_id, ShuttingDown())
+            request.caller.on_refused(request.request_id, ShuttingDown())
         elif self._pending_bytes >= self.config.pending_bytes_max:
-            request.caller.refused(request.request_id, Busy("too many bytes wait to be proposed"))
+            request.caller.on_refused(request.request_id, Busy("too many bytes wait to be proposed"))
         else:
             self._pending_bytes += len(request.data)
             queue.append(request)
@@ -331,7 +331,7 @@ class RaftDriver:
     def read(self, caller: Caller, request_id: int, *, after_apply: bool = False) -> None:
         """Call `caller.readable` once everything committed before now is known here (and, if asked, applied)."""
         if self._closing:
-            caller.refused(request_id, ShuttingDown())
+            caller.on_refused(request_id, ShuttingDown())
         else:
             self._reads.append(_ReadRequest(caller, request_id, after_apply))
 
@@ -345,7 +345,7 @@ class RaftDriver:
         """Raises `InvalidRequest` if `command` is no query."""
         self._state_machine.check(command, read_only=True)
 
-    def committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
+    def read_committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
         """Returns committed entries with records, from the one that holds `offset` on: about `bytes_max` bytes, or one.
 
         Raises `RecordsTrimmed` if it has left the log, `ShuttingDown` once the driver is closed.
@@ -399,7 +399,7 @@ class RaftDriver:
         self._inbox_bytes += needed
         self._inbox.append(Receive(sender, message))
 
-    def disconnected(self, peer: NodeId) -> None:
+    def on_disconnected(self, peer: NodeId) -> None:
         """A connection from or to this peer broke."""
         self._inbox.append(Disconnected(peer))
 
@@ -408,7 +408,7 @@ class RaftDriver:
         self._subscriptions.append(subscription)
         self._delivers_more = True
 
-    def flushed(self) -> None:
+    def on_flushed(self) -> None:
         """The flush that was submitted has ended, without an error."""
         assert self._flush is not None, "a flush ended that was not begun"
         flush, self._flush = self._flush, None
@@ -562,7 +562,7 @@ class RaftDriver:
                 self._release_reads(self._reads_asked.pop(token), read_index)
             case ReadRejected(token=token, leader_hint=leader_hint):
                 for read in self._reads_asked.pop(token):
-                    read.caller.refused(read.request_id, self._not_leader(leader_hint))
+                    read.caller.on_refused(read.request_id, self._not_leader(leader_hint))
             case RoleChanged():
                 self._batch_bytes_max = self._batch_bytes_min  # each leader measures the pace of its own term
                 self._notify(effect)
@@ -575,7 +575,7 @@ class RaftDriver:
             return log.end_offset
         if index == log.start.index:
             return log.start.offset
-        entries = log.cached(index, 0) or self.storage.entries(index, 0, index)
+        entries = log.cached_entries(index, 0) or self.storage.entries(index, 0, index)
         return entries[0].end_offset
 
     # ---------------------------------------------------------------- proposals
@@ -622,7 +622,7 @@ class RaftDriver:
                 break
 
     def _join(self, requests: list[_Request], kind: EntryKind) -> Batch:
-        data, crc = _joined(requests)
+        data, crc = _join_data(requests)
         span = sum([request.span for request in requests])
         return Batch(kind, span, self._wall_clock_ms(), data, crc)
 
@@ -656,7 +656,7 @@ class RaftDriver:
                     self._rounds_to_wait = JOIN_ROUNDS_MAX
                 offset: int = base_offset
                 for request in proposal.requests:
-                    request.caller.appended(request.request_id, offset, request.span, term)
+                    request.caller.on_appended(request.request_id, offset, request.span, term)
                     offset += request.span
             case Rejected(reason=reason, leader_hint=leader_hint):
                 self._refuse(proposal.requests, self._refusal(reason, leader_hint))
@@ -677,7 +677,7 @@ class RaftDriver:
     @staticmethod
     def _refuse(requests: list[_Request], error: RaftError) -> None:
         for request in requests:
-            request.caller.refused(request.request_id, error)
+            request.caller.on_refused(request.request_id, error)
 
     def _refusal(self, reason: Refusal, leader_hint: NodeId | None) -> RaftError:
         match reason:
@@ -707,7 +707,7 @@ class RaftDriver:
             if read.after_apply and self.applied_index < read_index:
                 self._reads_applying.append((read_index, read))
             else:
-                read.caller.readable(read.request_id)
+                read.caller.on_readable(read.request_id)
 
     # ---------------------------------------------------------------- applying
 
@@ -718,7 +718,7 @@ class RaftDriver:
     def _apply_committed(self) -> None:
         first = LogIndex(self.applied_index + 1)
         commit_index = self.core.commit_index
-        entries = self.core.log.cached(first, APPLY_BYTES)
+        entries = self.core.log.cached_entries(first, APPLY_BYTES)
         if entries is None:
             entries = self.storage.entries(first, APPLY_BYTES, commit_index)
         for entry in entries:
@@ -732,7 +732,7 @@ class RaftDriver:
     def _release_applied(self) -> None:
         while self._reads_applying and self._reads_applying[0][0] <= self.applied_index:
             _, read = self._reads_applying.popleft()
-            read.caller.readable(read.request_id)
+            read.caller.on_readable(read.request_id)
 
     def _apply_entry(self, entry: Entry) -> None:
         """Apply the entry's commands in order, and answer the callers that proposed them on this node."""
@@ -745,10 +745,10 @@ class RaftDriver:
                 result = checked_result(returned, self.config.result_bytes_max, done)
             except (InvalidRequest, InvalidResult) as error:
                 if request is not None:
-                    request.caller.refused(request.request_id, error)
+                    request.caller.on_refused(request.request_id, error)
             else:
                 if request is not None:
-                    request.caller.applied(request.request_id, entry.index, result)
+                    request.caller.on_applied(request.request_id, entry.index, result)
 
     def _deliver_committed(self) -> None:
         self._subscriptions = [each for each in self._subscriptions if not each.is_closed]
@@ -806,7 +806,7 @@ class RaftDriver:
         self._notify(SnapshotTooLarge(size, self.config.snapshot_bytes_max))
         self._trim_due, self._trim_at = self._now + TOO_LARGE_S, math.inf
 
-    def _trimmed(self, start: LogStart) -> None:
+    def _note_trim(self, start: LogStart) -> None:
         self._has_trimmed = True
         self._step(self._now, Trimmed(start))
         self._notify(LogTrimmed(start.index, start.offset))
@@ -842,7 +842,7 @@ class RaftDriver:
         """Accept nothing more, and answer all callers that wait: with a definite error, or with `OutcomeUnknown`."""
         self._closing = True
         for request in (*self._appends, *self._commands):
-            request.caller.refused(request.request_id, ShuttingDown())
+            request.caller.on_refused(request.request_id, ShuttingDown())
         self._appends.clear()
         self._commands.clear()
         in_flight = [*(proposal.requests for proposal in self._proposals.values()), *self._applying.values()]
@@ -852,13 +852,13 @@ class RaftDriver:
         self._applying.clear()
         reads = [read for asked in self._reads_asked.values() for read in asked]
         for read in (*self._reads, *reads, *(read for _, read in self._reads_applying)):
-            read.caller.refused(read.request_id, ShuttingDown())
+            read.caller.on_refused(read.request_id, ShuttingDown())
         self._reads.clear()
         self._reads_asked.clear()
         self._reads_applying.clear()
 
     def settle_flush(self) -> None:
-        """Process a flush that has ended without a call of `flushed`; for closing, when the driver has no thread."""
+        """Process a flush that has ended without a call of `on_flushed`; for closing, when the driver has no thread."""
         if self._flush is not None and self._flush.done:
             flush, self._flush = self._flush, None
             self.storage.end_flush(flush)
@@ -876,7 +876,7 @@ def checked_result(result: object, bytes_max: int, done: str) -> bytes:
     return result
 
 
-def _joined(requests: list[_Request]) -> tuple[Payload, int]:
+def _join_data(requests: list[_Request]) -> tuple[Payload, int]:
     """Returns the joined data of the requests, and its CRC-32C. Large data is neither copied nor read again."""
     if len(requests) == 1:
         return requests[0].data, requests[0].checksum()
@@ -886,7 +886,7 @@ def _joined(requests: list[_Request]) -> tuple[Payload, int]:
         return data, crc32c.crc32c(data)
     crc = 0
     for request in requests:
-        crc = joined(crc, request.checksum(), len(request.data))
+        crc = join_crcs(crc, request.checksum(), len(request.data))
     return Pieces(buffers), crc
 
 

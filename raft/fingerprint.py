@@ -41,7 +41,7 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
     """
     start = core.log.start
     held = core.log.last_index - start.index
-    entries = core.log.cached(LogIndex(start.index + 1), 1 << 62) or () if held else ()
+    entries = core.log.cached_entries(LogIndex(start.index + 1), 1 << 62) or () if held else ()
     assert len(entries) == held, "a log too large for its cache cannot be told from others"
     return (
         rename[core.node_id],

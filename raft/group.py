@@ -152,16 +152,16 @@ class _LocalCaller:
         self._waiters[self._last_id] = waiter
         return self._last_id
 
-    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         self._waiters.pop(request_id).settle((base_offset, term, b""))
 
-    def applied(self, request_id: int, index: int, result: bytes) -> None:
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         self._waiters.pop(request_id).settle((index, 0, result))
 
-    def readable(self, request_id: int) -> None:
+    def on_readable(self, request_id: int) -> None:
         self._waiters.pop(request_id).settle((0, 0, b""))
 
-    def refused(self, request_id: int, error: RaftError) -> None:
+    def on_refused(self, request_id: int, error: RaftError) -> None:
         self._waiters.pop(request_id).settle(error)
 
     def give_up(self) -> None:
@@ -216,7 +216,7 @@ class RaftGroup:
             reactor.turns.on_long = lambda turn: notify(LongTurn.of(turn))
         self._links = Links(
             reactor=self._reactor,
-            on_disconnected=lambda peer: self._driver.disconnected(peer),
+            on_disconnected=lambda peer: self._driver.on_disconnected(peer),
             cluster_id=cluster_id,
             node_id=node_id,
             addresses=dial_addresses,
@@ -225,7 +225,7 @@ class RaftGroup:
             notify=notify,
         )
         self._driver = self._make_driver(node_id, [*dial_addresses, node_id], advertised, state_machine, rng)
-        self._flusher = Flusher(self._reactor, self._driver.flushed)
+        self._flusher = Flusher(self._reactor, self._driver.on_flushed)
         self._identity = ServerIdentity(
             cluster_id=cluster_id,
             node_id=node_id,
@@ -344,7 +344,7 @@ class RaftGroup:
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
         _require_places_apart(node_id, members, listen, advertised or {})
-        settings = _checked(settings)
+        settings = _require_settings(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
@@ -448,7 +448,7 @@ class RaftGroup:
         self._require_working()
         request_id, waiter = self._caller.new()
         self._driver.append(self._caller, request_id, batch, len(records))
-        base_offset, term, _ = await self._settled(waiter)
+        base_offset, term, _ = await self._await_outcome(waiter)
         return Appended(base_offset, len(records), term)
 
     def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
@@ -478,7 +478,7 @@ class RaftGroup:
         else:
             await trio.lowlevel.checkpoint()  # a caller that reads a whole log must let the node run meanwhile
         self._require_working()
-        batches = self._driver.committed(offset, min(bytes_max, self._settings.read_bytes_max))
+        batches = self._driver.read_committed(offset, min(bytes_max, self._settings.read_bytes_max))
         return Records(self._driver.committed_end, tuple(batches))
 
     async def tail(self) -> Tail:
@@ -499,7 +499,7 @@ class RaftGroup:
         self._require_working()
         request_id, waiter = self._caller.new()
         self._driver.apply(self._caller, request_id, command)
-        index, _, result = await self._settled(waiter)
+        index, _, result = await self._await_outcome(waiter)
         return Applied(index, result)
 
     def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
@@ -607,9 +607,9 @@ class RaftGroup:
         self._require_working()
         request_id, waiter = self._caller.new()
         self._driver.read(self._caller, request_id, after_apply=after_apply)
-        await self._settled(waiter)
+        await self._await_outcome(waiter)
 
-    async def _settled(self, waiter: _Waiter) -> tuple[int, int, bytes]:
+    async def _await_outcome(self, waiter: _Waiter) -> tuple[int, int, bytes]:
         self._reactor.request_round()
         return await waiter.wait()
 
@@ -698,9 +698,9 @@ class RaftGroup:
         bound = self._settings.connections_max
         return self._listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
 
-    def greeted(self, connection: SocketConnection[Frame]) -> None:
+    def on_greeted(self, connection: SocketConnection[Frame]) -> None:
         """See `ConnectionPolicy`."""
-        self._listener.greeted(connection)
+        self._listener.on_greeted(connection)
 
     def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """See `ConnectionPolicy`."""
@@ -720,9 +720,9 @@ class RaftGroup:
         in_use = next((one for one in reversed(incoming) if one.frames_in > HELLO_FRAMES), incoming[-1])
         incoming.remove(connection)
         if connection is in_use:
-            self._driver.disconnected(peer)
+            self._driver.on_disconnected(peer)
 
-    def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
+    def on_closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
         """See `ConnectionPolicy`."""
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
@@ -738,7 +738,7 @@ def _require_apart(
         raise ValueError("a listener that is given comes with its reactor, and with its own address")
 
 
-def _checked(settings: NodeSettings | None) -> NodeSettings:
+def _require_settings(settings: NodeSettings | None) -> NodeSettings:
     if settings is not None and not isinstance(settings, NodeSettings):
         raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
     return settings or NodeSettings()

@@ -209,7 +209,7 @@ class LogView:
             count += 1
         del self._cache[:count]
 
-    def cached(self, first_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
+    def cached_entries(self, first_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
         """Returns entries from `first_index` on: at least one, and about `bytes_max` bytes at most.
 
         Returns None if they are not in memory.

@@ -62,13 +62,13 @@ class Progress:
         """Returns whether another pipelined message may be sent."""
         return len(self.inflight) < messages_max and self.inflight_bytes < bytes_max
 
-    def sent(self, last_index: LogIndex, size: int, sent_round: int) -> None:
+    def note_sent(self, last_index: LogIndex, size: int, sent_round: int) -> None:
         """A pipelined message was sent."""
         self.inflight.append(Inflight(last_index, size, sent_round))
         self.inflight_bytes += size
         self.next_index = LogIndex(last_index + 1)
 
-    def accepted(self, match_index: LogIndex) -> bool:
+    def note_accepted(self, match_index: LogIndex) -> bool:
         """The follower holds everything up to `match_index`. Returns whether the match index has moved up."""
         while self.inflight and self.inflight[0].last_index <= match_index:
             self.inflight_bytes -= self.inflight.popleft().size
@@ -80,7 +80,7 @@ class Progress:
         self.match_index = match_index
         return True
 
-    def probed(self, sent_round: int, *, installing: bool) -> None:
+    def note_probed(self, sent_round: int, *, installing: bool) -> None:
         """A probe was sent."""
         self.installing = installing
         self.probe_sent = True

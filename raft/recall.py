@@ -91,7 +91,7 @@ class Recall:
         """
         return [(other, RequestStanding(NO_TERM, self.question)) for other in self.missing or self.others]
 
-    def received(self, sender: NodeId, message: Message) -> list[tuple[NodeId, Message]]:
+    def receive(self, sender: NodeId, message: Message) -> list[tuple[NodeId, Message]]:
         """Take a message. Returns what is to be sent: a blank node has no part in anything but such questions yet.
 
         Of the answers of one member the newest counts, and none that was given to another question.

@@ -58,7 +58,7 @@ class ConnectionPolicy(Protocol):
     def has_room_for_client(self) -> bool:
         """Returns whether there is room for one more client; the last connections are kept for peers."""
 
-    def greeted(self, connection: SocketConnection[Frame]) -> None:
+    def on_greeted(self, connection: SocketConnection[Frame]) -> None:
         """The handshake is done."""
 
     def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
@@ -67,7 +67,7 @@ class ConnectionPolicy(Protocol):
     def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection closed."""
 
-    def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
+    def on_closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
         """A connection closed, whatever its role."""
 
 
@@ -101,7 +101,7 @@ class Handshake(Session[Frame]):
         else:
             self.decoder.body_bytes_max = identity.frame_bytes_max
             connection.session = ClientSession(connection, identity, self._driver, self._policy)
-        self._policy.greeted(connection)
+        self._policy.on_greeted(connection)
         reply = HelloReply(identity.node_id, self.decoder.body_bytes_max)
         connection.write(client_codec.encode_hello_reply(reply))
         if len(frames) > 1:
@@ -125,7 +125,7 @@ class Handshake(Session[Frame]):
 
     def on_closed(self, reason: str) -> None:
         """The connection closed before it was greeted."""
-        self._policy.closed(self.connection, "stranger", reason)
+        self._policy.on_closed(self.connection, "stranger", reason)
 
 
 class PeerSession(Session[Frame]):
@@ -154,7 +154,7 @@ class PeerSession(Session[Frame]):
     def on_closed(self, reason: str) -> None:
         """The peer died, restarted, was cut off, or sent an invalid message."""
         self._policy.peer_left(self._peer, self._connection)
-        self._policy.closed(self._connection, f"peer {self._peer}", reason)
+        self._policy.on_closed(self._connection, f"peer {self._peer}", reason)
 
 
 @attrs.frozen
@@ -204,7 +204,7 @@ class ClientSession(Session[Frame]):
     def on_closed(self, reason: str) -> None:
         """Requests under way go on; their answers are dropped."""
         self._backlog.clear()
-        self._policy.closed(self._connection, "client", reason)
+        self._policy.on_closed(self._connection, "client", reason)
 
     # ---------------------------------------------------------------- taking requests
 
@@ -287,38 +287,38 @@ class ClientSession(Session[Frame]):
 
     # ---------------------------------------------------------------- answering
 
-    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """See `Caller`."""
         self._connection.write(client_codec.encode_appended(request_id, base_offset, span, term))
-        self._done(1)
+        self._finish(1)
 
-    def applied(self, request_id: int, index: int, result: bytes) -> None:
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         """See `Caller`."""
         self._connection.write(client_codec.encode_applied(request_id, index, result))
-        self._done(1)
+        self._finish(1)
 
-    def readable(self, request_id: int) -> None:
+    def on_readable(self, request_id: int) -> None:
         """See `Caller`."""
         read = self._reads.pop(request_id)
         read.answer(read.request_id)
-        self._done(READ_WEIGHT)
+        self._finish(READ_WEIGHT)
 
-    def refused(self, request_id: int, error: RaftError) -> None:
+    def on_refused(self, request_id: int, error: RaftError) -> None:
         """See `Caller`."""
         read = self._reads.pop(request_id, None)
         if read is not None:
             self._answer_error(read.request_id, error)
-            self._done(READ_WEIGHT)
+            self._finish(READ_WEIGHT)
         else:
             self._answer_error(request_id, error)
-            self._done(1)
+            self._finish(1)
 
     def _answer_error(self, request_id: int, error: RaftError) -> None:
         self._connection.write(client_codec.encode_error(request_id, error))
 
     def _answer_records(self, request_id: int, offset: int, bytes_max: int) -> None:
         try:
-            batches = self._driver.committed(offset, bytes_max)
+            batches = self._driver.read_committed(offset, bytes_max)
         except (RecordsTrimmed, ShuttingDown) as error:
             self._answer_error(request_id, error)
             return
@@ -336,7 +336,7 @@ class ClientSession(Session[Frame]):
             return
         self._connection.write(client_codec.encode_applied(request_id, self._driver.applied_index, result))
 
-    def _done(self, weight: int) -> None:
+    def _finish(self, weight: int) -> None:
         self._under_way -= weight
         self._resume()
 

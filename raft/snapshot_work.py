@@ -143,22 +143,22 @@ class SnapshotWork:
         joined: list[LogStart] = []
 
         def work() -> None:
-            joined.append(staged.joined())
+            joined.append(staged.join_parts())
             stage = self.storage.stage_reset(joined[0])
             if stage is not None:
                 stage()
 
-        def written() -> None:
+        def note_written() -> None:
             self._installed = attrs.evolve(last, start=joined[0], offset=0, bytes_left=0)
 
-        self._begin(work, written)
+        self._begin(work, note_written)
         installed, self._installed = self._installed, None  # it is there at once where there is no other thread
         return installed
 
     def _begin(self, work: Callable[[], None], then: Callable[[], None]) -> None:
         self.is_busy = True
 
-        def done(error: BaseException | None) -> None:
+        def on_done(error: BaseException | None) -> None:
             self.is_busy = False
             if self._is_abandoned:
                 return
@@ -166,7 +166,7 @@ class SnapshotWork:
                 raise error
             then()
 
-        self.beside(work, done)
+        self.beside(work, on_done)
 
 
 def _same_snapshot(one: InstallSnapshot, other: InstallSnapshot) -> bool:

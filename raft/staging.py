@@ -49,6 +49,6 @@ class StagedSnapshot:
         """True once all parts are here."""
         return self.received == self.total
 
-    def joined(self) -> LogStart:
+    def join_parts(self) -> LogStart:
         """Returns where the log begins, with the snapshot joined from its parts; one that is whole is not copied."""
         return attrs.evolve(self.start, snapshot=b"".join(self.parts) if len(self.parts) > 1 else self.parts[0])

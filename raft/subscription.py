@@ -108,18 +108,20 @@ class Subscription:
         if self.last_index >= core.commit_index:
             return
         first, commit_index = LogIndex(self.last_index + 1), core.commit_index
-        for entry in core.log.cached(first, PORTION_BYTES) or storage.entries(first, PORTION_BYTES, commit_index):
+        for entry in core.log.cached_entries(first, PORTION_BYTES) or storage.entries(
+            first, PORTION_BYTES, commit_index
+        ):
             if entry.index > commit_index or self.is_closed:
                 return
             self.last_index = entry.index
-            self._subscriber(_committed(entry))
+            self._subscriber(_committed_entry(entry))
 
     def _reset(self, start: LogStart) -> None:
         self.last_index = start.index
         self._subscriber(ResetToSnapshot(start.position, start.offset, start.applied, start.snapshot))
 
 
-def _committed(entry: Entry) -> CommittedEntry:
+def _committed_entry(entry: Entry) -> CommittedEntry:
     batch = entry.batch
     return CommittedEntry(
         entry.index, entry.term, batch.timestamp_ms, batch.kind, entry.base_offset, batch.span, bytes(batch.data)

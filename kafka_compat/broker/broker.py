@@ -373,7 +373,7 @@ class Broker:
     # ---------------------------------------------------------------- connections
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
-        requests = Requests(self._handlers, self._gate, self._connection_closed, self._listener.greeted)
+        requests = Requests(self._handlers, self._gate, self._connection_closed, self._listener.on_greeted)
         session = requests.session
         request_bytes_max = self._context.settings.number("socket.request.max.bytes")
 

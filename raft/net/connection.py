@@ -311,12 +311,12 @@ class SocketConnection(Generic[FrameT]):
         """Returns the frames that `received` completes; with `in_place` the bytes lie in the decoder's own room."""
         decoder = self.decoder
         if self._transform is not None:
-            plain = self._transform.received(bytes(received))
+            plain = self._transform.receive(bytes(received))
             if not self._flush_asked:
                 self._ask_flush()  # it may have something to answer
             return decoder.feed(plain) if plain else []
         if in_place:
-            return decoder.filled(len(received))
+            return decoder.fill(len(received))
         # Bytes of its own are cheaper to take apart than a view.
         return decoder.feed(bytes(received) if len(received) < LARGE_BYTES else received)
 

@@ -16,10 +16,10 @@ _POLYNOMIAL: Final = 0x82F63B78
 _ONE: Final = 1 << 31
 
 JOINING_BYTES: Final = 256 * 1024
-"""From here on to read data again takes longer than `joined`, which costs the same for any length."""
+"""From here on to read data again takes longer than `join_crcs`, which costs the same for any length."""
 
 
-def joined(first: int, other: int, count: int) -> int:
+def join_crcs(first: int, other: int, count: int) -> int:
     """Returns the CRC of a part with CRC `first` followed by `count` bytes with CRC `other`.
 
     If `other` is the CRC of both parts together, returns that of the `count` bytes alone.

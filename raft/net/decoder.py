@@ -54,12 +54,12 @@ class Decoder(Protocol[FrameT]):
         """Returns the frames that `chunk` completes, in order; the caller may overwrite `chunk` afterwards."""
 
     def room(self) -> memoryview | None:
-        """Returns the buffer that the next bytes should be read into, to be followed by `filled`.
+        """Returns the buffer that the next bytes should be read into, to be followed by `fill`.
 
         Returns None if they should be given to `feed` instead, as is the case while no bytes are pending.
         """
 
-    def filled(self, count: int) -> list[FrameT]:
+    def fill(self, count: int) -> list[FrameT]:
         """Returns the frames that are complete after `count` bytes were read into the beginning of `room`, as `feed`
         does.
         """
@@ -95,7 +95,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
             return self._decode(chunk, is_kept=False)
         del self._growing[self.pending_bytes :]
         self._growing += chunk
-        return self.filled(len(chunk))
+        return self.fill(len(chunk))
 
     def room(self) -> memoryview | None:
         """Returns the buffer for the rest of a frame if both the rest and what has arrived of it are large, else None."""
@@ -105,7 +105,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
             self._growing = self._place_for(self._growing)
         return memoryview(self._growing)[self.pending_bytes :]
 
-    def filled(self, count: int) -> list[FrameT]:
+    def fill(self, count: int) -> list[FrameT]:
         """Returns the frame if `count` bytes at the beginning of `room` complete it, else an empty list."""
         self.pending_bytes += count
         if self.pending_bytes < self._needed:

@@ -114,7 +114,7 @@ class Listener(Generic[FrameT]):
         """The number of open connections."""
         return len(self._guests)
 
-    def greeted(self, connection: SocketConnection[FrameT]) -> None:
+    def on_greeted(self, connection: SocketConnection[FrameT]) -> None:
         """The handshake is done; the greeting deadline no longer applies."""
         self._guests[connection].greeted = True
 

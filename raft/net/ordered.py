@@ -48,7 +48,7 @@ class Reply:
         self._pieces = pieces
         session, self._session = self._session, None
         assert session is not None
-        session.answered(self)
+        session.on_answered(self)
 
     @property
     def pieces(self) -> Sequence[Buffer] | None:
@@ -92,7 +92,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self._backlog.extend(frames)
         self._work()
 
-    def answered(self, reply: Reply) -> None:
+    def on_answered(self, reply: Reply) -> None:
         """A request has its answer: it leaves, with those that waited for it, or waits for others itself."""
         if self.connection.is_closed:
             return

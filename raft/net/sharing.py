@@ -73,6 +73,6 @@ class UndecidedDecoder(Decoder[Any]):
         """See `Decoder`: never, for so few bytes."""
         return None
 
-    def filled(self, count: int) -> list[Any]:
+    def fill(self, count: int) -> list[Any]:
         """See `Decoder`. Never called, because there is no room."""
         raise AssertionError("an undecided decoder has no room")

@@ -17,7 +17,7 @@ class Transform(Protocol):
     Holds no more than one unfinished unit of its protocol, but for what was written before its handshake was over.
     """
 
-    def received(self, data: bytes) -> bytes:
+    def receive(self, data: bytes) -> bytes:
         """Returns the plain bytes that `data`, the next from the socket, completes; none while a handshake goes on.
 
         Raises `WireError` for what the other side cannot have meant; the connection is then closed.
@@ -26,6 +26,6 @@ class Transform(Protocol):
     def to_send(self, plain: Iterable[Buffer]) -> bytes:
         """Returns the next bytes for the socket: what it has to send itself (a handshake), then what carries `plain`.
 
-        Called with nothing when the connection is made and after every `received`. Plain bytes that cannot leave before
+        Called with nothing when the connection is made and after every `receive`. Plain bytes that cannot leave before
         the handshake is over are kept, and leave with a later call.
         """

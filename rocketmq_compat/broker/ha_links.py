@@ -50,7 +50,7 @@ class _HaSession(Session[Frame]):
             message = decode(frame)
             if self.listener is not None and not self._is_greeted:
                 self._is_greeted = True
-                self.listener.greeted(self.connection)
+                self.listener.on_greeted(self.connection)
             self._links.report(Received(self.number, message))
 
     def on_drained(self) -> None:

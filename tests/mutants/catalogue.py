@@ -363,7 +363,7 @@ TRIMS: Sequence[Mutant] = (
         edits=[
             Edit(
                 "            progress.next_index = LogIndex(start.index + 1)\n",
-                "            progress.accepted(start.index)\n",
+                "            progress.note_accepted(start.index)\n",
             )
         ],
         oracles=["I8", "I9"],

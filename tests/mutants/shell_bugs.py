@@ -62,8 +62,8 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "                for request in proposal.requests:\n                    request.caller.appended(",
-                "                for request in proposal.requests[:1]:\n                    request.caller.appended(",
+                "                for request in proposal.requests:\n                    request.caller.on_appended(",
+                "                for request in proposal.requests[:1]:\n                    request.caller.on_appended(",
             )
         ],
         oracles=["D4"],

@@ -15,8 +15,8 @@ SIMULATOR: Sequence[Mutant] = (
         module="log.memory_disk",
         edits=[
             Edit(
-                "        platter = bytearray(inode.durable)\n        for change in _kept(",
-                "        platter = bytearray(inode.image)\n        for change in () and _kept(",
+                "        platter = bytearray(inode.durable)\n        for change in _pick_survivors(",
+                "        platter = bytearray(inode.image)\n        for change in () and _pick_survivors(",
             )
         ],
         oracles=["floor"],

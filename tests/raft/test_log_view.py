@@ -51,7 +51,7 @@ def test_the_view_says_of_every_index_what_the_list_says(
     assert [view.term_at(entry.index) for entry in model] == [entry.term for entry in model]
     assert not view.matches(LogIndex(len(model) + 1), Term(99))
     for entry in model:
-        cached = view.cached(entry.index, 10**9)
+        cached = view.cached_entries(entry.index, 10**9)
         assert cached is None or list(cached) == model[entry.index - 1 :]
         assert cached is not None or entry.index <= view.durable_index, "only durable entries may leave the cache"
 
@@ -73,7 +73,7 @@ def test_what_is_cached_comes_in_bounded_pieces(
     view, model = replay(steps, 10_000)
     if first > len(model):
         return
-    piece = view.cached(LogIndex(first), bytes_max)
+    piece = view.cached_entries(LogIndex(first), bytes_max)
     assert piece
     assert list(piece) == model[first - 1 : first - 1 + len(piece)]
     assert len(piece) == 1 or sum(len(entry.batch.data) + 64 for entry in piece) <= bytes_max
@@ -130,7 +130,7 @@ def grown(entries: list[Entry], cache_bytes_max: int, durable_before_the_last: i
 
 def first_cached(view: LogView) -> int | None:
     """Where the cache begins: the first index that is at hand."""
-    return next((at for at in range(1, view.last_index + 1) if view.cached(LogIndex(at), 1) is not None), None)
+    return next((at for at in range(1, view.last_index + 1) if view.cached_entries(LogIndex(at), 1) is not None), None)
 
 
 # How many bytes the entries count, the bound, and where the cache then begins. A drop leaves three quarters of the bound.
@@ -160,14 +160,14 @@ def test_a_restored_cache_is_bounded_as_one_that_grew(sizes: list[int], cache_by
 def test_a_cache_without_room_holds_nothing_that_is_durable() -> None:
     view = restored(entries_of_sizes(64, 100), cache_bytes_max=0)
     assert first_cached(view) is None
-    assert view.cached(LogIndex(2), 1000) is None
+    assert view.cached_entries(LogIndex(2), 1000) is None
 
 
 @pytest.mark.parametrize(("durable", "first"), [(0, 1), (3, 4), (4, 5)])
 def test_what_is_not_durable_is_not_dropped_and_all_that_is_may_be(durable: int, first: int) -> None:
     view = grown(entries_of_sizes(100, 100, 100, 100, 100), cache_bytes_max=1, durable_before_the_last=durable)
     assert first_cached(view) == first
-    assert view.cached(LogIndex(first), 1000) == tuple(entries_of_sizes(100, 100, 100, 100, 100)[first - 1 :])
+    assert view.cached_entries(LogIndex(first), 1000) == tuple(entries_of_sizes(100, 100, 100, 100, 100)[first - 1 :])
 
 
 def test_bytes_that_were_dropped_no_longer_count() -> None:
@@ -201,7 +201,7 @@ def test_bytes_that_were_cut_off_no_longer_count() -> None:
 )
 def test_a_piece_is_as_large_as_fits(bytes_max: int, count: int) -> None:
     entries = entries_of_sizes(100, 100, 100, 100)
-    assert restored(entries, 1000).cached(LogIndex(2), bytes_max) == tuple(entries[1 : 1 + count])
+    assert restored(entries, 1000).cached_entries(LogIndex(2), bytes_max) == tuple(entries[1 : 1 + count])
 
 
 def test_nothing_is_missing_of_what_is_held() -> None:
@@ -250,7 +250,7 @@ def test_an_empty_log_matches_its_beginning_alone() -> None:
     assert not view.matches(LogIndex(1), Term(0))
     assert not view.matches(LogIndex(0), Term(1))
     assert view.last_position_within(LogIndex(3), Term(3)) == Position(LogIndex(0), Term(0))
-    assert view.cached(LogIndex(1), 1000) is None
+    assert view.cached_entries(LogIndex(1), 1000) is None
 
 
 def of_terms(*terms: int, before: int = 0) -> list[Entry]:

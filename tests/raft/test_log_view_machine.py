@@ -131,7 +131,7 @@ class LogViewMachine(RuleBasedStateMachine):
     @rule(data=st.data(), bytes_max=st.integers(1, 500))
     def read_the_cache(self, data: st.DataObject, bytes_max: int) -> None:
         first = data.draw(st.integers(1, self.end.index + 1))
-        piece = self.view.cached(LogIndex(first), bytes_max)
+        piece = self.view.cached_entries(LogIndex(first), bytes_max)
         if piece is None:
             assert first <= self.durable or first > self.end.index or first <= self.start.index, (
                 "only durable entries may leave the cache"

@@ -86,18 +86,18 @@ def test_5_4_1_the_more_up_to_date_log_may_lead(mine: tuple[int, int], theirs: t
 
 def pipelining(next_index: int) -> Progress:
     progress = Progress(LogIndex(next_index), contact_at=0.0)
-    progress.accepted(LogIndex(next_index - 1))
+    progress.note_accepted(LogIndex(next_index - 1))
     assert not progress.probing
     return progress
 
 
 def test_the_window_is_bounded_in_messages_and_in_bytes() -> None:
     progress = pipelining(5)
-    progress.sent(LogIndex(6), 100, 1)
+    progress.note_sent(LogIndex(6), 100, 1)
     assert progress.has_room(2, 101)
     assert not progress.has_room(1, 101)
     assert not progress.has_room(2, 100)
-    progress.accepted(LogIndex(6))
+    progress.note_accepted(LogIndex(6))
     assert progress.has_room(1, 1)
 
 
@@ -115,7 +115,7 @@ def test_an_entry_is_sent_unasked_only_to_who_lacks_nothing_else_and_is_known_to
 
 def test_an_answer_to_an_older_round_says_nothing_about_a_loss() -> None:
     progress = pipelining(5)
-    progress.sent(LogIndex(6), 100, 3)
+    progress.note_sent(LogIndex(6), 100, 3)
     assert not progress.lost_before(3, LogIndex(4))
     assert not progress.lost_before(4, LogIndex(6))
     assert progress.lost_before(4, LogIndex(4))
@@ -123,17 +123,17 @@ def test_an_answer_to_an_older_round_says_nothing_about_a_loss() -> None:
 
 def test_a_loss_is_seen_by_the_oldest_message_in_flight() -> None:
     progress = pipelining(5)
-    progress.sent(LogIndex(6), 100, 3)
-    progress.sent(LogIndex(8), 100, 5)
+    progress.note_sent(LogIndex(6), 100, 3)
+    progress.note_sent(LogIndex(8), 100, 5)
     assert progress.lost_before(4, LogIndex(4))
     assert not progress.lost_before(4, LogIndex(6))
 
 
 def test_probing_goes_on_until_an_answer_reaches_the_place_that_was_asked_about() -> None:
     progress = Progress(LogIndex(5), contact_at=0.0)
-    assert progress.accepted(LogIndex(3))
+    assert progress.note_accepted(LogIndex(3))
     assert progress.probing
-    assert progress.accepted(LogIndex(4))
+    assert progress.note_accepted(LogIndex(4))
     assert not progress.probing
 
 
@@ -146,7 +146,7 @@ def test_who_has_come_back_with_less_has_proved_nothing_and_may_be_sent_a_snapsh
 
 def test_a_new_probe_begins_with_an_empty_window_and_never_below_what_is_proven() -> None:
     progress = pipelining(9)
-    progress.sent(LogIndex(12), 100, 1)
+    progress.note_sent(LogIndex(12), 100, 1)
     progress.probe_from(LogIndex(3))
     assert (progress.next_index, progress.inflight_bytes, len(progress.inflight)) == (9, 0, 0)
     assert progress.probing
@@ -155,7 +155,7 @@ def test_a_new_probe_begins_with_an_empty_window_and_never_below_what_is_proven(
 
 def test_a_late_acknowledgement_never_moves_progress_back() -> None:
     progress = pipelining(9)
-    assert not progress.accepted(LogIndex(3))
+    assert not progress.note_accepted(LogIndex(3))
     assert (progress.match_index, progress.next_index) == (8, 9)
 
 

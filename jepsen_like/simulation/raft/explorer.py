@@ -161,7 +161,7 @@ def _terms_to(node: ExplorerNode, last_index: int) -> Iterator[tuple[LogIndex, T
 def _entries_behind(log: LogView, index: LogIndex) -> tuple[Entry, ...]:
     if log.last_index == index:
         return ()
-    entries = log.cached(LogIndex(index + 1), CACHE_BYTES)
+    entries = log.cached_entries(LogIndex(index + 1), CACHE_BYTES)
     assert entries is not None, "all of a small log is in memory"
     return entries
 

@@ -677,7 +677,7 @@ class SimulatedMachine:
         if self.applied_index >= core.commit_index:
             return
         first, bytes_max = LogIndex(self.applied_index + 1), self._knobs.apply_bytes
-        entries = core.log.cached(first, bytes_max) or storage.entries(first, bytes_max, core.commit_index)
+        entries = core.log.cached_entries(first, bytes_max) or storage.entries(first, bytes_max, core.commit_index)
         for entry in entries:
             if entry.index > core.commit_index:
                 break

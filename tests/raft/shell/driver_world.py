@@ -138,7 +138,7 @@ class Node:
             if incarnation == self.incarnation:
                 with self.disk.issued_before(mark):
                     flush.run()
-                self.driver.flushed()
+                self.driver.on_flushed()
                 self.pump()
 
         def sync() -> None:
@@ -150,7 +150,7 @@ class Node:
         def finish() -> None:
             if incarnation == self.incarnation:
                 flush.finish(0)
-                self.driver.flushed()
+                self.driver.on_flushed()
                 self.pump()
 
         in_two_steps = flush.lone is not None and world.rng.random() < 0.5
@@ -201,21 +201,21 @@ class Node:
 
     # The driver's caller.
 
-    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """See `Caller`."""
-        self.world.appended(self, self.world.answered(self, request_id, "ok"), base_offset, span)
+        self.world.on_appended(self, self.world.note_answer(self, request_id, "ok"), base_offset, span)
 
-    def applied(self, request_id: int, index: int, result: bytes) -> None:
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         """See `Caller`."""
-        self.world.applied(self, self.world.answered(self, request_id, "ok"), index, result)
+        self.world.on_applied(self, self.world.note_answer(self, request_id, "ok"), index, result)
 
-    def readable(self, request_id: int) -> None:
+    def on_readable(self, request_id: int) -> None:
         """See `Caller`."""
-        self.world.readable(self, self.world.answered(self, request_id, "ok"))
+        self.world.on_readable(self, self.world.note_answer(self, request_id, "ok"))
 
-    def refused(self, request_id: int, error: RaftError) -> None:
+    def on_refused(self, request_id: int, error: RaftError) -> None:
         """See `Caller`."""
-        self.world.answered(self, request_id, "unknown" if isinstance(error, OutcomeUnknown) else "fail")
+        self.world.note_answer(self, request_id, "unknown" if isinstance(error, OutcomeUnknown) else "fail")
 
 
 class World:
@@ -301,7 +301,7 @@ class World:
             case _:
                 node.driver.read(node, number, after_apply=what == "read after apply")
 
-    def answered(self, node: Node, request_id: int, outcome: str) -> Request:
+    def note_answer(self, node: Node, request_id: int, outcome: str) -> Request:
         """D4: for the first time."""
         request = self.requests[request_id]
         if request.outcome or request.node != node.id:
@@ -310,11 +310,11 @@ class World:
         self.counts[outcome] += 1
         return request
 
-    def appended(self, node: Node, request: Request, base_offset: int, span: int) -> None:
+    def on_appended(self, node: Node, request: Request, base_offset: int, span: int) -> None:
         """D1 and D2."""
         found = {
             batch.base_offset + at: record
-            for batch in node.driver.committed(base_offset, 1 << 20)
+            for batch in node.driver.read_committed(base_offset, 1 << 20)
             for at, record in enumerate(batch.records())
         }
         there = [found.get(base_offset + at) for at in range(span)]
@@ -323,7 +323,7 @@ class World:
         self._must_be_durable(node, request, node.storage.find_index(Offset(base_offset)))
         self.acked_end = max(self.acked_end, base_offset + span)
 
-    def applied(self, node: Node, request: Request, index: int, result: bytes) -> None:
+    def on_applied(self, node: Node, request: Request, index: int, result: bytes) -> None:
         """D1 and D5."""
         at = int(result)
         if at >= len(node.tape.applied) or node.tape.applied[at] != (index, b"%d" % request.id):
@@ -342,7 +342,7 @@ class World:
         if len(holders) <= len(self.ids) // 2:
             raise Broken(f"D1: {request.what} {request.id} is acknowledged, durable only on {holders}")
 
-    def readable(self, node: Node, request: Request) -> None:
+    def on_readable(self, node: Node, request: Request) -> None:
         """D3."""
         if node.driver.committed_end < request.acked_end:
             raise Broken(f"D3: read {request.id} sees up to {node.driver.committed_end} of {request.acked_end}")
@@ -362,7 +362,7 @@ class World:
         self.after(self.rng.uniform(0.01, 0.6), node.start)
         for peer in self.nodes.values():
             if peer.is_up and self.rng.random() < 0.5:
-                peer.driver.disconnected(node.id)
+                peer.driver.on_disconnected(node.id)
                 peer.pump()
 
     def _part(self) -> None:
@@ -397,7 +397,7 @@ class World:
                 raise Broken(f"D6: {request.what} {request.id} ended {request.outcome} and stands {times} times")
 
     def _records_of(self, node: Node) -> list[bytes]:
-        entries = node.driver.committed(0, 1 << 30)
+        entries = node.driver.read_committed(0, 1 << 30)
         return [record for batch in entries for record in batch.records()]
 
 

@@ -52,7 +52,7 @@ class EchoHost:
         return session.connection
 
     def serve(self, session: OrderedSession[Buffer], body: Buffer, reply: Reply) -> None:
-        self.listener.greeted(session.connection)  # this protocol has no handshake: the first request is one
+        self.listener.on_greeted(session.connection)  # this protocol has no handshake: the first request is one
         if body[:1] == b"?":
             answer(reply, bytes(body))
         else:

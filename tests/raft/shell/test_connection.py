@@ -324,7 +324,7 @@ async def test_a_connection_by_which_nothing_comes_is_closed_where_that_is_wante
         async with trio.open_nursery() as nursery:
             nursery.start_soon(door.listener.run)
             for connection in door.connections:
-                door.listener.greeted(connection)
+                door.listener.on_greeted(connection)
             for _ in range(4):
                 busy.send(encode_frame(1, b"alive"))
                 reactor.round()

@@ -4,7 +4,7 @@ import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from raft.net.crc import joined
+from raft.net.crc import join_crcs
 
 
 @given(st.binary(), st.binary(), st.integers(1, 5000))
@@ -15,5 +15,5 @@ from raft.net.crc import joined
 def test_the_crc_of_a_whole_and_of_a_rest_follow_from_the_others(first: bytes, other: bytes, times: int) -> None:
     other *= times
     whole = crc32c.crc32c(first + other)
-    assert joined(crc32c.crc32c(first), crc32c.crc32c(other), len(other)) == whole
-    assert joined(crc32c.crc32c(first), whole, len(other)) == crc32c.crc32c(other)
+    assert join_crcs(crc32c.crc32c(first), crc32c.crc32c(other), len(other)) == whole
+    assert join_crcs(crc32c.crc32c(first), whole, len(other)) == crc32c.crc32c(other)

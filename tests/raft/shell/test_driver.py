@@ -45,16 +45,16 @@ class Outcomes:
 
     seen: dict[int, object] = attrs.field(factory=dict)
 
-    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         self._note(request_id, (base_offset, span, term))
 
-    def applied(self, request_id: int, index: int, result: bytes) -> None:
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         self._note(request_id, msgpack.unpackb(result))
 
-    def readable(self, request_id: int) -> None:
+    def on_readable(self, request_id: int) -> None:
         self._note(request_id, "readable")
 
-    def refused(self, request_id: int, error: RaftError) -> None:
+    def on_refused(self, request_id: int, error: RaftError) -> None:
         self._note(request_id, type(error))
 
     def _note(self, request_id: int, outcome: object) -> None:
@@ -133,7 +133,7 @@ class Rig:
 
     def end_flush(self) -> None:
         self.flushes.pop(0).run()
-        self.driver.flushed()
+        self.driver.on_flushed()
         self.pump()
 
     def settle(self) -> None:
@@ -214,7 +214,7 @@ def test_what_is_not_committed_yet_is_shown_to_nobody_however_much_of_it_is_here
     for commit_index in range(4):
         rig.receive(TWO, AppendEntries(Term(1), LogIndex(3), Term(1), LogIndex(commit_index), 2, ()))
         assert rig.driver.committed_end == commit_index
-        assert [batch.data for batch in rig.driver.committed(0, 1000)] == [b"a", b"b", b"c"][:commit_index]
+        assert [batch.data for batch in rig.driver.read_committed(0, 1000)] == [b"a", b"b", b"c"][:commit_index]
 
 
 def test_an_append_is_answered_only_when_it_is_durable() -> None:
@@ -285,7 +285,7 @@ def test_appends_that_wait_for_the_disk_become_one_entry_and_get_their_own_offse
     rig.settle()
     assert rig.core.log.last_index == before + 1
     assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 2, 1), 3: (3, 2, 1), 4: (5, 2, 1)}
-    batches = rig.driver.committed(1, 1000)
+    batches = rig.driver.read_committed(1, 1000)
     assert [batch.records() for batch in batches] == [[b"x", b"y"] * 3]
 
 
@@ -365,7 +365,7 @@ def test_entries_stay_below_the_bound_of_a_batch_and_a_large_one_stays_whole() -
         rig.append(request_id, b"x" * 40)
     rig.append(6, b"x" * 400)
     rig.settle()
-    assert [batch.span for batch in rig.driver.committed(0, 10_000)] == [2, 2, 2, 1]
+    assert [batch.span for batch in rig.driver.read_committed(0, 10_000)] == [2, 2, 2, 1]
 
 
 def test_half_of_the_bound_waits_for_nothing_and_what_is_behind_it_waits_on() -> None:
@@ -381,7 +381,7 @@ def test_half_of_the_bound_waits_for_nothing_and_what_is_behind_it_waits_on() ->
         rig.append(request_id, b"x" * 40)
     rig.pump()
     assert rig.core.log.last_index == last + 1
-    assert [entry.batch.span for entry in rig.core.log.cached(last, 1000) or ()][1:] == [2]
+    assert [entry.batch.span for entry in rig.core.log.cached_entries(last, 1000) or ()][1:] == [2]
 
 
 def show_pace(rig: Rig, took_s: float) -> None:
@@ -400,7 +400,7 @@ def travel_together(rig: Rig) -> list[int]:
     for request_id in range(first, first + 6):
         rig.append(request_id, b"x" * (MIB // 2 - 100))
     rig.pump()
-    return [entry.batch.span for entry in rig.core.log.cached(LogIndex(last + 1), 1 << 30) or ()]
+    return [entry.batch.span for entry in rig.core.log.cached_entries(LogIndex(last + 1), 1 << 30) or ()]
 
 
 @pytest.mark.parametrize(("took_s", "spans"), [(0, [6]), (0.01, [6]), (0.05, [4]), (0.1, [2, 2, 2]), (0.4, [2, 2, 2])])
@@ -445,12 +445,12 @@ def test_large_appends_leave_together_uncopied_and_are_read_as_they_were(size: i
         crc = crc32c.crc32c(batch) if is_known else None
         rig.driver.append(rig.caller, request_id, memoryview(batch), 1, crc)
     rig.pump()
-    (entry,) = rig.core.log.cached(rig.core.log.last_index, 0) or ()
+    (entry,) = rig.core.log.cached_entries(rig.core.log.last_index, 0) or ()
     is_spared = size >= LARGE_BYTES
     assert isinstance(entry.batch.data, Pieces) == is_spared
     assert entry.batch.crc == crc32c.crc32c(b"".join(batches))
     rig.settle()
-    (read,) = rig.driver.committed(0, 10)
+    (read,) = rig.driver.read_committed(0, 10)
     assert (read.span, read.data) == (3, b"".join(batches))
     (written,) = rig.storage.entries(entry.index, 0)
     assert written.batch.data == b"".join(batches)

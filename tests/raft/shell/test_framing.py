@@ -71,7 +71,7 @@ def receive(stream: bytes, reads: list[int], body_bytes_max: int, *, trusted: bo
         place = memoryview(shared) if room is None else room
         piece = stream[position : position + min(reads[number % len(reads)], len(place))]
         place[: len(piece)] = piece
-        frames += checked(decoder.feed(place[: len(piece)]) if room is None else decoder.filled(len(piece)))
+        frames += checked(decoder.feed(place[: len(piece)]) if room is None else decoder.fill(len(piece)))
         position, number = position + len(piece), number + 1
     assert decoder.pending_bytes == 0
     return frames

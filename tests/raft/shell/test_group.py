@@ -436,7 +436,7 @@ async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
         notify=lambda notice: told.append(event_of(notice)),
     ) as group:
         receiver = Receiver(group, told=told)
-        monkeypatch.setattr(group._driver, "disconnected", receiver.lost.append)
+        monkeypatch.setattr(group._driver, "on_disconnected", receiver.lost.append)
         yield receiver
 
 

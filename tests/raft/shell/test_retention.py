@@ -68,15 +68,15 @@ def test_below_the_start_a_read_is_told_where_the_log_begins() -> None:
     assert rig.driver.status()["start_offset"] == start
     for offset in (0, start - 1):
         with pytest.raises(RecordsTrimmed) as caught:
-            rig.driver.committed(offset, 1000)
+            rig.driver.read_committed(offset, 1000)
         assert (caught.value.start_offset, caught.value.definite) == (start, True)
-    assert rig.driver.committed(start, 1000)[0].base_offset == start
+    assert rig.driver.read_committed(start, 1000)[0].base_offset == start
     assert "trimmed" in rig.told
 
 
 def test_without_a_retention_nothing_leaves() -> None:
     rig = filled(DriverConfig())
-    assert (start_of(rig), rig.driver.committed(0, 1)[0].base_offset) == (0, 0)
+    assert (start_of(rig), rig.driver.read_committed(0, 1)[0].base_offset) == (0, 0)
     assert "trimmed" not in rig.told
 
 
@@ -89,9 +89,9 @@ def test_a_trimmed_log_starts_again_with_its_state_and_its_records() -> None:
     again.lead()
     assert msgpack.unpackb(again.driver.query(QUERY)) == 2
     assert again.driver.committed_end == end
-    assert again.driver.committed(start, 100)[0].base_offset == start
+    assert again.driver.read_committed(start, 100)[0].base_offset == start
     with pytest.raises(RecordsTrimmed):
-        again.driver.committed(start - 1, 100)
+        again.driver.read_committed(start - 1, 100)
     fill(again, 20)
     assert start_of(again) > start
 
@@ -101,7 +101,7 @@ def test_a_snapshot_that_is_too_large_is_told_and_nothing_leaves() -> None:
     assert "snapshot_too_large" in rig.told
     assert "trimmed" not in rig.told
     assert start_of(rig) == 0
-    assert rig.driver.committed(0, 1)[0].base_offset == 0
+    assert rig.driver.read_committed(0, 1)[0].base_offset == 0
 
 
 def test_by_age_files_leave_a_node_to_which_nothing_happens() -> None:
@@ -171,7 +171,7 @@ def test_a_follower_begins_anew_where_its_leader_does_and_says_so_when_it_is_dur
     assert [message.match_index for message in rig.messages(AppendAccepted)] == [50]  # type: ignore[union-attr]
     assert (rig.core.log.last_index, rig.driver.committed_end, start_of(rig)) == (50, 40, 40)
     with pytest.raises(RecordsTrimmed):
-        rig.driver.committed(39, 1)
+        rig.driver.read_committed(39, 1)
     rig.storage.close()
     again = Rig(3, disk=rig.disk)
     assert (again.core.log.last_index, start_of(again), again.driver.applied_index) == (50, 40, 60)

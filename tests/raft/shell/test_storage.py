@@ -62,7 +62,7 @@ def test_a_restart_finds_term_vote_and_log() -> None:
     assert state == HardState(Term(4), NodeId(3))
     assert (view.last_index, view.last_term, view.end_offset, view.durable_index) == (4, 4, 3, 4)
     assert [view.term_at(LogIndex(index)) for index in range(5)] == [0, 2, 2, 4, 4]
-    assert view.cached(LogIndex(1), 10_000) == ENTRIES
+    assert view.cached_entries(LogIndex(1), 10_000) == ENTRIES
 
 
 def test_a_new_directory_holds_nothing() -> None:
@@ -283,7 +283,7 @@ def test_what_is_trimmed_is_told_with_the_place_and_the_snapshot() -> None:
     assert hard_state == HardState(Term(5), NodeId(3))
     assert (view.start, view.last_index, view.end_offset, view.durable_index) == (TRIMMED, 8, 16, 8)
     assert terms_of(view) == list(TERMS[2:])
-    assert view.cached(LogIndex(4), 1 << 30) == tuple(long_entry(at, TERMS[at - 1]) for at in range(4, 9))
+    assert view.cached_entries(LogIndex(4), 1 << 30) == tuple(long_entry(at, TERMS[at - 1]) for at in range(4, 9))
 
 
 @pytest.mark.parametrize("first_index", [0, 1, 3, 4])
@@ -323,7 +323,7 @@ def test_a_new_beginning_holds_nothing_but_term_and_vote() -> None:
     hard_state, view = storage.restore()
     assert hard_state == HardState(Term(6))
     assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)
-    assert (view.durable_index, view.cached(LogIndex(21), 1)) == (20, None)
+    assert (view.durable_index, view.cached_entries(LogIndex(21), 1)) == (20, None)
     assert [storage.load(LoadEntries(NodeId(2), LogIndex(index), 1)) for index in (1, 8, 20, 21)] == [()] * 4
 
 
@@ -334,7 +334,7 @@ def test_what_follows_a_new_beginning_has_its_terms_and_offsets(term: int) -> No
     storage.persist(Persist(WriteId(22), None, entries))
     view = storage.restore()[1]
     assert terms_of(view) == [4, term, term]
-    assert (view.last_index, view.end_offset, view.cached(LogIndex(21), 1 << 30)) == (22, 34, entries)
+    assert (view.last_index, view.end_offset, view.cached_entries(LogIndex(21), 1 << 30)) == (22, 34, entries)
     assert [storage.find_index(Offset(offset)) for offset in (31, 33)] == [21, 22]
     with pytest.raises(OffsetOutOfRange):
         storage.find_index(Offset(30))

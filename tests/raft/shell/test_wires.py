@@ -209,7 +209,7 @@ class Masked:
         self._awaited = self.GREETING
         self._kept = b""
 
-    def received(self, data: bytes) -> bytes:
+    def receive(self, data: bytes) -> bytes:
         known, data = data[: len(self._awaited)], data[len(self._awaited) :]
         if not self._awaited.startswith(known):
             raise WireError("not a greeting")

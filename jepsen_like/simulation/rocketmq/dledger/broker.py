@@ -466,7 +466,7 @@ class DledgerBroker:
         with self.disk.issued_before(mark):
             flush.run()
         self.flush_begun = None
-        self.driver.flushed()
+        self.driver.on_flushed()
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """See `DiskWork`: one piece of work after the other."""
@@ -509,9 +509,9 @@ class DledgerBroker:
             case _:
                 self.driver.deliver(NodeId(sender), message)
 
-    def disconnected(self, peer: int) -> None:
+    def on_disconnected(self, peer: int) -> None:
         """A connection to or from this peer broke."""
-        self.driver.disconnected(NodeId(peer))
+        self.driver.on_disconnected(NodeId(peer))
         if self._copy_asked is not None and self._copy_asked[1].node == peer:
             self._copy_answered(self._copy_asked[0], None)
 
@@ -554,19 +554,19 @@ class DledgerBroker:
         self._wants_round = True
         self.driver.apply(self, self._last_id, command)
 
-    def applied(self, request_id: int, index: int, result: bytes) -> None:
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         """See `Caller`."""
         self._proposals.pop(request_id)(Applied(index, result))
 
-    def refused(self, request_id: int, error: RaftError) -> None:
+    def on_refused(self, request_id: int, error: RaftError) -> None:
         """See `Caller`."""
         self._proposals.pop(request_id)(error)
 
-    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """See `Caller`."""
         raise AssertionError("a broker's log holds commands alone")
 
-    def readable(self, request_id: int) -> None:
+    def on_readable(self, request_id: int) -> None:
         """See `Caller`."""
         raise AssertionError("a broker asks its group for no reads")
 

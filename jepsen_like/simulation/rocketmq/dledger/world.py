@@ -93,8 +93,8 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
                 self.nemesis.counts["resets"] += 1
                 self.network.reset((broker.node, other.node))
                 self.network.reset((other.node, broker.node))
-                broker.take(broker.disconnected, other.node)
-                other.take(other.disconnected, broker.node)
+                broker.take(broker.on_disconnected, other.node)
+                other.take(other.on_disconnected, broker.node)
 
     # ---------------------------------------------------------------- life and death
 
@@ -116,7 +116,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         self.note("killed", broker.node)
         broker.kill()
         for other in self.brokers.values():
-            self.schedule(self.now + self.knobs.delay_s, other.take, other.disconnected, broker.node)
+            self.schedule(self.now + self.knobs.delay_s, other.take, other.on_disconnected, broker.node)
         self.schedule(self.now + back_after_s, self.start, broker)
 
     def cut_power(self, broker: DledgerBroker, back_after_s: float, *, wipes: bool) -> None:
