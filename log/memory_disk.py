@@ -56,7 +56,9 @@ class _Cut:
 
 @attrs.define(eq=False)
 class _Inode:
-    """`image` is what a reader sees, `durable` what the platter has; `pending` leads from one to the other, in order."""
+    """`image` is what a reader sees, `durable` what the platter has; `pending` leads from one to the other, in
+    order.
+    """
 
     image: bytearray = attrs.field(factory=bytearray)
     durable: bytearray = attrs.field(factory=bytearray)

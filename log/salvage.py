@@ -71,7 +71,9 @@ Raises `CorruptLog` if the state cannot be the newest.
 
 @attrs.frozen
 class Repaired:
-    """The report of a repair: the log, which was durable up to `cut_to`, was cut at `cut_from`; it had reached `floor`."""
+    """The report of a repair: the log, which was durable up to `cut_to`, was cut at `cut_from`; it had reached
+    `floor`.
+    """
 
     cut_from: Address
     cut_to: Address

@@ -413,7 +413,9 @@ class StoreLog:
         self._mark.close()
 
     def note_damage(self) -> None:
-        """Record durably that damage was read: the log opens again only after `LogStore.repair`, which reads all of it."""
+        """Record durably that damage was read: the log opens again only after `LogStore.repair`, which reads all of
+        it.
+        """
         write_file(self._disk, f"{self.directory}/{SUSPECT_NAME}", [b""])
         self._disk.sync_directory(self.directory)
 

@@ -439,7 +439,9 @@ class Client:
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)
 
     async def tail(self, *, on_attempt: OnAttempt = ignore_attempt) -> Tail:
-        """Returns where the committed log ends: at or after the end of every append that was answered before this call."""
+        """Returns where the committed log ends: at or after the end of every append that was answered before this
+        call.
+        """
         return await self._repeat(lambda connection: connection.tail(), on_attempt, is_read=True)
 
     async def apply(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:

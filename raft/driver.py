@@ -226,8 +226,8 @@ class _Proposal:
 class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
-    `submit` has a flush carried out elsewhere, and `on_flushed` must be called when it is done. `has_more` returns whether
-    a socket is ready, so that the next round would receive at once. `turns` measures the loop's turns.
+    `submit` has a flush carried out elsewhere, and `on_flushed` must be called when it is done. `has_more` returns
+    whether a socket is ready, so that the next round would receive at once. `turns` measures the loop's turns.
     """
 
     def __init__(

@@ -325,14 +325,14 @@ class RaftGroup:
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
-        `members` are the addresses that this node dials, its own included; `listen` its own and `advertised` ("host:port")
-        the ones that clients dial, where they differ. `notify` is called with changes of role, links and refused
-        connections (`raft.notices`). With `owns_thread`, for a program that is only this node, it serves its sockets
-        faster, and other Trio tasks may wait up to 20 ms. A program that serves more gives a `reactor`, on which it has
-        its own listeners and perhaps other groups; it runs the reactor, and closes it after all groups. An error in the
-        loop then ends all of them, and `reactor.run` raises it. Closing the group waits for a flush under way. To serve
-        another protocol on the same port, give the `listener` of that port as well, hand connections of the native wire
-        to `take_over` (`raft.net.sharing`), and close it before the group.
+        `members` are the addresses that this node dials, its own included; `listen` its own and `advertised`
+        ("host:port") the ones that clients dial, where they differ. `notify` is called with changes of role, links and
+        refused connections (`raft.notices`). With `owns_thread`, for a program that is only this node, it serves its
+        sockets faster, and other Trio tasks may wait up to 20 ms. A program that serves more gives a `reactor`, on
+        which it has its own listeners and perhaps other groups; it runs the reactor, and closes it after all groups. An
+        error in the loop then ends all of them, and `reactor.run` raises it. Closing the group waits for a flush under
+        way. To serve another protocol on the same port, give the `listener` of that port as well, hand connections of
+        the native wire to `take_over` (`raft.net.sharing`), and close it before the group.
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot

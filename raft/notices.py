@@ -43,7 +43,9 @@ class LinkRefused:
 
 @frozen
 class ConnectionClosed:
-    """This node closed an incoming connection; `peer` is the address of its other end, `role` what it was greeted as."""
+    """This node closed an incoming connection; `peer` is the address of its other end, `role` what it was greeted
+    as.
+    """
 
     event: ClassVar[str] = "connection_closed"
     peer: str

@@ -112,7 +112,9 @@ class Recall:
         return []
 
     def conclusion(self, node_id: NodeId, majority: int) -> HardState:
-        """Returns what this node takes over once it may end; the state of a new group if there is nothing to take over."""
+        """Returns what this node takes over once it may end; the state of a new group if there is nothing to take
+        over.
+        """
         assert self.may_end, "an answer is missing"
         known = [reply for reply in self.answers.values() if reply.term != NO_TERM]
         if not known:

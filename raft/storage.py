@@ -65,7 +65,9 @@ WARM_BYTES = 4 * 1024 * 1024
 
 
 def log_id_of(cluster_id: str, node_id: NodeId) -> int:
-    """Returns the id in every frame of this node's log, so that bytes of another node's log are not taken for its own."""
+    """Returns the id in every frame of this node's log, so that bytes of another node's log are not taken for its
+    own.
+    """
     return int.from_bytes(hashlib.sha256(f"{node_id}/{cluster_id}".encode()).digest()[:8], "little")
 
 

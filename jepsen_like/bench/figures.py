@@ -245,7 +245,7 @@ def _rows(whole: Mapping[str, Any], section: str) -> Any:
 
 
 def _is_of_form(whole: Mapping[str, Any]) -> bool:
-    """Whether it names a machine and systems; rows of another form are met when they are read."""
+    """Returns True if it names a machine and systems; rows of another form are met when they are read."""
     of, systems = whole.get("machine"), whole.get("systems")
     return isinstance(of, dict) and of.keys() >= MACHINE and isinstance(systems, dict)
 

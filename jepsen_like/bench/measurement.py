@@ -128,7 +128,7 @@ class Measurement(ABC, Generic[PlanT]):
                 ) from error
 
     def _takes_part(self, system: Contender, sections: Sequence[str]) -> bool:
-        """Whether a system is on this machine; it is noted, and each section gets a line if it is not."""
+        """Returns True if a system is on this machine; it is noted, and each section gets a line if it is not."""
         self._found.systems[system.key] = about = {"title": system.title, "promise": system.promise, "version": ""}
         mend = system.missing()
         if mend:

@@ -38,7 +38,7 @@ class BenchProcess:
     """One process of a system, which can be killed and started again in the same place."""
 
     answers = False
-    """Whether it reads and writes lines of JSON."""
+    """True if it reads and writes lines of JSON."""
 
     def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)

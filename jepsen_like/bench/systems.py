@@ -42,7 +42,7 @@ class BenchCluster(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether every member takes part and lacks nothing."""
+        """Returns True if every member takes part and lacks nothing."""
 
     def prepare(self, load: LoadShape) -> None:
         """Make what the load writes to; most have nothing to make."""

@@ -399,7 +399,7 @@ class Link:
 
     @property
     def is_mute(self) -> bool:
-        """Whether one way lets nothing through, so that no connection can be made."""
+        """True if one way lets nothing through, so that no connection can be made."""
         return self.forward.is_mute or self.backward.is_mute
 
     @property

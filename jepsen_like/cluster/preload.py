@@ -246,7 +246,7 @@ class FaultPage:
 
     @property
     def is_drifting(self) -> bool:
-        """Whether the monotonic clock runs at a rate of its own now."""
+        """True if the monotonic clock runs at a rate of its own now."""
         return self[Word.RATE_PPB] != SECOND_NS
 
     def heal_clocks(self) -> None:

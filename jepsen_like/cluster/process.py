@@ -116,12 +116,12 @@ class NodeProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended (it may be stopped by a signal)."""
+        """True if the process has not ended (it may be stopped by a signal)."""
         return self._popen is not None and not self._ended.is_set()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it runs and has reported that it serves."""
+        """True if it runs and has reported that it serves."""
         return self.is_running and self._ready.is_set()
 
     async def start(self, nursery: trio.Nursery, *, within_s: float) -> None:

@@ -252,13 +252,13 @@ class KeepRule:
     segment_bytes_max: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
     """The size of its files: each begins with a little that is no record."""
     judges_age: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Whether it is known by how much the clocks were wrong that tell a record's age."""
+    """True if it is known by how much the clocks were wrong that tell a record's age."""
     starts_stay: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Whether no fault could undo that records have left: where a log began once, it never begins earlier."""
+    """True if no fault could undo that records have left: where a log began once, it never begins earlier."""
 
     @property
     def may_expire(self) -> bool:
-        """Whether anything may leave a log."""
+        """True if anything may leave a log."""
         return self.retention_bytes > 0 or self.retention_s > 0
 
 

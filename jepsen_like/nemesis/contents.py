@@ -38,7 +38,7 @@ class ContentKind(MachineKind):
     nodes_min: ClassVar[int] = 2
 
     def finds(self, cluster: Cluster, process: NodeProcess) -> bool:
-        """Whether a node has something that it could be done to."""
+        """Returns True if a node has something that it could be done to."""
         raise NotImplementedError
 
     def touch(self, cluster: Cluster, process: NodeProcess, rng: random.Random) -> str | None:

@@ -76,12 +76,12 @@ class NemesisKind(abc.ABC):
     nodes_min: ClassVar[int] = 1
     """In a smaller cluster it means nothing."""
     damages: ClassVar[bool] = False
-    """Whether a node it hits has afterwards less than it once acknowledged. Such a fault waits until those that were
+    """True if a node it hits has afterwards less than it once acknowledged. Such a fault waits until those that were
     damaged before have caught up, so that they never are more than a minority."""
     is_alone: ClassVar[bool] = False
-    """Whether nothing else may be broken while it holds."""
+    """True if nothing else may be broken while it holds."""
     takes_down: ClassVar[bool] = False
-    """Whether the nodes it hits cannot serve while it holds."""
+    """True if the nodes it hits cannot serve while it holds."""
     drawn_as: ClassVar[DrawnAs | None] = None
     """What a picture of the run makes of the nodes that it names; None if they go on."""
 
@@ -117,7 +117,7 @@ class NemesisKind(abc.ABC):
         """Undo the fault. Returns what is observed afterwards."""
 
     def stops_service(self, hit: int, spare: int) -> bool:
-        """Whether too few nodes of a group are left to acknowledge anything while it holds: more are `hit` than the mode can `spare`."""
+        """Returns True if too few nodes of a group are left to acknowledge anything while it holds: more are `hit` than the mode can `spare`."""
         return self.takes_down and hit > spare
 
 

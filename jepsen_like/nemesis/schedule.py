@@ -57,11 +57,11 @@ class Drawable(Protocol):
 
     @property
     def is_alone(self) -> bool:
-        """Whether nothing else may be broken meanwhile."""
+        """True if nothing else may be broken meanwhile."""
 
     @property
     def takes_down(self) -> bool:
-        """Whether the nodes it hits cannot serve: hitting a majority then stops everything."""
+        """True if the nodes it hits cannot serve: hitting a majority then stops everything."""
 
 
 @attrs.frozen

@@ -34,7 +34,9 @@ class SeedRange(click.ParamType[range]):
 
 
 def refuse_ignored(mode: str, *, given: bool, needed_by: Sequence[str], ruled_out: Sequence[str]) -> None:
-    """Raises `UsageError` for an option on the command line that would be ignored, with or without the option `mode`."""
+    """Raises `UsageError` for an option on the command line that would be ignored, with or without the option
+    `mode`.
+    """
     context = click.get_current_context()
     for name in ruled_out if given else needed_by:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -99,13 +101,13 @@ def sim(
 ) -> int:
     """Simulate whole clusters, one for each seed, and stop at the first violation.
 
-    Events such as elections, crashes and lost messages are counted. Each 1,000 seeds must reach a minimum of every event
-    (rare events: all seeds together), so that a simulator in which nothing happens fails. Exit status 1 for a violation or a
-    missed minimum.
+    Events such as elections, crashes and lost messages are counted. Each 1,000 seeds must reach a minimum of every
+    event (rare events: all seeds together), so that a simulator in which nothing happens fails. Exit status 1 for a
+    violation or a missed minimum.
 
     With --explore, search every order of events in a small scope (of raft by default: 3 nodes, 2 timeouts, 1 entry, 1
-    crash; from empty logs and from logs that diverge), breadth first, until all states are visited or the time is over. A
-    violation is printed with the shortest sequence of events that leads to it.
+    crash; from empty logs and from logs that diverge), breadth first, until all states are visited or the time is over.
+    A violation is printed with the shortest sequence of events that leads to it.
     """
     refuse_ignored("--explore", given=explore, needed_by=("scope", "minutes"), ruled_out=("seeds", "level", "jobs"))
     chosen = choose(system, level)
@@ -151,8 +153,8 @@ def replay(world: int | str, system: str, level: str, quiet: bool, small: bool, 
 
     The same seed gives the same trace in every process.
 
-    With --shrink, remove faults, messages, requests, clients and nodes as long as the same promise is broken. The result is a
-    short text that `replay` accepts in place of a seed.
+    With --shrink, remove faults, messages, requests, clients and nodes as long as the same promise is broken. The
+    result is a short text that `replay` accepts in place of a seed.
     """
     refuse_ignored("--shrink", given=small, needed_by=("keep",), ruled_out=("quiet",))
     chosen = choose(system, level)

@@ -162,7 +162,7 @@ class BreakableCluster(FaultyCluster):
         )
 
     async def _holds_little_else(self, node: int, log: _Part) -> bool:
-        """Whether what this node still holds is known to be these records, but for an entry for each term: no commands."""
+        """Returns True if what this node still holds is known to be these records, but for an entry for each term: no commands."""
         said = [
             event for event in self.events() if event.node == node and event.fields.get("start_offset") == log.first
         ]

@@ -33,7 +33,7 @@ class LedgerVerdict:
 
     @property
     def valid(self) -> bool:
-        """Whether every promise holds."""
+        """True if every promise holds."""
         return not self.broken
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Ledger:
 
     @property
     def expires(self) -> bool:
-        """Whether records may leave the logs."""
+        """True if records may leave the logs."""
         return self.retention != KEEP_ALL
 
     def verdict(

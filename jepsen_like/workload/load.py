@@ -107,7 +107,7 @@ class LiveConnection(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be used."""
+        """True if it can still be used."""
 
     def close(self) -> None:
         """Close it."""
@@ -256,7 +256,7 @@ class RoutedLoad:
         return None if self._stopping.is_set() or routing.leader is None else (request, routing.leader)
 
     def _is_led(self) -> bool:
-        """Whether any group has a leader."""
+        """Returns True if any group has a leader."""
         return any(group.routing.leader is not None for group in self._groups)
 
     async def _attempt(

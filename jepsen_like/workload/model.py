@@ -41,7 +41,7 @@ class Request:
 
     @property
     def is_write(self) -> bool:
-        """Whether it changes anything; what does not may go unrecorded when it has no outcome."""
+        """True if it changes anything; what does not may go unrecorded when it has no outcome."""
         return self.f in (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND)
 
 

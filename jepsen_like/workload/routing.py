@@ -47,7 +47,7 @@ class Routing:
             self._believe(None, now)
 
     def may_have_old_beliefs(self, node: int, now: float) -> bool:
-        """Whether `node` was believed to lead until just now, and is no more."""
+        """Returns True if `node` was believed to lead until just now, and is no more."""
         return node != self.leader and now - self._led_until.get(node, -OLD_BELIEFS_S) < OLD_BELIEFS_S
 
     def _believe(self, leader: int | None, now: float) -> None:

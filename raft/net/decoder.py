@@ -98,7 +98,9 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         return self.fill(len(chunk))
 
     def room(self) -> memoryview | None:
-        """Returns the buffer for the rest of a frame if both the rest and what has arrived of it are large, else None."""
+        """Returns the buffer for the rest of a frame if both the rest and what has arrived of it are large, else
+        None.
+        """
         if self.pending_bytes == len(self._growing):
             if not self._is_worth_a_place():
                 return None

@@ -64,12 +64,12 @@ class FuzzedFrame:
 
     @property
     def native(self) -> bool:
-        """Whether the connection becomes one of the raft wire: its first byte after the length is 1."""
+        """True if the connection becomes one of the raft wire: its first byte after the length is 1."""
         return self.flaw == "native" or self.data[4:5] == b"\x01"
 
     @property
     def whole(self) -> bool:
-        """Whether the broker need not wait for more, and gets no frame after it."""
+        """True if the broker need not wait for more, and gets no frame after it."""
         return not self.native and len(self.data) >= 4 and struct.unpack_from(">i", self.data)[0] == len(self.data) - 4
 
     @property
@@ -89,7 +89,7 @@ class FuzzedFrame:
 
     @property
     def reaches_decoder(self) -> bool:
-        """Whether the API and the version are served, so that the message itself is looked at."""
+        """True if the API and the version are served, so that the message itself is looked at."""
         return self.whole and self.key in ALL and self.version in ALL[self.key].versions
 
 

@@ -203,7 +203,7 @@ class Frame:
 
     @property
     def whole(self) -> bool:
-        """Whether the server need not wait for more, and gets no frame after it."""
+        """True if the server need not wait for more, and gets no frame after it."""
         return len(self.data) >= 8 and struct.unpack_from(">I", self.data)[0] == len(self.data) - 4
 
 

@@ -62,7 +62,7 @@ class Source:
 
     @property
     def product(self) -> bool:
-        """Whether it belongs to the product rather than to its tests, which may do more."""
+        """True if it belongs to the product rather than to its tests, which may do more."""
         return self.path.parts[0] != "tests"
 
     def at(self, node: ast.AST, complaint: str) -> str:

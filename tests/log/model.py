@@ -161,7 +161,7 @@ class Model:
         self.moments = [each.trimmed(start) for each in self.moments]
 
     def may_be_left(self, moment: Moment) -> bool:
-        """Whether a power cut now may leave this log."""
+        """Returns True if a power cut now may leave this log."""
         return moment == self._resetting or any(
             each.trimmed(start) == moment
             for at, each in enumerate(self.moments, self._forgotten)

@@ -162,7 +162,7 @@ class LogModel:
         self.after = []
 
     def may_be_left(self, moment: Moment) -> bool:
-        """Whether a crash now may leave this log."""
+        """Returns True if a crash now may leave this log."""
         return moment in self.after or any(
             each.from_start(start) == moment for each in self.moments for start in self.starts
         )

@@ -34,7 +34,7 @@ class Verdict:
     sentence: str
     seconds: float
     happy: bool | None
-    """Whether the happy path stayed green; None if that was not asked."""
+    """True if the happy path stayed green; None if that was not asked."""
 
     @property
     def good(self) -> bool:
@@ -75,7 +75,7 @@ def search_mutant(mutant: Mutant) -> Sighting:
 
 
 def stays_green(mutant: Mutant) -> bool:
-    """Whether the happy-path tests pass with the bug in place."""
+    """Returns True if the happy-path tests pass with the bug in place."""
     command = [
         sys.executable,
         "-m",

@@ -55,7 +55,7 @@ class Mutant:
     oracles: Sequence[str]
     judge: str = "simulation"
     explored: bool = False
-    """Whether the exhaustive search of its first scope must find it as well."""
+    """True if the exhaustive search of its first scope must find it as well."""
     happy: Sequence[str] = HAPPY_PATH
 
     @property

@@ -34,7 +34,7 @@ class Equivalent:
     reason: str
 
     def is_(self, mutation: Mutation) -> bool:
-        """Whether this is that mutation."""
+        """Returns True if this is that mutation."""
         mine = (self.module, self.function, self.before, self.after)
         return mine == (mutation.module, mutation.function, mutation.before, mutation.after)
 

@@ -69,7 +69,7 @@ class Mutation:
     source: str
     """The whole module with the change in it."""
     is_in_body: bool = False
-    """Whether it is within the body of a function, so that nothing that happens at import is changed."""
+    """True if it is within the body of a function, so that nothing that happens at import is changed."""
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.function}\n  - {self.before}\n  + {self.after}"

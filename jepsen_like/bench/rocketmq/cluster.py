@@ -61,7 +61,7 @@ class RocketCluster(BenchCluster):
         return None
 
     def takes(self, place: int) -> bool:
-        """Whether a broker acknowledges a message to each queue, which makes the topic if need be."""
+        """Returns True if a broker acknowledges a message to each queue, which makes the topic if need be."""
         link = MasterLink(self.ports[place], lambda: SendConversation(self.topic, 1))
         try:
             return all(link.send() for _ in range(QUEUES))
@@ -77,7 +77,7 @@ class RocketCluster(BenchCluster):
             return 0
 
     def ready(self) -> bool:
-        """Whether messages are taken, and every broker has in its log what its master has."""
+        """Returns True if messages are taken, and every broker has in its log what its master has."""
         try:
             ends = [self.log_end(place) for place in range(len(self.ports))]
         except UNANSWERED:
@@ -109,7 +109,7 @@ class RocketCluster(BenchCluster):
 
 
 def listens(port: int) -> bool:
-    """Whether a process takes connections."""
+    """Returns True if a process takes connections."""
     with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0):
         return True
     return False

@@ -76,7 +76,7 @@ class RocketLoad:
 
     @property
     def is_single(self) -> bool:
-        """Whether its latency is what it is for."""
+        """True if its latency is what it is for."""
         return self.connections * self.window == 1
 
 

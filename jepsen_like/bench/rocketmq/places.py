@@ -36,7 +36,7 @@ class BrokerPlace:
 
     @property
     def is_slave(self) -> bool:
-        """Whether its role is fixed as one."""
+        """True if its role is fixed as one."""
         return self.broker_id != 0
 
     def properties(self, mode: Mapping[str, str], group: Sequence["BrokerPlace"]) -> dict[str, str]:

@@ -253,7 +253,7 @@ class MasterLink:
 
     @staticmethod
     def _has_ended(stream: socket.socket) -> bool:
-        """Whether the broker has closed the connection already, so that nothing sent on it is taken."""
+        """Returns True if the broker has closed the connection already, so that nothing sent on it is taken."""
         try:
             return bool(select.select([stream], [], [], 0)[0]) and not stream.recv(1, socket.MSG_PEEK)
         except OSError:

@@ -118,7 +118,7 @@ class SendConversation:
         self.owed = b""
         self.refusal = ""
         self.is_definite = False
-        """Whether what the last refusal refused is certainly not stored."""
+        """True if what the last refusal refused is certainly not stored."""
         self.number = FIRST_OPAQUE + 10_000_000 * lane
         """Of the last request."""
         self.answered: list[int] = []

@@ -1,17 +1,21 @@
-"""What must hold in a simulated Kafka cluster: looked at whenever a log, a high watermark or the controller's word changes, and at every answer.
+"""The invariants of a simulated Kafka cluster, checked at each change of a log, a high watermark or the metadata, and
+each answer.
 
-K1 StrongIsr              every member of the controller's ISR, and every eligible replica, has everything below any leader's high watermark
-K2 acknowledgement        with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas, durable if so set
-K3 committed              what was below a high watermark does not change; a reader sees nothing else
-K4 election               a leader is an active member of the ISR or eligible, or was found by comparison, unless unclean elections are
-                          allowed; epochs grow
-K5 once                   a producer's sequence is in a partition's log once, and without gaps
-K6 follower               below a follower's high watermark its log is the truth
-K7 metadata               brokers that have applied as much have the same image
-K8 offsets                a group's offset that was acknowledged is not lost, nor replaced by an older one
-K9 registration           a broker epoch belongs to one process, a producer id to one producer
+K1 StrongIsr               every member of the controller's ISR, and every eligible replica, has everything below any
+                           leader's high watermark
+K2 acknowledgement         with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas,
+                           durable if so set
+K3 committed               what was below a high watermark does not change; a reader sees nothing else
+K4 election                a leader is an active member of the ISR or eligible, or was found by comparison, unless
+                           unclean elections are allowed; epochs grow
+K5 once                    a producer's sequence is in a partition's log once, and without gaps
+K6 follower                below a follower's high watermark its log is the truth
+K7 metadata                brokers that have applied as much have the same image
+K8 offsets                 a group's offset that was acknowledged is not lost, nor replaced by an older one
+K9 registration            a broker epoch belongs to one process, a producer id to one producer
 K10 owners                 see `group_truth`
-K11 best copy             a leader that was elected by clean rules has every committed record that any copy has, on any disk
+K11 best copy              a leader that was elected by clean rules has every committed record that any copy has, on any
+                           disk
 """
 
 from collections import Counter
@@ -125,7 +129,9 @@ class KafkaAudits:
             self._excuse(partition, truth, state.leader_epoch - 1)
 
     def _is_registered(self, node: int) -> bool:
-        """Whether the process that the controller knows is the one that lives: another one's promises went with it."""
+        """Returns True if the process that the controller knows is the one that lives: another one's promises went with
+        it.
+        """
         broker, registration = self._brokers[node], self.image.brokers.get(node)
         return broker.up and registration is not None and registration.incarnation == broker.incarnation
 

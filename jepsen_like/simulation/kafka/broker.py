@@ -1,4 +1,6 @@
-"""One broker of a simulated cluster: its life, its image of the metadata, its link to the controller, and the controller that it may be."""
+"""One broker of a simulated cluster: its life, its image of the metadata, its link to the controller, and the
+controller that it may be.
+"""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -63,7 +65,7 @@ Done = Callable[[KafkaErrorCode, CommandResult | None], None]
 
 
 class BrokerWorld(ReplicaWatch, Protocol):
-    """What a broker asks of the world."""
+    """The world as a broker sees it."""
 
     now: float
 
@@ -174,7 +176,9 @@ class SimulatedBroker:
         return self.process.to_bytes(16, "big")
 
     def start(self, snapshot: bool, *, registered: bool = False) -> None:
-        """A process begins, with what is on the disk; `registered` if the controller knows it already, as at the very beginning."""
+        """A process begins, with what is on the disk; `registered` if the controller knows it already, as at the very
+        beginning.
+        """
         self.lives += 1
         self.disk.begin(before_ack=self._knobs.before_ack)
         self.process = self.lives * 100 + self.node
@@ -422,7 +426,9 @@ class SimulatedBroker:
         )
 
     def _report_logs(self) -> None:
-        """Report the logs that are in doubt, before this broker is unfenced, and those that an election by comparison waits for."""
+        """Report the logs that are in doubt, before this broker is unfenced, and those that an election by comparison
+        waits for.
+        """
         if self._reporting or not self.hosting or not self._knobs.eligible:
             return
         reports = [

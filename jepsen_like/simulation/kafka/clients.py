@@ -34,7 +34,7 @@ PRODUCER_STEP = 1000
 
 
 class SentOutcome(enum.Enum):
-    """What a producer knows of a batch."""
+    """The outcome of a batch as its producer knows it."""
 
     OPEN = "open"
     OK = "ok"

@@ -1,8 +1,8 @@
-"""What the brokers of a simulated cluster keep on their disks: the logs of partitions, checkpoints, and a snapshot of the metadata.
+"""The disks of the brokers of a simulated cluster: the logs of partitions, checkpoints, and a snapshot of the metadata.
 
-A log is a list of batches, each one object in all replicas that have it, so that logs are compared quickly. What was appended
-lies in the page cache until a flush: a killed process loses nothing, a power cut loses any part of the unflushed end. Truncating and
-resetting are durable at once, as in `kafka_compat.storage`.
+A log is a list of batches, each one object in all replicas that have it, so that logs are compared quickly. What was
+appended lies in the page cache until a flush: a killed process loses nothing, a power cut loses any part of the
+unflushed end. Truncating and resetting are durable at once, as in `kafka_compat.storage`.
 """
 
 import random
@@ -20,7 +20,9 @@ from log.values import frozen
 
 @frozen
 class SimulatedBatch:
-    """One batch in a log: its header with base offset and leader epoch, what a client calls it, and the records of a group."""
+    """One batch in a log: its header with base offset and leader epoch, what a client calls it, and the records of a
+    group.
+    """
 
     info: BatchInfo
     value: str
@@ -132,7 +134,10 @@ def _of_producers(batches: Sequence[SimulatedBatch]) -> list[BatchInfo]:
 
 @attrs.define(eq=False)
 class BrokerDisk:
-    """The disk of one broker; it outlives the process. `metadata` is the newest snapshot of the image, with its index."""
+    """The disk of one broker; it outlives the process.
+
+    `metadata` is the newest snapshot of the image, with its index.
+    """
 
     logs: dict[TopicPartition, SimulatedLog] = attrs.field(factory=dict)
     high_watermarks: dict[TopicPartition, int] = attrs.field(factory=dict)
@@ -152,7 +157,9 @@ class BrokerDisk:
             log.durable_end = log.end
 
     def begin(self, *, before_ack: bool) -> None:
-        """A process begins, and looks for what is missing, damaged, shorter than it was, or may have been lost with the power."""
+        """A process begins, and looks for what is missing, damaged, shorter than it was, or may have been lost with the
+        power.
+        """
         all_of_them = self.inventory is None or (self.running not in (None, self.boot) and not before_ack)
         for partition, log in self.logs.items():
             if all_of_them or log.damaged or log.end < self.high_watermarks.get(partition, 0):
@@ -188,7 +195,10 @@ class BrokerDisk:
         return self.logs.pop(partition).end > 0
 
     def damage(self, partition: TopicPartition, rng: random.Random) -> bool:
-        """A log is corrupt at a batch, from which on a restart cuts it, or cut below its checkpoint. Returns whether there was one."""
+        """A log is corrupt at a batch, from which on a restart cuts it, or cut below its checkpoint.
+
+        Returns whether there was one.
+        """
         log = self.logs[partition]
         if log.start == log.end:
             return False

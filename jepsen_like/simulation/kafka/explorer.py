@@ -1,7 +1,9 @@
-"""Every state that two replicas can reach with a few elections and records: each order of deliveries, losses and elections.
+"""Every state that two replicas can reach with a few elections and records: each order of deliveries, losses and
+elections.
 
-Replica 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. What is under way is a fetch and
-an answer for each follower, an AlterPartition and its answer, and metadata that a replica has not received yet.
+Replica 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. What is under
+way is a fetch and an answer for each follower, an AlterPartition and its answer, and metadata that a replica has not
+received yet.
 """
 
 import pickle
@@ -48,13 +50,13 @@ Row = tuple[int, int, int]
 
 @attrs.frozen
 class KafkaScope:
-    """How much may happen."""
+    """The bounds of a search."""
 
     records: int = 2
     elections: int = 2
     shrinks: int = 1
     fences: int = 0
-    """How often a broker is fenced, and at once unfenced: it is out of the ISR, and eligible."""
+    """A broker is fenced, and unfenced at once, at most this often: it is out of the ISR, and eligible."""
 
     def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in attrs.asdict(self).items())
@@ -305,7 +307,9 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
         )
 
     def _check(self, state: TwoReplicas) -> None:
-        """StrongIsr: every member of the controller's ISR, and each eligible replica, has everything below any leader's high watermark."""
+        """StrongIsr: every member of the controller's ISR, and each eligible replica, has everything below any leader's
+        high watermark.
+        """
         for node in (1, 2):
             facts = state.facts[node - 1]
             if "leads" not in facts:

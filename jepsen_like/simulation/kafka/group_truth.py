@@ -1,7 +1,7 @@
-"""What a simulated consumer group was promised, as seen on the wire of its coordinator.
+"""The promises to a simulated consumer group, as seen on the wire of its coordinator.
 
-K10 owners: within a generation no two members are given the same partition, and once a member was given its partitions in a generation,
-no commit of an earlier one that arrives later is taken.
+K10 owners: within a generation no two members are given the same partition, and once a member was given its partitions
+in a generation, no commit of an earlier one that arrives later is taken.
 """
 
 from collections import Counter

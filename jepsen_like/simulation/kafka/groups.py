@@ -29,13 +29,15 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 WRITE_TIMEOUT_S = 1.0
 RECORD_BYTES = 100
 LOAD_BATCHES = 20
-"""How many batches one round loads."""
+"""The number of batches that one round loads."""
 UNKNOWN_WRITES = (KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 @attrs.define(eq=False)
 class SimulatedCoordinator:
-    """One coordinator with the replica that it writes to; loaded up to where the log ended when the leadership began."""
+    """One coordinator with the replica that it writes to; loaded up to where the log ended when the leadership
+    began.
+    """
 
     replica: SimulatedReplica
     leader_epoch: int
@@ -51,7 +53,7 @@ class CoordinatorHost(Protocol):
     replicas: SimulatedReplicas
 
     def reading(self) -> float:
-        """What this broker's clock shows."""
+        """Returns the time on this broker's clock."""
 
     def wall_ms(self) -> int:
         """The wall clock, in milliseconds."""
@@ -95,14 +97,14 @@ class SimulatedCoordinators:
 
     @property
     def deadline(self) -> float:
-        """When `pump` is due."""
+        """The time at which `pump` is due."""
         if not self.coordinators:
             return float("inf")
         return min(each.decider.deadline for each in self.coordinators.values())
 
     @property
     def is_loading(self) -> bool:
-        """Whether `pump` has more to read at once."""
+        """True if `pump` has more to read at once."""
         return any(not each.loaded and each.loaded_to < each.load_end for each in self.coordinators.values())
 
     def _load(self, coordinator: SimulatedCoordinator) -> None:

@@ -1,4 +1,6 @@
-"""Members of the consumer group of a simulated Kafka cluster: they join, own partitions, commit, leave, and die without a word."""
+"""Members of the consumer group of a simulated Kafka cluster: they join, own partitions, commit, leave, and die without
+a word.
+"""
 
 import enum
 from collections.abc import Callable
@@ -28,11 +30,11 @@ PARTITIONS = 4
 """Of the topic as the group sees it: more than it has, since nothing is read from them."""
 STATIC = 0.3
 LEAVES, DIES, COMMITS = 0.02, 0.02, 0.5
-"""How likely at each heartbeat."""
+"""The probability that at each heartbeat."""
 
 
 class MemberState(enum.Enum):
-    """What a member waits for."""
+    """The event that a member waits for."""
 
     OUT = "out"
     JOINING = "joining"
@@ -149,7 +151,8 @@ class SimulatedMember:
         assert isinstance(response, JoinGroupResponse), "a join is answered as one"
         match response.error_code:
             case KafkaErrorCode.NONE if self._commits and response.generation_id == self._generation:
-                self._begin()  # a commit that is under way could overtake one that comes after it in the same generation
+                # a commit that is under way could overtake one that comes after it in the same generation
+                self._begin()
             case KafkaErrorCode.NONE:
                 self._commits = {}
                 self._member_id = response.member_id

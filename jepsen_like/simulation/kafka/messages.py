@@ -1,4 +1,7 @@
-"""What simulated brokers send each other, and the raft group's news; requests carry who asks, so that answers find the same process."""
+"""The messages between simulated brokers, and the news of the raft group.
+
+Requests carry the process that asks, so that answers reach the same process.
+"""
 
 from jepsen_like.simulation.kafka.disk import SimulatedBatch
 from kafka_compat.controller.commands import CommandResult

@@ -64,7 +64,7 @@ KAFKA_FLOORS: Mapping[str, int] = {
     "messages_duplicated": 6_100,
     "messages_reordered": 15_000,
 }
-"""What must happen at least so often in every 1,000 seeds: about half of what does."""
+"""Every 1,000 seeds reach at least these counts, about half of the usual ones."""
 
 KAFKA: SystemModel[KafkaKnobs] = SystemModel(
     name="kafka",

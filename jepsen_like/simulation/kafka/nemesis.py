@@ -1,4 +1,6 @@
-"""Strikes a simulated Kafka cluster as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
+"""Strikes a simulated Kafka cluster as the seed planned it; each fault draws its targets and lengths from a stream of
+its own.
+"""
 
 import random
 from collections import Counter
@@ -15,7 +17,7 @@ from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
 
 
 class KafkaVictims(Protocol):
-    """What the nemesis asks of the world."""
+    """The world as the nemesis sees it."""
 
     now: float
     healed: bool
@@ -46,7 +48,10 @@ class KafkaVictims(Protocol):
 
 
 class KafkaNemesis:
-    """Carries out planned faults. `trap_send` and `trap_answer` name after which message or answer of which broker power is to be cut."""
+    """Carries out planned faults.
+
+    `trap_send` and `trap_answer` name after which message or answer of which broker power is to be cut.
+    """
 
     def __init__(self, world: KafkaVictims, knobs: KafkaKnobs) -> None:
         self.counts: Counter[str] = Counter()
@@ -160,7 +165,10 @@ class KafkaNemesis:
                 self._world.cut_power(broker, back_after_s, wipes=False)
 
     def _stop_all(self, rng: random.Random) -> None:
-        """All stop at once, in turn, or rolling; they start in an order of its own, often the last to stop first. Some disks suffer."""
+        """All stop at once, in turn, or rolling; they start in an order of its own, often the last to stop first.
+
+        Some disks suffer.
+        """
         self.counts["stops"] += 1
         session_s, count = self._knobs.session_s, len(self._nodes)
         order = rng.sample(self._nodes, count)

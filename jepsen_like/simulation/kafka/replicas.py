@@ -1,4 +1,6 @@
-"""The replicas of one simulated broker: carries out what the real deciders order, as `kafka_compat.broker.replicas` does."""
+"""The replicas of one simulated broker: carries out what the real deciders order, as `kafka_compat.broker.replicas`
+does.
+"""
 
 import random
 from collections import deque
@@ -73,7 +75,7 @@ class SimulatedReplica:
 
     @property
     def leads(self) -> bool:
-        """Whether it serves clients."""
+        """True if it serves clients."""
         return self.role is PartitionRole.LEADER
 
 
@@ -87,7 +89,7 @@ class ReplicaHost(Protocol):
     broker_epoch: int
 
     def reading(self) -> float:
-        """What this broker's clock shows."""
+        """Returns the time on this broker's clock."""
 
     def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action` after some time, if this process still lives."""
@@ -103,7 +105,7 @@ class ReplicaHost(Protocol):
 
 
 class ReplicaWatch(Protocol):
-    """Who looks on: invariants and audits."""
+    """The observers: invariants and audits."""
 
     def stepped(self, host: Any, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]) -> None:
         """A decider has decided; nothing is carried out yet."""
@@ -313,7 +315,10 @@ class SimulatedReplicas:
             self.step(replica, attrs.evolve(message.fetch, token=self.token(done)))
 
     def fetched(self, message: ReplicaFetched) -> None:
-        """An answer arrives. One that came too late goes to the replica, too, with the order that it answers: it must ignore it."""
+        """An answer arrives.
+
+        One that came too late goes to the replica, too, with the order that it answers: it must ignore it.
+        """
         replica, order = self.hosted.get(message.partition), self._orders.get(message.ticket)
         if replica is None or order is None:
             return
@@ -327,7 +332,7 @@ class SimulatedReplicas:
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return min((each.decider.deadline for each in self.hosted.values()), default=float("inf"))
 
     def tick(self, now: float) -> None:
@@ -360,7 +365,9 @@ class SimulatedReplicas:
         self._host.disk.high_watermarks = {each.partition: each.decider.high_watermark for each in self.hosted.values()}
 
     def report(self, partition: TopicPartition, *, doubtful: bool) -> LogReport | None:
-        """Returns how far a log reaches, for the controller; None if there is none here, or it may still change and need not be reported."""
+        """Returns how far a log reaches, for the controller; None if there is none here, or it may still change and
+        need not be reported.
+        """
         replica = self.hosted.get(partition)
         if replica is None:
             return None

@@ -1,4 +1,6 @@
-"""Every seed is another Kafka cluster: its size, its settings, its speeds and its faults, drawn here and nowhere else."""
+"""Every seed is another Kafka cluster: its size, its settings, its speeds and its faults, drawn here and nowhere
+else.
+"""
 
 import random
 from typing import Any
@@ -56,45 +58,45 @@ class KafkaKnobs(Knobs):
     """leader.imbalance.check.interval.seconds; 0: no automatic rebalance."""
     fetch_wait_s: float
     fetch_timeout_s: float
-    """When a follower gives up a fetch, and sends it again."""
+    """A follower gives up a fetch after this time, and sends it again."""
     command_timeout_s: float
     commit_s: float
-    """How long the raft group takes to commit a command."""
+    """The raft group takes this long to commit a command."""
     election_s: float
-    """How long the raft group is without a leader when it has lost one."""
+    """The raft group is without a leader for this long when it has lost one."""
     apply_lag: float
-    """How likely a broker applies only a part of the commands that it learns of, and the rest later."""
+    """The probability that a broker applies only a part of the commands that it learns of, and the rest later."""
     flush_s: float
     writeback_s: float
-    """How often the page cache is written to the disk where no acknowledgement waits for it; 0: never."""
+    """The page cache is written to the disk this often where no acknowledgement waits for it; 0: never."""
     checkpoint_s: float
-    """How often high watermarks are checkpointed."""
+    """High watermarks are checkpointed this often."""
     truncation_s: float
-    """How long a truncation takes, at most."""
+    """A truncation takes this long at most."""
     drift: float
     wipes: float
-    """How likely a power cut costs the whole disk."""
+    """The probability that a power cut costs the whole disk."""
     graceful: float
-    """How likely a killed broker is asked to shut down instead."""
+    """The probability that a killed broker is asked to shut down instead."""
     snapshots: float
-    """How likely a broker that starts has a snapshot of the metadata."""
+    """The probability that a broker that starts has a snapshot of the metadata."""
     acks_all: float
     """The share of producers with acks=all; others have acks=1 or, seldom, 0."""
     idempotent: float
     burst: int
-    """How many batches a producer has on their way at most."""
+    """A producer has at most this many batches on their way."""
     think_s: float
     retry_s: float
     request_s: float
-    """How long a client waits for an answer; a produce request may wait so long at the broker, too."""
+    """A client waits this long for an answer; a produce request may wait so long at the broker, too."""
     late: float
-    """How likely a request or answer of a client is late by up to three request timeouts, or lost."""
+    """The probability that a request or answer of a client is late by up to three request timeouts, or lost."""
     readers: int
     members: int
     """Members of the consumer group; 0: there is none."""
     group_session_s: float
     trims: float
-    """How often retention or DeleteRecords cuts a log, per second."""
+    """Retention or DeleteRecords cuts a log this often, per second."""
 
     @property
     def patience_s(self) -> float:
@@ -192,7 +194,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
 
 
 def _local(rng: random.Random) -> dict[str, Any]:
-    """What concerns single brokers: disks, clocks, how they apply and end."""
+    """Returns the knobs of single brokers: disks, clocks, and the ways in which they apply and end."""
     return {
         "apply_lag": rng.choice((0.0, 0.2, 0.6)),
         "flush_s": rng.choice((0.001, 0.01, 0.05)),
@@ -207,7 +209,7 @@ def _local(rng: random.Random) -> dict[str, Any]:
 
 
 def _load(rng: random.Random) -> dict[str, Any]:
-    """What clients do."""
+    """Returns the knobs of clients."""
     return {
         "clients": rng.randint(1, 3),
         "acks_all": rng.choice((0.5, 1.0, 1.0)),

@@ -1,8 +1,9 @@
-"""What one partition has promised, and what may excuse that it is not kept.
+"""The promises of one partition, and the events that may excuse a broken one.
 
-`committed` is everything that was ever below the high watermark of a leader whose promises count. Two things excuse a loss: an unclean
-election, after which what the leader has is the truth, and that no copy has it any more, on no disk (after power cuts where
-acknowledgements do not wait for the disk, damage, or new disks). From there on leaders of epochs up to `excused` count no more.
+`committed` is everything that was ever below the high watermark of a leader whose promises count. Two things excuse a
+loss: an unclean election, after which what the leader has is the truth, and that no copy has it any more, on no disk
+(after power cuts where acknowledgements do not wait for the disk, damage, or new disks). From there on leaders of
+epochs up to `excused` count no more.
 """
 
 from bisect import bisect_left
@@ -21,12 +22,13 @@ class PartitionTruth:
     state: PartitionState
     committed: list[SimulatedBatch] = attrs.field(factory=list)
     let_go: set[tuple[int, int]] = attrs.field(factory=set)
-    """Batches that retention or a client has removed somewhere, by base offset and leader epoch: any log may lack them."""
+    """Batches that retention or a client has removed somewhere, by base offset and leader epoch: any log may lack them.
+    """
     trimmed: int = 0
     """Up to where all that was committed was let go."""
     excused: int = -1
     unclean: bool = False
-    """Whether an unclean election was held: logs of older epochs may be taken for more than they are worth since."""
+    """True if an unclean election was held: logs of older epochs may be taken for more than they are worth since."""
     tainted: set[int] = attrs.field(factory=set)
     """Brokers that have lost a part of their log, and were not taken into the ISR since."""
     acknowledged: dict[int, SimulatedBatch] = attrs.field(factory=dict)
@@ -35,7 +37,7 @@ class PartitionTruth:
     """Acknowledged batches that were lost with an excuse."""
 
     def may_lack(self, batch: SimulatedBatch) -> bool:
-        """Whether a log need not have this batch, which was committed once."""
+        """Returns True if a log need not have this batch, which was committed once."""
         return _name(batch) in self.let_go
 
     @property
@@ -107,7 +109,10 @@ class PartitionTruth:
         return common
 
     def lose_what_no_one_has(self, logs: Iterable[SimulatedLog | None], excused: int) -> int | None:
-        """What none of all copies has is promised no more. Returns from which offset on nothing is; None if nothing was lost."""
+        """Stop expecting what no copy has.
+
+        Returns the offset from which on nothing is promised; None if nothing was lost.
+        """
         kept = self.held_by_any(logs)
         return None if kept == len(self.committed) else self._keep(kept, excused)
 

@@ -1,4 +1,6 @@
-"""How clients of a simulated Kafka cluster reach a broker: any answer may be late, and any request or answer lost."""
+"""Carries requests from clients of a simulated Kafka cluster to a broker: any answer may be late, and any message
+lost.
+"""
 
 import random
 from collections import Counter
@@ -15,7 +17,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
 class ClientWorld(Protocol):
-    """What clients ask of the world."""
+    """The world as clients see it."""
 
     now: float
     healed: bool
@@ -27,10 +29,10 @@ class ClientWorld(Protocol):
         """Call `action(*arguments)` at time `at`."""
 
     def leader_of(self, node: int, partition: TopicPartition) -> int:
-        """Who leads, as this broker knows; NO_LEADER if no broker does."""
+        """Returns the leader as this broker knows it; NO_LEADER if no broker leads."""
 
     def leads_groups(self, node: int) -> bool:
-        """Whether the controller has this broker as the leader of the offsets topic."""
+        """Returns True if the controller has this broker as the leader of the offsets topic."""
 
     def accuse_group(self, group: str, sentence: str) -> None:
         """A group's offsets are not what was acknowledged."""
@@ -85,9 +87,10 @@ class ClientWire:
         member_suffix: str = "",
         tap: Callable[[], Callable[[GroupResponse], None]] | None = None,
     ) -> None:
-        """Ask the coordinator. `stale` gets the broker if another one leads by now: it may answer a read with what was true before.
+        """Ask the coordinator.
 
-        `tap` is called when the request arrives, and what it returns when the answer goes on the wire.
+        `stale` gets the broker if another one leads by now: it may answer a read with what was true before. `tap` is
+        called when the request arrives, and what it returns when the answer goes on the wire.
         """
 
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:

@@ -1,7 +1,7 @@
 """A Kafka cluster with its clients in virtual time.
 
-While the nemesis strikes, clients work; once all faults have ended, every broker comes back, every replica must be in sync again, and
-a produce request to every partition and a commit of an offset must succeed.
+While the nemesis strikes, clients work; once all faults have ended, every broker comes back, every replica must be in
+sync again, and a produce request to every partition and a commit of an offset must succeed.
 """
 
 from collections import Counter
@@ -185,7 +185,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self._spoils[broker.node] = fault
 
     def _spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
-        """What happens to the disk of a broker that is down."""
+        """Damage or wipe the disk of a broker that is down."""
         rng = stream(self.knobs.seed, f"spoil/{broker.node}/{broker.lives}")
         disk = broker.disk
         some = [partition for partition in disk.logs if rng.random() < 0.7] or list(disk.logs)

@@ -1,4 +1,4 @@
-"""What one simulated node takes for the time."""
+"""The clock of one simulated node."""
 
 import attrs
 
@@ -12,7 +12,7 @@ class SimulatedClock:
     _since: float = 0.0
 
     def at(self, now: float) -> float:
-        """What it shows at the world's `now`."""
+        """Returns the reading at the world's `now`."""
         return self._reading + (now - self._since) * self.rate
 
     def when(self, reading: float) -> float:

@@ -1,4 +1,4 @@
-"""What the simulator prints: replays, campaigns, small worlds and searches of any model, for the command line."""
+"""Prints replays, campaigns, small worlds and searches of any model, for the command line."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ class ChosenSystem:
 
     @property
     def options(self) -> str:
-        """What `sim --seeds` and `replay SEED` need to come to the same worlds."""
+        """The options with which `sim --seeds` and `replay SEED` make the same worlds."""
         return f"{self.option} --level {self.level}"
 
 
@@ -223,7 +223,7 @@ class Campaign:
             self._say(f"  (floors are judged from {JUDGED_SEEDS_MIN} seeds on)")
 
     def _hold_to_floors(self, block: Block) -> set[str]:
-        """What it has too little of."""
+        """Hold the counts of a block against the floors. Returns the names of counts that are too low."""
         shortfalls = block.shortfalls()
         end = block.first_seed + block.seeds
         self._shortfalls += [f"seeds {block.first_seed}:{end}: {short}" for short in shortfalls]

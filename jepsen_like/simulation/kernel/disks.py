@@ -1,4 +1,4 @@
-"""How power fails in the middle of what a node does with its disk.
+"""Cuts power in the middle of a node's work with its disk.
 
 The disk itself is `log.memory_disk`, which decides what a power cut leaves of writes that were not synced.
 """

@@ -1,8 +1,8 @@
 """Every state that a small system can reach, breadth first: the search, which knows no system.
 
-A model gives the states to begin from, what can happen in each, the state after that, and a number for each state and all
-that differ from it in names only. What is visited is kept as those numbers, the way to it as two integers. The first broken
-promise ends the search, and is found with one of the shortest ways to it.
+A model gives the states to begin from, what can happen in each, the state after that, and a number for each state and
+all that differ from it in names only. What is visited is kept as those numbers, the way to it as two integers. The
+first broken promise ends the search, and is found with one of the shortest ways to it.
 """
 
 import time
@@ -31,7 +31,7 @@ class BrokenPath:
 
 @attrs.define
 class Explored:
-    """What a search came to: sizes, the depth of the last level begun, and whether nothing was left to see."""
+    """The result of a search: sizes, the depth of the last level begun, and whether it saw every state."""
 
     states: int = 0
     transitions: int = 0
@@ -53,7 +53,7 @@ class Explorer(ABC, Generic[S, A]):
     """One search of one scope."""
 
     scope: Any
-    """How much may happen: an attrs class, whose `str` is what `--scope` takes."""
+    """The bounds of the search: an attrs class, whose `str` is what `--scope` takes."""
 
     def __init__(self) -> None:
         self._actions: list[A] = []

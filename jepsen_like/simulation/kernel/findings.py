@@ -1,4 +1,4 @@
-"""What a simulated world can be found guilty of, and how often each thing happened in it."""
+"""The violations of a simulated world, and the counts of its events."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import attrs
 from log.errors import LogError
 
 NODE_ERRORS = (AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, LogError)
-"""What a node may die of: its own assertions, plain bugs, and whatever storage raises."""
+"""The errors that a node may die of: its own assertions, plain bugs, and errors of storage."""
 CRASH = "crash"
 """A node raised: a bug, but found by the product's own assertions, not by an oracle."""
 
@@ -28,7 +28,7 @@ class OracleViolation:
 
 @attrs.frozen
 class SeedResult:
-    """What one seed came to: its violations in the order found, its counts, and a fingerprint of the whole run."""
+    """The result of one seed: its violations in the order found, its counts, and a fingerprint of the whole run."""
 
     seed: int
     violations: tuple[OracleViolation, ...]

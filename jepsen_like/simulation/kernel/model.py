@@ -20,15 +20,18 @@ class SystemModel(Generic[K]):
     """One system under simulation. Its parts are found by import, so that other processes can play its seeds."""
 
     name: str
-    """What `--system` calls it."""
+    """The name that `--system` takes."""
     draw: Callable[[int], K]
     """The knobs of a seed, drawn from streams of that seed alone."""
     calm: K
     """Fair weather: no fault, no loss, no clients. Scenarios are written as what differs from it."""
     world: Callable[..., SimulatedWorld[K]]
-    """A world of given knobs: a class of worlds, or a function that chooses one. Its invariants and audits call `SimulatedWorld.report`."""
+    """A world of given knobs: a class of worlds, or a function that chooses one.
+
+    Its invariants and audits call `SimulatedWorld.report`.
+    """
     floors: Mapping[str, int]
-    """What must have happened at least so often in every 1,000 seeds, by the names that `SimulatedWorld.totals` counts."""
+    """The least counts of every 1,000 seeds, by the names that `SimulatedWorld.totals` counts."""
     columns: str
     """The heading of what `SimulatedWorld.state_of` returns."""
     scope: str
@@ -40,7 +43,7 @@ class SystemModel(Generic[K]):
 
     @property
     def scenarios(self) -> ScenarioFormat[K]:
-        """How its worlds are written down."""
+        """The format in which its worlds are written down."""
         return ScenarioFormat(self.name, self.calm)
 
     def play(self, seed: int, *, stop_at_first: bool = True, observer: Observer | None = None) -> SeedResult:

@@ -16,9 +16,9 @@ from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import Knobs
 
 N = TypeVar("N", bound=int)
-"""What names a node."""
+"""The name of a node."""
 M = TypeVar("M")
-"""What nodes send each other."""
+"""A message between nodes."""
 Link = tuple[N, N]
 """From, to."""
 
@@ -29,13 +29,13 @@ class LinkState(Generic[M]):
 
     rng: random.Random
     sent: int = 0
-    """How many messages have been put on it."""
+    """The number of messages that have been put on it."""
     epoch: int = 0
     """Counts resets; a message of an older epoch never arrives."""
     cuts: int = 0
-    """How many partitions cut this direction at the moment: they may overlap."""
+    """The number of partitions that cut this direction at the moment: they may overlap."""
     holds: bool = False
-    """Whether a cut keeps messages for later instead of losing them."""
+    """True if a cut keeps messages for later instead of losing them."""
     last_arrival: float = 0.0
     held: list[M] = attrs.field(factory=list)
 
@@ -50,9 +50,9 @@ class Parcel(Generic[N, M]):
 
 
 LATE_TIMEOUTS = 6.0
-"""How late a late copy may be, in timeouts of the model (`Knobs.patience_s`)."""
+"""A late copy is late by up to this many timeouts of the model (`Knobs.patience_s`)."""
 HELD_MAX = 64
-"""What a cut link keeps for later; a socket buffer is not endless either."""
+"""A cut link keeps up to this many messages for later; a socket buffer is not endless either."""
 
 
 class SimulatedNetwork(Generic[N, M]):
@@ -122,7 +122,7 @@ class SimulatedNetwork(Generic[N, M]):
         self._schedule(now + late_s, Parcel(link, state.epoch, message))
 
     def arrives(self, parcel: Parcel[N, M]) -> bool:
-        """Whether this parcel gets through: its connection still stands and its direction is not cut."""
+        """Returns True if this parcel gets through: its connection still stands and its direction is not cut."""
         state = self.links[parcel.link]
         if parcel.epoch != state.epoch:
             self.counts["messages_lost"] += 1

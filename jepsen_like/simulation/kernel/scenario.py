@@ -34,7 +34,10 @@ class Scenario(Generic[K]):
 
 @attrs.frozen
 class ScenarioFormat(Generic[K]):
-    """How the worlds of one system are written down. `calm` is fair weather: what no line of a scenario changes."""
+    """The text format for worlds of one system.
+
+    `calm` is fair weather: the values of knobs that a scenario does not name.
+    """
 
     system: str
     calm: K

@@ -1,7 +1,8 @@
-"""From a failing world to a small one that fails alike: fewer faults, messages, requests, clients and nodes, calmer knobs.
+"""From a failing world to a small one that fails alike: fewer faults, messages, requests, clients and nodes, calmer
+knobs.
 
-A change is kept when the same oracle still speaks and no more steps are needed until it does. Every concern draws from a
-stream of its own, so that what is taken away leaves the rest as it was, until the difference itself makes another.
+A change is kept when the same oracle still speaks and no more steps are needed until it does. Every concern draws from
+a stream of its own, so that what is taken away leaves the rest as it was, until the difference itself makes another.
 
 The order is from what removes most to what removes least; the whole is repeated until a round changes nothing or the
 re-runs are used up. Lists are halved and halved again (delta debugging, Zeller and Hildebrandt 2002).
@@ -39,7 +40,7 @@ class ShrinkOutcome(Generic[K]):
 
 @attrs.define
 class Shrunk(Generic[K]):
-    """What became of a failing world."""
+    """The smallest world found that still fails."""
 
     oracle: str
     before: ShrinkOutcome[K]
@@ -95,7 +96,9 @@ def shrink(
 
 
 def _size(outcome: ShrinkOutcome[K], form: ScenarioFormat[K]) -> tuple[int, int, int, int]:
-    """What must not grow, the weightiest first: steps, faults, how far the knobs are from calm, and single exceptions."""
+    """Returns the measures that must not grow, the weightiest first: steps, faults, distance from calm knobs,
+    exceptions.
+    """
     knobs = outcome.knobs
     return outcome.steps, len(knobs.faults), _unrest(knobs, form), len(knobs.lost) + len(knobs.unasked)
 
@@ -141,7 +144,7 @@ class _Search(Generic[K]):
         return _size(outcome, self.model.scenarios)
 
     def _try(self, knobs: K, *, steps_may_grow: bool = False) -> bool:
-        """Whether this world fails alike and is smaller; it is then the best."""
+        """Returns True if this world fails alike and is smaller; it is then the best."""
         if knobs in self._refused or knobs == self.best.knobs or self.reruns >= RERUNS_MAX:
             return False
         self.reruns += 1
@@ -193,7 +196,7 @@ class _Search(Generic[K]):
         self._without(lambda: self.best.messages, lose)
 
     def _fewer_exceptions(self) -> None:
-        """What is lost or not asked without need."""
+        """Deliver messages and ask requests that were left out without need."""
 
         def deliver(messages: Sequence[tuple[int, int, int]]) -> bool:
             knobs = self.best.knobs
@@ -240,7 +243,7 @@ def _calmer(knobs: K, form: ScenarioFormat[K]) -> Iterator[K]:
 
 
 def _plainer(value: int | float, calm: int | float) -> tuple[int | float, ...]:
-    """What is plainer than `value`, the plainest first."""
+    """Returns the values plainer than `value`, the plainest first."""
     if value == calm:
         return ()
     return (calm, float(f"{value:.1g}"), float(f"{value:.2g}")) if isinstance(value, float) else (calm,)

@@ -1,4 +1,4 @@
-"""What every world draws from its seed, whichever system lives in it: its size, its network, its faults.
+"""Draws from a seed what every world has, whichever system lives in it: its size, its network, its faults.
 
 Swarm testing: a run in which *every* fault is on hides the bugs that need one of them off, so each seed switches on a
 random part of the faults and draws its own weights and moments.
@@ -13,7 +13,7 @@ from jepsen_like.simulation.kernel.streams import stream
 
 
 class FaultKind(enum.Enum):
-    """What the nemesis can do to the cluster."""
+    """The faults that the nemesis can inject."""
 
     POWER_CUT = "power_cut"
     """Power is lost at once: whatever was not synced may be gone, in part or whole."""
@@ -56,11 +56,13 @@ class FaultKind(enum.Enum):
     VANISH = "vanish"
     """A node stops, and a file, a directory or the whole disk is gone when it starts again."""
     STOPS = "stops"
-    """All nodes stop in an order that is drawn, and start in another; meanwhile disks may be damaged, or parts of them vanish."""
+    """All nodes stop in an order that is drawn, and start in another; meanwhile disks may be damaged, or parts of them
+    vanish.
+    """
 
 
 BASIC_FAULTS = tuple(kind for kind in FaultKind if kind not in (FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS))
-"""What every system is struck with that chooses no faults of its own."""
+"""The faults of every system that chooses none of its own."""
 TELLING = frozenset({FaultKind.COUP, FaultKind.CUT_IN_FLUSH, FaultKind.CUT_AFTER_SEND})
 """Drawn twice as often: they aim at the moments in which most bugs show."""
 
@@ -76,19 +78,22 @@ class PlannedFault:
 
 @attrs.frozen(kw_only=True)
 class Knobs:
-    """What one seed decides for any system; a model adds its own. Seconds of virtual time, probabilities from 0 to 1."""
+    """The decisions of one seed for any system; a model adds its own.
+
+    Seconds of virtual time, probabilities from 0 to 1.
+    """
 
     seed: int
     nodes: int
     safety_s: float
-    """How long faults strike before the world heals."""
+    """Faults strike for this long before the world heals."""
     delay_s: float
     """Typical one-way delay of a message; the tail is several times that."""
     delay_s_spread: float
     loss: float
     duplicate: float
     fifo: bool
-    """Whether a link keeps the order of messages, as one TCP connection does."""
+    """True if a link keeps the order of messages, as one TCP connection does."""
     clients: int
     faults: tuple[PlannedFault, ...]
     lost: frozenset[tuple[int, int, int]] = frozenset()
@@ -98,7 +103,9 @@ class Knobs:
 
     @property
     def patience_s(self) -> float:
-        """The longest time for which a node waits in vain before it acts; outages and late messages are measured in it."""
+        """The longest time for which a node waits in vain before it acts; outages and late messages are measured in
+        it.
+        """
         return 1.0
 
 

@@ -4,8 +4,8 @@ Nothing here sleeps, threads or asks the real time. Two phases: in the first the
 them end, and the system must settle within a bound (V-liveness). What lives in the world, how faults strike it and what
 must hold is the model's; its invariants and audits `report` what they find.
 
-With `stop_at_first` false a world goes on after a violation, so that the power of different oracles can be compared; with
-`stop_at` it ends at the first violation that this oracle sees.
+With `stop_at_first` false a world goes on after a violation, so that the power of different oracles can be compared;
+with `stop_at` it ends at the first violation that this oracle sees.
 """
 
 import heapq
@@ -22,11 +22,13 @@ from jepsen_like.simulation.kernel.tracing import Observer, TraceEvent
 
 STEPS_MAX = 10_000
 STEPS_PER_REQUEST_MAX = 40
-"""A cap on the steps of all nodes together: a broken node may answer messages with messages without end (V-storm). Sound
-worlds need about a thousand, and for each request what the network makes of it: twenty to thirty where it reorders nearly
-everything."""
+"""A cap on the steps of all nodes together: a broken node may answer messages with messages without end (V-storm).
+
+Sound worlds need about a thousand, and for each request what the network makes of it: twenty to thirty where it
+reorders nearly everything.
+"""
 HEAL_S_MAX = 120.0
-"""How long a healed world may take until it has settled, in virtual seconds."""
+"""A healed world settles within this time, in virtual seconds."""
 POLL_S = 0.02
 VIOLATIONS_MAX = 40
 
@@ -40,7 +42,8 @@ class _Stop(Exception):
 class SimulatedWorld(ABC, Generic[K]):
     """A system and everything around it; `run` plays it once.
 
-    A model makes `network` in `build`, adds each decision of a node to `steps` and each request of a client to `requests`.
+    A model makes `network` in `build`, adds each decision of a node to `steps` and each request of a client to
+    `requests`.
     """
 
     network: SimulatedNetwork[Any, Any]
@@ -86,7 +89,7 @@ class SimulatedWorld(ABC, Generic[K]):
 
     @abstractmethod
     def unsettled(self) -> Sequence[str]:
-        """What is still missing until a healed world has settled, in words; empty if nothing is."""
+        """The conditions, in words, that a healed world must still meet to be settled; empty once it is."""
 
     @abstractmethod
     def judge(self) -> None:
@@ -94,11 +97,11 @@ class SimulatedWorld(ABC, Generic[K]):
 
     @abstractmethod
     def totals(self) -> Counter[str]:
-        """How often each thing has happened; floors are held against it."""
+        """The counts of all events; floors are held against them."""
 
     @abstractmethod
     def outcome(self) -> Iterator[object]:
-        """What the world came to, as values of a stable `repr`: the fingerprint of the seed is made of them."""
+        """The results of the world, as values of a stable `repr`: the fingerprint of the seed is made of them."""
 
     @abstractmethod
     def asked(self) -> Sequence[tuple[int, int]]:
@@ -120,7 +123,8 @@ class SimulatedWorld(ABC, Generic[K]):
         except _Stop:
             pass
         except NODE_ERRORS as error:
-            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be named.
+            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be
+            # named.
             self.violations.append(OracleViolation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
         return SeedResult(self.knobs.seed, tuple(self.violations), self.totals(), self.steps, self._fingerprint())
 

@@ -4,17 +4,18 @@ Random schedules alone seldom turn an early promise into a loss: power must fail
 and fsync, on the right nodes. An audit needs no such luck: the simulator knows what is on each disk *now*.
 
 - A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
-- A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and the
-  sender is still in that term.
+- A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and
+  the sender is still in that term.
 - A3 a client receives "committed": its own entry is on the disks of a majority.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
   where its disk has it begin, not before what was trimmed.
 - A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
-- A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote, and gives none to a log below
-  what it held, or learned that it may have held; as long as it remembers nothing it gives none at all.
-- A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of the
-  committed log, and the snapshot that stands for it is what the committed entries make of a state machine.
+- A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote, and gives
+  none to a log below what it held, or learned that it may have held; as long as it remembers nothing it gives none at
+  all.
+- A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of
+  the committed log, and the snapshot that stands for it is what the committed entries make of a state machine.
 """
 
 from collections.abc import Mapping
@@ -213,7 +214,7 @@ class Audits:
         return entries
 
     def _check_legacy(self, machine: SimulatedMachine, legacy: Legacy, durable: DurableLog) -> None:
-        """What was durable is still there, or was being replaced; after a plain kill all that was written is."""
+        """Accuse a machine that lost durable data without a replacement, or written data in a plain kill."""
         before = legacy.durable
         if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
             lost = f"term and vote {(before.term, before.vote)} were durable"

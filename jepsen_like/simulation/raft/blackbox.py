@@ -1,8 +1,8 @@
 """The client's side: what each request asked, when it began and ended, what it saw; and whether that can be true.
 
 The checks know nothing of terms, nodes or disks. Each appended value is unique, so the final log decides most of them:
-an acknowledged value stands where it was promised (B-lost), once (B-duplicate), nothing stands there that was refused or
-never sent (B-phantom); a value never moves (B-moved); what ended before another request began is not overtaken by it
+an acknowledged value stands where it was promised (B-lost), once (B-duplicate), nothing stands there that was refused
+or never sent (B-phantom); a value never moves (B-moved); what ended before another request began is not overtaken by it
 (B-order for appends, B-stale for reads) and nothing is seen before it was sent (B-future).
 
 Moments are ticks of one counter that moves at every invocation and return, so that "before" is never a tie.
@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 
 class RequestOutcome(enum.Enum):
-    """How a request ended."""
+    """The outcome of a request."""
 
     OK = "ok"
     FAIL = "fail"
@@ -42,7 +42,7 @@ class ClientRequest:
 
     @property
     def is_read(self) -> bool:
-        """Whether it only asked."""
+        """True if it only asked."""
         return not self.values
 
 

@@ -34,7 +34,7 @@ class Waiting:
 
 @attrs.define
 class SimulatedClient:
-    """What one client remembers."""
+    """The memory of one client."""
 
     number: int
     rng: random.Random
@@ -42,9 +42,9 @@ class SimulatedClient:
     previous: NodeId
     outstanding: int = 0
     considered: int = 0
-    """How many requests it has come to, made or not."""
+    """The number of requests it has come to, made or not."""
     discouraged: bool = False
-    """Whether a request of this round failed: it then waits longer before the next."""
+    """True if a request of this round failed: it then waits longer before the next."""
 
 
 class Clients:
@@ -74,11 +74,11 @@ class Clients:
         return client.previous if dice < 0.9 else client.rng.choice(self._nodes)
 
     def wants_read(self, client: SimulatedClient) -> bool:
-        """Whether the next request is a read."""
+        """Returns True if the next request is a read."""
         return client.rng.random() < self._knobs.reads
 
     def asks(self, client: SimulatedClient) -> bool:
-        """Whether it makes its next request; all but those that a scenario leaves out."""
+        """Returns True if it makes its next request; all but those that a scenario leaves out."""
         client.considered += 1
         return (client.number, client.considered) not in self._knobs.unasked
 

@@ -1,12 +1,13 @@
-"""What a node's simulated disk would give back if power were lost now: read by an independent hand.
+"""The data that a node's simulated disk would give back if power were lost now: read by an independent hand.
 
 The audits do not ask the product what is durable; they read the synced bytes themselves, with a reading of the frame
-header of their own. Only what is new since the last look is parsed: synced frames never change, their number only grows.
+header of their own. Only bytes that are new since the last look are parsed: synced frames never change, their number
+only grows.
 
-A log that was trimmed is read from where it begins. What left it counts as durable if the witness of that, read here too,
-names the place in the committed log where it ended; else nothing of it does.
+A log that was trimmed is read from its start. Trimmed entries count as durable if their witness, read here too, names
+the place in the committed log where they ended; otherwise none of them does.
 
-Damage that a node has not met yet is read as if it were not there, for so the node takes its log, too: `mended`.
+Damage that a node has not met yet is read as if it were not there, because the node takes its log so, too: `mended`.
 """
 
 import struct
@@ -42,7 +43,9 @@ class Flip:
 
 
 class WholeFrame(NamedTuple):
-    """A frame as it lies in a segment: where it begins there, its size with the header, and the fields of the header."""
+    """A frame as it lies in a segment: where it begins there, its size with the header, and the fields of the
+    header.
+    """
 
     at: int
     size: int
@@ -80,7 +83,9 @@ def whole_frames(content: bytes, base: int, start: int = 0) -> Iterator[WholeFra
 
 @attrs.frozen
 class DurableStart:
-    """Where a log begins: the address of its first segment, the end of what left it, and the snapshot of that."""
+    """The start of a log: the address of its first segment, the end of the trimmed part, and the snapshot of that
+    part.
+    """
 
     base: int = 0
     position: Position = EMPTY
@@ -143,17 +148,17 @@ class DurableLog:
     _segment: int = 0
     """The address of the segment that is being read; segments are named by it."""
     _read: int = 0
-    """How many bytes of it have been read."""
+    """The number of its bytes that have been read."""
 
     def has(self, entry: Entry) -> bool:
-        """Whether this very entry is durable at its index."""
+        """Returns True if this very entry is durable at its index."""
         if entry.index > len(self.entries):
             return False
         stored = self.entries[entry.index - 1]
         return stored.term == entry.term and stored.crc == entry.batch.crc
 
     def holds(self, position: Position) -> bool:
-        """Whether an entry of this index and term is durable."""
+        """Returns True if an entry of this index and term is durable."""
         return position.index <= len(self.entries) and self.entries[position.index - 1].term == position.term
 
     def refresh(self, disk: MemoryDisk) -> None:
@@ -172,14 +177,15 @@ class DurableLog:
 
     def _begin_at(self, start: DurableStart) -> None:
         if start.base > self._segment:
-            # It was reset to a snapshot, or what was not read yet has left as well. All that counts is what the disk has from there on.
+            # It was reset to a snapshot, or what was not read yet has left as well. All that counts is what the disk
+            # has from there on.
             self.entries, self.term, self.vote = [], NO_TERM, None
             self._segment, self._read = start.base, 0
         self.entries[: start.index] = self._left(start)
         self.start = start
 
     def _left(self, start: DurableStart) -> list[Stored]:
-        """What was in the log before `start`: the committed entries, if they end where it begins."""
+        """Returns the entries before `start`: the committed entries, if they end where it begins."""
         left = [
             Stored(known.entry.term, known.entry.batch.crc, known.entry.end_offset)
             for known in self.ledger[: start.index]

@@ -1,26 +1,26 @@
 """Every state that a small group can reach: the real core and its writes, explored breadth first.
 
-A *state* is what three nodes are, know and have on disk, the messages between them, and what may still happen. From each
-state every single thing that can happen next is tried: any message is delivered (so any order, and any loss: a message that
-is never delivered), any disk completes its next write, any follower loses patience, a leader sends heartbeats (none unless
-the scope asks for them), the leader takes an entry, a node loses power. Timers need no clock: any follower may lose patience at
-any moment, which is worse than any real clock. Where a scope asks for trims, a node may let any part leave of what it has committed
-and has on disk; its disk knows at once. Not searched: leaders that step down for want of a quorum, connections that
-end, loads from the disk, and reads.
+A *state* is what three nodes are, know and have on disk, the messages between them, and what may still happen. From
+each state every single thing that can happen next is tried: any message is delivered (so any order, and any loss: a
+message that is never delivered), any disk completes its next write, any follower loses patience, a leader sends
+heartbeats (none unless the scope asks for them), the leader takes an entry, a node loses power. Timers need no clock:
+any follower may lose patience at any moment, which is worse than any real clock. Where a scope asks for trims, a node
+may let any part leave of what it has committed and has on disk; its disk knows at once. Not searched: leaders that step
+down for want of a quorum, connections that end, loads from the disk, and reads.
 
 What makes it fast enough to be useful in Python:
 
 - nodes do not share anything, so a node's reaction is computed once for each of *its* states and remembered: most of
   the search is looking up integers;
 - states that differ only in the names of the nodes are one state (`fingerprint` takes a renaming);
-- what can matter no more is left out (`reduction`), and so is an action that changes nothing and sends nothing: the state
-  before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
+- what can matter no more is left out (`reduction`), and so is an action that changes nothing and sends nothing: the
+  state before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
 
-Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what a node takes for committed
-is what leaders have committed, and stays so; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the audits A1 (a
-vote or candidacy is durable, and the only one in its term) and A2 (what is acknowledged is durable). Checked at every
-commit: A3 (a majority has it on disk); and then, as often as a disk changes, A4 (no node without it could be elected by what
-is on the disks).
+Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what a node takes for
+committed is what leaders have committed, and stays so; a leader holds what leaders of earlier terms committed. Checked
+on every message as it leaves: the audits A1 (a vote or candidacy is durable, and the only one in its term) and A2 (what
+is acknowledged is durable). Checked at every commit: A3 (a majority has it on disk); and then, as often as a disk
+changes, A4 (no node without it could be elected by what is on the disks).
 """
 
 import copy
@@ -96,7 +96,9 @@ class _Earliest(random.Random):
 
 @attrs.define
 class ExplorerNode:
-    """A core, its outbox, and a disk that completes one write at a time; the disk's `log` is what follows its `start`."""
+    """A core, its outbox, and a disk that completes one write at a time; the disk's `log` is what follows its
+    `start`.
+    """
 
     core: RaftCore
     log: list[Entry]
@@ -106,21 +108,21 @@ class ExplorerNode:
     start: LogStart = ORIGIN
 
     def position(self) -> Position:
-        """Where the durable log ends."""
+        """Returns the end of the durable log."""
         return Position(self.log[-1].index, self.log[-1].term) if self.log else self.start.position
 
     def kept(self, last_index: int) -> int:
-        """How many entries of the durable log are not above `last_index`."""
+        """Returns the number of entries of the durable log up to `last_index`."""
         return max(0, last_index - self.start.index)
 
     def floor(self) -> Position:
-        """Where the durable log once ended, if damage has cut it since and it holds less; else (0, 0)."""
+        """Returns the former end of the durable log, if damage has cut it since and it holds less; else (0, 0)."""
         floor = self.hard_state.floor
         return NO_POSITION if as_recent(self.position(), floor) else floor
 
 
 def _has(node: ExplorerNode, index: int, term: Term) -> bool:
-    """Whether the entry is on the node's disk, or was committed and has left it."""
+    """Returns True if the entry is on the node's disk, or was committed and has left it."""
     start = node.start
     if index <= start.index:
         return index < start.index or start.position.term == term
@@ -146,7 +148,7 @@ def _view_of(start: LogStart, log: list[Entry]) -> LogView:
 
 
 def _waiting(node: ExplorerNode) -> list[Send]:
-    """What the outbox will let go; what it holds from older terms it is going to drop."""
+    """Returns the messages that the outbox will send; it is going to drop those that it holds from older terms."""
     return [send for send in node.outbox._held if send.message.term >= node.core.term]
 
 
@@ -175,7 +177,9 @@ class Posted(NamedTuple):
 
 
 class ExplorerAction(NamedTuple):
-    """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves or a trim takes."""
+    """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves or
+    a trim takes.
+    """
 
     kind: str
     node: int
@@ -183,7 +187,7 @@ class ExplorerAction(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """What one node made of it."""
+    """The reaction of one node to an event."""
 
     local: int
     posted: tuple[int, ...]
@@ -192,7 +196,7 @@ class Reaction(NamedTuple):
     settled: int
     """The commit index of any node, if it or the log below has changed; else 0."""
     crowned: bool
-    """Whether it became a leader."""
+    """True if it became a leader."""
 
 
 class State(NamedTuple):
@@ -285,7 +289,9 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
 
     @staticmethod
     def _committed_before(nodes: list[ExplorerNode]) -> tuple[tuple[int, int, int], ...]:
-        """Where disks are damaged, all that a majority holds at the beginning is what an earlier leader has committed."""
+        """Returns the entries that a majority holds at the beginning: with damaged disks, an earlier leader has
+        committed them.
+        """
         held = sorted({(entry.index, entry.term) for node in nodes for entry in node.log})
         return tuple(
             (index, term, term)
@@ -416,7 +422,8 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         return known
 
     def _prove_spent(self, posted: int, sender: int, receiver: int, prospects: Prospects) -> None:
-        """Deliver what `is_spent` leaves out, because it relies on a rule whose breach the search should find: old terms are ignored.
+        """Deliver what `is_spent` leaves out, because it relies on a rule whose breach the search should find: old
+        terms are ignored.
 
         The receiver must not change, but for answers that wait for a write, and every answer must be spent as well.
         """
@@ -650,7 +657,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
 
     @staticmethod
     def _check_settled(committed: tuple[tuple[int, int, int], ...], core: RaftCore, upto: int) -> None:
-        """What a node takes for committed was committed by a leader, and it holds all of that."""
+        """Check that a leader committed what a node takes for committed, and that the node holds all of it."""
         if upto > len(committed):
             raise BrokenPromise(
                 f"state-machine safety: n{core.node_id} takes {upto} for committed, which no leader has committed"
@@ -694,7 +701,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
 
     @staticmethod
     def _difference(one: RaftCore, other: RaftCore) -> str:
-        """What both logs hold, and the place behind which the one begins that lost more."""
+        """Returns the difference between two logs: their common entries, and the later of their two starts."""
         begun = LogIndex(max(one.log.start.index, other.log.start.index))
         if begun > min(one.log.last_index, other.log.last_index):
             return ""

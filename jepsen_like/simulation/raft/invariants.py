@@ -1,4 +1,4 @@
-"""What must hold in the whole cluster after every step, whatever happened (the paper's figure 3, and what follows from it).
+"""The invariants of the whole cluster after every step (the paper's figure 3, and what follows from it).
 
 - I1 election safety: at most one leader a term, elected by votes that are on the disks of a majority.
 - I2 log matching: (index, term) has one content and one predecessor, on every node and at all times.
@@ -10,7 +10,8 @@
 - I8 what a leader believes a follower holds is on that follower's disk.
 - I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
 - I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
-- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each entry once, in order.
+- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each entry once, in
+  order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -148,7 +149,9 @@ class Invariants:
             self._accuse("I3", machine, f"leads term {core.term} without the committed entry {must_hold.index}")
 
     def _check_match(self, machine: SimulatedMachine, peer: NodeId) -> None:
-        """I8, as long as no later term has been let in at the follower: a later leader may overwrite what was matched."""
+        """I8, as long as no later term has been let in at the follower: a later leader may overwrite what was
+        matched.
+        """
         core = machine.core
         assert core is not None
         if not isinstance(core.role, Leader):

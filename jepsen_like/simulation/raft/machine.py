@@ -1,8 +1,8 @@
 """One simulated node: the real core, outbox, storage and log on a simulated disk, with a clock of its own.
 
-It carries effects out in the order given, as the driver does: a `Persist` goes into the log at once, one flush at a time
-covers everything written before it began and takes virtual time, a message leaves when its write is durable, what is
-committed is applied to a small state machine, and what the rule of retention does not keep leaves the log. A machine
+It carries effects out in the order given, as the driver does: a `Persist` goes into the log at once, one flush at a
+time covers everything written before it began and takes virtual time, a message leaves when its write is durable, what
+is committed is applied to a small state machine, and what the rule of retention does not keep leaves the log. A machine
 can lose power (also in the middle of all this), be killed, stand still and restart; what it knew is then gone, and what
 it gets back is what `MemoryDisk` kept.
 """
@@ -56,10 +56,10 @@ from raft.storage import RaftStorage, StorageFlush
 LOG_DIRECTORY = "log"
 LOG_ID = 1
 ROUNDING_S = 1e-9
-"""What a clock's rounding may cost; without this allowance a timer could be found early without end."""
+"""A clock's rounding may cost this much; without this allowance a timer could be found early without end."""
 NEVER = 1 << 62
 INBOX_MAX = 2000
-"""What piles up at a node that stands still; beyond it messages are lost, as full socket buffers lose them."""
+"""At most this many messages pile up at a paused node; more are lost, as full socket buffers lose them."""
 
 
 @attrs.define
@@ -84,7 +84,9 @@ class RunningFlush:
 
 @attrs.frozen
 class Legacy:
-    """What a dead machine left: what was durable, its log as it had ordered it, and whether all of that was written."""
+    """The remains of a dead machine: its durable data, its log as it had ordered it, and whether all of that was
+    written.
+    """
 
     durable: DurableLog
     entries: list[Entry]
@@ -102,7 +104,7 @@ class BeforeStep(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """What a machine asks of the world it lives in."""
+    """The world as a machine in it sees it."""
 
     now: float
     record: ClusterRecord
@@ -153,9 +155,10 @@ class Surroundings(Protocol):
 class SimulatedMachine:
     """One node and everything that belongs to it alone.
 
-    `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both can be
-    checked against it; `durable` is what the disk would give back. Both are whole: what has left the log is the committed
-    log's beginning. `incarnation` counts restarts: what was scheduled for an older incarnation does not happen.
+    `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both
+    can be checked against it; `durable` is what the disk would give back. Both are whole: what has left the log is the
+    committed log's beginning. `incarnation` counts restarts: what was scheduled for an older incarnation does not
+    happen.
     """
 
     def __init__(self, world: Surroundings, knobs: RaftKnobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
@@ -172,19 +175,21 @@ class SimulatedMachine:
         self.applied_index = NO_INDEX
         self.legacy: Legacy | None = None
         self.rot: Rot | None = None
-        """What damage took from it, until it holds as much again."""
+        """The entries that damage took from it, until it holds as much again."""
         self.vanished: DurableLog | None = None
-        """What its directory held when it vanished, until its log has reached its floor again."""
+        """The contents of its directory when it vanished, until its log has reached its floor again."""
         self.guard: Position | None = None
-        """After that: the floor below which it votes for none; None as long as it remembers nothing and has no vote at all."""
+        """After that: the floor below which it votes for none; None as long as it remembers nothing and has no vote at
+        all.
+        """
         self.came_up_spoilt = False
-        """Whether its disk had damage that no read had met when it came up last: only that is repaired."""
+        """True if its disk had damage that no read had met when it came up last: only that is repaired."""
         self.lives = 1
         """One more than how often it has lost what it held."""
         self.loses_directory = False
-        """Whether its directory is gone when it starts again."""
+        """True if its directory is gone when it starts again."""
         self.was_member = False
-        """Whether it knows that it had a past, though it has lost it."""
+        """True if it knows that it had a past, though it has lost it."""
         self.outbox = Outbox()
         self.clock = SimulatedClock()
         self.traps = Traps()
@@ -212,7 +217,7 @@ class SimulatedMachine:
 
     @property
     def up(self) -> bool:
-        """Whether the process runs; one that stands still does."""
+        """True if the process runs; one that stands still does."""
         return self.core is not None
 
     # ---------------------------------------------------------------- life and death
@@ -277,11 +282,11 @@ class SimulatedMachine:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it has lost its directory, and not learned yet what it must not go back behind."""
+        """True if it has lost its directory, and not learned yet what it must not go back behind."""
         return self.vanished is not None and self.guard is None
 
     def voted_for(self, candidate: NodeId, term: Term) -> bool:
-        """Whether it has voted so, durably, in this life or in one that it has forgotten."""
+        """Returns True if it has voted so, durably, in this life or in one that it has forgotten."""
         return candidate in (self.durable_log().votes.get(term), self._past_votes.get(term))
 
     def _note_guard(self, core: RaftCore) -> None:
@@ -309,7 +314,7 @@ class SimulatedMachine:
                 self.rot.held = None
 
     def _note_caught_up(self) -> None:
-        """What it holds again, it can lose again.
+        """Forget the damage once the machine holds as much again: it can then lose it again.
 
         Its floor must be left, too: it may be higher than what was durable, for a node cannot know whether whole frames
         behind the last flush that it knows of were.
@@ -323,22 +328,24 @@ class SimulatedMachine:
 
     @property
     def spoilt(self) -> bool:
-        """Whether its disk has damage that was not repaired yet; what it has lost by an earlier one is no excuse for more."""
+        """True if its disk has damage that was not repaired yet; what it has lost by an earlier one is no excuse for
+        more.
+        """
         return self.rot is not None and not self.rot.found
 
     @property
     def start_spoilt(self) -> bool:
-        """Whether the witness of where its log begins is damaged: what had left the log is known from nothing else."""
+        """True if the witness of where its log begins is damaged: what had left the log is known from nothing else."""
         return self.rot is not None and self.spoilt and self.rot.flip.path == f"{LOG_DIRECTORY}/{START_NAME}"
 
     @property
     def held_before(self) -> Position | None:
-        """Where its durable log ended before damage cut it, as long as it holds less; else None."""
+        """The end of its durable log before damage cut it, as long as it holds less; else None."""
         rot = self.rot
         return rot.held.position if rot is not None and rot.found and rot.held is not None else None
 
     def vouches_for(self, entry: Entry) -> bool:
-        """Whether this entry is durable here, or was until damage took it and its place is still guarded."""
+        """Returns True if this entry is durable here, or was until damage took it and its place is still guarded."""
         if self.durable_log().has(entry):
             return True
         if self.vanished is not None and self.vanished.has(entry):
@@ -404,7 +411,7 @@ class SimulatedMachine:
         self._forget_durable()
 
     def durable_log(self) -> DurableLog:
-        """What its disk would give back if power were lost now."""
+        """Returns the data that its disk would give back if power were lost now."""
         if self._durable_stale:
             self._durable_stale = False
             self.durable.refresh(self.disk)
@@ -415,7 +422,7 @@ class SimulatedMachine:
         self.disk.capacity_bytes = None
 
     def disk_refused(self, error: Exception) -> bool:
-        """Whether this error is the work of a fault that was set on its disk."""
+        """Returns True if this error is the work of a fault that was set on its disk."""
         match error:
             case NoSpace():
                 return self.disk.capacity_bytes is not None
@@ -429,7 +436,7 @@ class SimulatedMachine:
         self.disk.fail_call(NEVER)
 
     def segments(self) -> int:
-        """How many segment files its log has."""
+        """Returns the number of segment files of its log."""
         return sum(path.endswith(".log") for path in self.disk.paths())
 
     def calm(self, flush_s: float) -> None:
@@ -693,7 +700,9 @@ class SimulatedMachine:
             self._apply(self.storage)
 
     def _trim(self, storage: RaftStorage) -> None:
-        """Let leave what the rule does not keep, if it is durable and applied; gone from the disk with the next flush."""
+        """Let leave what the rule does not keep, if it is durable and applied; gone from the disk with the next
+        flush.
+        """
         core, log, now = self.core, storage.log, self._world.now
         assert core is not None
         if now < self._trim_due and log.end < self._trim_at:

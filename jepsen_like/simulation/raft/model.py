@@ -59,10 +59,12 @@ FLOORS: Mapping[str, int] = {
     "messages_duplicated": 7_000,
     "messages_reordered": 20_000,
 }
-"""What must happen at least so often in every 1,000 seeds: about half of what does, or a fifth where it comes in bursts, as
-all that begins with a trim: few worlds trim, and those often, so that blocks of sound seeds differ by more than half. Faults are
-counted by what they do as well: a partition that stops no message, a pause that holds nothing up, or a full disk that refuses
-nothing, would be one in name only."""
+"""Every 1,000 seeds reach at least these counts: about half of the usual ones, or a fifth where they come in bursts.
+
+All that begins with a trim comes in bursts: few worlds trim, and those often, so that blocks of sound seeds differ by
+more than half. Faults are counted by their effects as well: a partition that stops no message, a pause that holds
+nothing up, or a full disk that refuses nothing, would be one in name only.
+"""
 
 
 RAFT: SystemModel[RaftKnobs] = SystemModel(

@@ -37,7 +37,7 @@ CUT_AFTER: Sequence[type[Message]] = (
 
 
 class Victims(Protocol):
-    """What the nemesis asks of the world."""
+    """The world as the nemesis sees it."""
 
     now: float
     network: SimulatedNetwork[NodeId, Message]
@@ -56,7 +56,7 @@ class Victims(Protocol):
         """Break the connection of one direction and tell both ends."""
 
     def committed_position(self) -> Position:
-        """Where the committed log ends."""
+        """Returns the end of the committed log."""
 
     def note(self, text: str, node: int | None = None) -> None:
         """Say in the trace what was done."""
@@ -121,12 +121,14 @@ class SimulatedNemesis:
                 assert_never(fault.kind)
 
     def recovery_crash(self, machine: SimulatedMachine) -> bool:
-        """Whether power is lost again as soon as `machine` is up."""
+        """Returns True if power is lost again as soon as `machine` is up."""
         rng = stream(self._knobs.seed, f"recovery/{machine.node_id}/{machine.incarnation}")
         return rng.random() < self._knobs.recovery_crash
 
     def rot(self, machine: SimulatedMachine) -> None:
-        """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught up."""
+        """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught
+        up.
+        """
         rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.incarnation}")
         if rng.random() >= self._knobs.rot or machine.rot is not None:
             return
@@ -137,10 +139,11 @@ class SimulatedNemesis:
             self._world.note(f"bit rot: {kind.value}", machine.node_id)
 
     def vanish(self, number: int) -> None:
-        """Stop some or all nodes, all at once or one after the other, and lose the directories of some before they come back.
+        """Stop some or all nodes, all at once or one after the other, and lose the directories of some before they come
+        back.
 
-        Any number may lose theirs, as long as one sound copy is left of all that is committed; `may_vanish` is asked again for each when it
-        comes back, for much may have happened meanwhile.
+        Any number may lose theirs, as long as one sound copy is left of all that is committed; `may_vanish` is asked
+        again for each when it comes back, for much may have happened meanwhile.
         """
         rng = stream(self._knobs.seed, f"vanish/{number}")
         order = rng.sample(self._nodes, len(self._nodes))
@@ -175,7 +178,9 @@ class SimulatedNemesis:
         machine.loses_directory = loses
 
     def take_directory(self, machine: SimulatedMachine) -> None:
-        """Let the directory vanish of a machine that is about to start, if that was planned and leaves a sound copy elsewhere."""
+        """Let the directory vanish of a machine that is about to start, if that was planned and leaves a sound copy
+        elsewhere.
+        """
         planned, machine.loses_directory = machine.loses_directory, False
         committed = self._world.committed_position()
         others = [

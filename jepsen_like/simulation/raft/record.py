@@ -1,4 +1,4 @@
-"""What has happened to the whole cluster so far, as no node can know it: the memory of invariants and audits.
+"""The history of the whole cluster so far, as no node can know it: the memory of invariants and audits.
 
 - the *content* of every (index, term) ever written, with the term before it: if each pair always has the same content
   and the same predecessor, then log matching holds by induction, at O(1) an entry;
@@ -15,11 +15,11 @@ import attrs
 from raft.model import Entry, EntryKind, LogIndex, NodeId, Position, Term
 
 Content = tuple[Term, int, EntryKind, int, int]
-"""What makes an entry: the term before it, base offset, kind, span, CRC-32C of its data."""
+"""The identity of an entry: the term before it, base offset, kind, span, CRC-32C of its data."""
 
 
 def content(entry: Entry, previous_term: Term) -> Content:
-    """What must be the same wherever (index, term) is."""
+    """Returns the values that must be the same wherever (index, term) is."""
     batch = entry.batch
     return previous_term, entry.base_offset, batch.kind, batch.span, batch.crc
 
@@ -47,7 +47,7 @@ class Replica:
         self.applied += 1
 
     def snapshot(self, filler_bytes: int) -> bytes:
-        """How many were applied, what they made of it, and filler."""
+        """Returns the number of applied entries, the digest of the machine, and filler."""
         return self.applied.to_bytes(8, "big") + self.digest + bytes(filler_bytes)
 
     def restore(self, snapshot: bytes) -> None:
@@ -74,7 +74,7 @@ class ClusterRecord:
 
     @property
     def committed_position(self) -> Position:
-        """Where the committed log ends."""
+        """The end of the committed log."""
         if not self.ledger:
             return Position(LogIndex(0), Term(0))
         entry = self.ledger[-1].entry
@@ -88,7 +88,9 @@ class ClusterRecord:
         return None
 
     def digest(self, index: LogIndex) -> bytes | None:
-        """What the committed entries up to `index` make of a state machine; None if not all of them are committed."""
+        """Returns the digest of a machine that applied the committed entries up to `index`; None unless all are
+        committed.
+        """
         while self._newest.applied < len(self.ledger):
             self._newest.apply(self.ledger[self._newest.applied].entry)
             self._digests.append(self._newest.digest)
@@ -126,7 +128,7 @@ def values_of(entry: Entry) -> list[int]:
 
 
 def same(entry: Entry, other: Entry) -> bool:
-    """Whether two entries of one index are the same one."""
+    """Returns True if two entries of one index are the same one."""
     return entry is other or (
         entry.term == other.term
         and entry.base_offset == other.base_offset
@@ -137,7 +139,9 @@ def same(entry: Entry, other: Entry) -> bool:
 
 
 def first_difference(entries: Sequence[Entry], others: Sequence[Entry]) -> int | None:
-    """Where in both, counted from 0, one has another entry or ends before the other; None if they are equal."""
+    """Returns the first place, counted from 0, where one has another entry or ends before the other; None if they are
+    equal.
+    """
     both = zip(entries, others, strict=False)
     differs = next((at for at, (entry, other) in enumerate(both) if not same(entry, other)), None)
     if differs is None and len(entries) != len(others):
@@ -146,7 +150,7 @@ def first_difference(entries: Sequence[Entry], others: Sequence[Entry]) -> int |
 
 
 def as_recent(position: Position, other: Position) -> bool:
-    """Whether a log that ends at `position` is as recent as one that ends at `other`, or more recent.
+    """Returns True if a log that ends at `position` is as recent as one that ends at `other`, or more recent.
 
     The rule of section 5.4.1 of the paper, written once more for the oracles: they must not decide by the product's own
     `Position.up_to_date_with`, since a mistake there would then excuse itself.
@@ -157,5 +161,5 @@ def as_recent(position: Position, other: Position) -> bool:
 
 
 def prefix_holds(entries: Sequence[Entry], wanted: Entry) -> bool:
-    """Whether `entries` has `wanted` at its index."""
+    """Returns True if `entries` has `wanted` at its index."""
     return len(entries) >= wanted.index and same(entries[wanted.index - 1], wanted)

@@ -1,21 +1,21 @@
-"""What an exhaustive search may leave out without missing a thing: messages and history that can matter no more.
+"""Finds messages and history that an exhaustive search may leave out, because they can matter no more.
 
-Leaving a message undelivered is always allowed, so a message is *spent*, and is taken out of the network, when delivering
-it at any later moment would change nothing at its receiver and draw at most an answer that is spent as well. Two bounds on
-all that can follow make that a question about the present state alone:
+Leaving a message undelivered is always allowed, so a message is *spent*, and is taken out of the network, when
+delivering it at any later moment would change nothing at its receiver and draw at most an answer that is spent as well.
+Two bounds on all that can follow make that a question about the present state alone:
 
-- The *floor* of a node: the term on its disk, or in its memory once no crash can take that away. A node's term never falls
-  below its floor: terms only rise, disks get them in order, and a crash gives back what the disk has.
+- The *floor* of a node: the term on its disk, or in its memory once no crash can take that away. A node's term never
+  falls below its floor: terms only rise, disks get them in order, and a crash gives back what the disk has.
 - The *ceiling*: no node will ever be in a higher term. A new term comes into being only where a pre-candidate becomes a
   candidate in its term + 1; each timeout left makes one pre-candidate, which becomes one candidate at most; every other
-  change of term copies one that a node or a message has. So the largest of all these, plus the timeouts left, never rises.
+  change of term copies one that a node or a message has. So the largest of all these, plus the timeouts left, never
+  rises.
 
-The proofs stand at the rules below. They use no more of the core than that older terms are ignored or refused and who may
-become what. That is a promise of the core like any other, so a search does not take it on trust: it delivers each spent
-message once, and the receiver must not change (`RaftExplorer._prove_spent`). A test compares the searches with and without
-these rules, and `tests/mutants` shows that they hide none of its bugs.
-Three nodes with two timeouts have 3,550,751 states without them and 26,047 with them, in which nodes and disks are in the
-same 4,066 combinations.
+The proofs stand at the rules below. They use no more of the core than that older terms are ignored or refused and who
+may become what. That is a promise of the core like any other, so a search does not take it on trust: it delivers each
+spent message once, and the receiver must not change (`RaftExplorer._prove_spent`). A test compares the searches with
+and without these rules, and `tests/mutants` shows that they hide none of its bugs. Three nodes with two timeouts have
+3,550,751 states without them and 26,047 with them, in which nodes and disks are in the same 4,066 combinations.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class NodeView(Protocol):
 
 
 class Prospects(NamedTuple):
-    """What may still come."""
+    """The events that may still come."""
 
     ceiling: Term
     timeouts: int
@@ -65,19 +65,25 @@ def attainable_by(core: RaftCore) -> Term:
 
 
 def told_by(message: Message) -> Term:
-    """The term that a receiver may copy from it; who sent it may have lost that term since. A mere question has none."""
+    """The term that a receiver may copy from it; who sent it may have lost that term since.
+
+    A mere question has none.
+    """
     if isinstance(message, RequestPreVote | RequestStanding) or (isinstance(message, PreVoteReply) and message.granted):
         return NO_TERM
     return message.term
 
 
 def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: Prospects) -> bool:
-    """Whether `message` can matter no more. Once true it stays so: floors never fall, ceiling and budgets never rise."""
+    """Returns True if `message` can matter no more.
+
+    Once true it stays so: floors never fall, ceiling and budgets never rise.
+    """
     floor = prospects.floor(receiver)
     match message:
         case AppendAccepted(term=term) | AppendRejected(term=term) | SnapshotReceived(term=term):
-            # Listened to in its own term by that term's leader. Only a candidate of a term becomes its leader, and no node
-            # becomes a candidate of a term that it has reached.
+            # Listened to in its own term by that term's leader. Only a candidate of a term becomes its leader, and no
+            # node becomes a candidate of a term that it has reached.
             return floor > term or (floor == term and not isinstance(receiver.core.role, Leader | Candidate))
         case VoteReply(term=term, granted=granted):
             counts = granted and isinstance(receiver.core.role, Candidate)
@@ -87,15 +93,16 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
         case PreVoteReply(term=term):
             return floor >= term  # a refusal teaches a newer term, and does nothing else
         case RequestPreVote(term=term):
-            # Changes nothing at the receiver; what it answers is a grant or teaches a term that is not above the ceiling.
+            # Changes nothing at the receiver; what it answers is a grant or teaches a term that is not above the
+            # ceiling.
             return prospects.floor(sender) >= prospects.ceiling and _grant_is_void(sender, term, prospects)
         case RequestVote(term=term):
-            # Refused, without a change at the receiver, once that is in a later term. (So it is once the vote of this term
-            # is given away; but that is the rule whose breach the search looks for.)
+            # Refused, without a change at the receiver, once that is in a later term. (So it is once the vote of this
+            # term is given away; but that is the rule whose breach the search looks for.)
             return floor > term and prospects.floor(sender) >= prospects.ceiling
         case AppendEntries(term=term) | InstallSnapshot(term=term):
-            # Refused as being of an older term, both alike. The refusal is ignored below the ceiling, and in that term by all but its
-            # leader, or the candidate who may become that.
+            # Refused as being of an older term, both alike. The refusal is ignored below the ceiling, and in that term
+            # by all but its leader, or the candidate who may become that.
             deaf = not isinstance(sender.core.role, Leader | Candidate)
             return floor > term and prospects.floor(sender) >= prospects.ceiling and deaf
         case RequestStanding() | StandingReply():
@@ -105,7 +112,9 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
 
 
 def _grant_is_void(asker: NodeView, term: Term, prospects: Prospects) -> bool:
-    """A granted pre-vote counts for a pre-candidate in the term before; no node goes back, and only a timeout makes one."""
+    """A granted pre-vote counts for a pre-candidate in the term before; no node goes back, and only a timeout makes
+    one.
+    """
     if prospects.floor(asker) >= term:
         return True
     asks = isinstance(asker.core.role, PreCandidate) and asker.core.term == term - 1
@@ -117,8 +126,8 @@ def leaderships_that_matter(
 ) -> tuple[tuple[int, int], ...]:
     """Of all (term, leader) so far, those whose term can still get a leader: a second one would be a violation.
 
-    Only a candidate of a term becomes its leader, and no node becomes a candidate of a term that it has reached: when every
-    floor is at or above a term that has no candidate now, it never gets a leader again.
+    Only a candidate of a term becomes its leader, and no node becomes a candidate of a term that it has reached: when
+    every floor is at or above a term that has no candidate now, it never gets a leader again.
     """
     lowest = min(prospects.floor(node) for node in nodes)
     campaigns = {node.core.term for node in nodes if isinstance(node.core.role, Candidate)}

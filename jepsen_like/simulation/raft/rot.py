@@ -1,7 +1,7 @@
 """Bit rot: which bits of a dead machine's disk may change, and what is remembered of it.
 
-Only bytes below the end that the disk itself can prove to have been durable (frames and the mark say so) are spoilt: beyond
-it, damage cannot be told from the torn tail of a write, by anybody.
+Only bytes below the end that the disk itself can prove to have been durable (frames and the mark say so) are spoilt:
+beyond it, damage cannot be told from the torn tail of a write, by anybody.
 """
 
 import enum
@@ -25,7 +25,7 @@ _HEADER_BYTES = 80
 
 
 class RotKind(enum.Enum):
-    """Where a bit changes."""
+    """The place of the changed bit."""
 
     PAYLOAD = "payload"
     HEADER = "header"
@@ -100,7 +100,9 @@ def base_of(path: str) -> int:
 
 
 def _durable_frames(disk: MemoryDisk, first_base: int, known_end: int) -> list[_Place]:
-    """Every whole frame of the log, which begins at `first_base`, below the durable end that the disk itself can prove."""
+    """Every whole frame of the log, which begins at `first_base`, below the durable end that the disk itself can
+    prove.
+    """
     places: list[_Place] = []
     for path in disk.paths():
         if path.endswith(".log") and (base := base_of(path)) >= first_base:

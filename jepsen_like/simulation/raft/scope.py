@@ -1,4 +1,4 @@
-"""How much may happen in an exhaustive search of a Raft group, and how that is written on a command line."""
+"""The bounds of an exhaustive search of a Raft group, and their form on a command line."""
 
 import re
 
@@ -10,23 +10,23 @@ SCOPE_MAX = {"nodes": 5, "timeouts": 9, "entries": 9, "crashes": 9, "heartbeats"
 
 @attrs.frozen
 class Scope:
-    """How much may happen."""
+    """The bounds of a search."""
 
     nodes: int = 3
     timeouts: int = 2
     entries: int = 1
     crashes: int = 1
     heartbeats: int = 0
-    """How often a leader asks all others again for what they hold."""
+    """A leader asks all others again for what they hold, this often."""
     damages: int = 0
-    """How often a disk loses any part of its end, and the node comes back repaired, below its floor."""
+    """A disk loses any part of its end, and the node comes back repaired, below its floor, this often."""
     trims: int = 0
-    """How often the beginning of a log leaves it."""
+    """A log is trimmed this often."""
     logs: tuple[tuple[int, ...], ...] = ()
     """The terms of the entries that each node begins with, all durable.
 
-    By default a search begins twice: from nothing, and, when there are three nodes, from `PARTED`. The first is wide where
-    the second is deep.
+    By default a search begins twice: from nothing, and, when there are three nodes, from `PARTED`. The first is wide
+    where the second is deep.
     """
 
     def __str__(self) -> str:
@@ -45,7 +45,9 @@ class Scope:
 
 
 PARTED = ((1, 2), (1,), (1, 3))
-"""What earlier terms may have left, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote without reaching another node."""
+"""The remains of earlier terms, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote without reaching another
+node.
+"""
 
 
 def read_scope(text: str) -> Scope:

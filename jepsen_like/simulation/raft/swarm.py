@@ -14,7 +14,7 @@ from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults
 from raft.config import RaftConfig
 
 SNAPSHOT_HEAD_BYTES = 24
-"""What a snapshot of the simulated state machine has besides its filler (`record.Replica.snapshot`)."""
+"""A snapshot of the simulated state machine has these bytes besides its filler (`record.Replica.snapshot`)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -28,36 +28,36 @@ class RaftKnobs(Knobs):
     handoff_s: float
     """From the end of an fsync to the moment the core learns of it."""
     load_s: float
-    """How long entries that the cache no longer holds take from the disk."""
+    """The disk takes this long to give entries that the cache no longer holds."""
     drift: float
     """The most by which a node's clock runs too fast or too slow, as a fraction."""
     think_s: float
     retry_s: float
-    """How long a client waits after a failure."""
+    """A client waits this long after a failure."""
     client_timeout_s: float
     burst: int
-    """How many requests a client sends at once."""
+    """A client sends this many requests at once."""
     reads: float
     """The share of reads among the requests."""
     records_max: int
     filler_bytes_max: int
     """Records are padded up to this, so that byte windows and segments fill."""
     recovery_crash: float
-    """How likely power is lost again right after a recovery touched the disk."""
+    """The probability that power is lost again right after a recovery touched the disk."""
     rot: float
-    """How likely a node that comes back finds that a bit of its disk has changed."""
+    """The probability that a node that comes back finds that a bit of its disk has changed."""
     vanishes_s: tuple[float, ...] = ()
-    """When the directories of some nodes vanish."""
+    """The times at which the directories of some nodes vanish."""
     retention_bytes: int | None = None
     """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
     trim_every_s: float = 0.0
-    """How often the retention rule is applied, in addition to each time that the log has grown by a segment."""
+    """The retention rule is applied this often, in addition to each time that the log has grown by a segment."""
     apply_bytes: int = 1_000_000
-    """How much log one step gives to the state machine, where logs are trimmed."""
+    """One step gives this much of the log to the state machine, where logs are trimmed."""
     snapshot_bytes: int = 0
-    """How many bytes a snapshot has in addition to what it must have."""
+    """A snapshot has this many bytes in addition to what it must have."""
     reset_crash: float = 0.0
-    """How likely power is lost while a log is reset to a snapshot."""
+    """The probability that power is lost while a log is reset to a snapshot."""
 
     @property
     def patience_s(self) -> float:
@@ -136,7 +136,8 @@ def draw(seed: int) -> RaftKnobs:
 def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
     """In one of four worlds directories vanish, once or a few times; drawn apart, so that older seeds keep all else.
 
-    Nothing rots there: a cut log and others that vanished may leave no sound copy of what a floor names, and then the group waits forever.
+    Nothing rots there: a cut log and others that vanished may leave no sound copy of what a floor names, and then the
+    group waits forever.
     """
     rng = stream(knobs.seed, "vanishes")
     if knobs.nodes == 1 or rng.random() >= 0.25:
@@ -146,7 +147,9 @@ def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
 
 
 def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
-    """In two of five worlds logs are trimmed; enough is written there that something leaves, and snapshots come twice or late."""
+    """In two of five worlds logs are trimmed; enough is written there that something leaves, and snapshots come twice
+    or late.
+    """
     rng = stream(knobs.seed, "trims")
     if rng.random() >= 0.4:
         return knobs

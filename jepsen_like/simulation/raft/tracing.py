@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.raft.machine import SimulatedMachine
 
 COLUMNS = f"{'role':<9} {'term':>4} {'commit':>6} {'last/durable':>12}"
-"""What `describe_state` tells of a node."""
+"""The columns of `describe_state`."""
 ROLE_WORDS = {"pre_candidate": "pre-cand"}
 
 

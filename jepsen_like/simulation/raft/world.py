@@ -1,7 +1,7 @@
 """A Raft group with its clients in virtual time.
 
-While the nemesis strikes, clients work; once all faults have ended, every node comes back, and the group must converge and
-serve. Invariants and audits look on at every step; at the end the black box judges what the clients saw against the
+While the nemesis strikes, clients work; once all faults have ended, every node comes back, and the group must converge
+and serve. Invariants and audits look on at every step; at the end the black box judges what the clients saw against the
 committed log.
 """
 
@@ -322,7 +322,9 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
 
     def _refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
-        """Damage that cannot be repaired costs the node its log, and it begins blank; but only a power cut leaves such damage."""
+        """Damage that cannot be repaired costs the node its log, and it begins blank; but only a power cut leaves such
+        damage.
+        """
         if not machine.spoilt:
             self._accuse("A5", machine, f"cannot restart: {error}")
             self.finished = True
@@ -412,7 +414,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.report(oracle, machine.node_id, sentence)
 
     def totals(self) -> Counter[str]:
-        """What happened in the world, on the network, to the clients and in each node."""
+        """Returns the counts of the world, the network, the clients and each node."""
         total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts
         for machine in self.machines.values():
             total += machine.counts

@@ -1,4 +1,4 @@
-"""What must hold in a simulated broker group: looked at whenever a copy decides something, and at every answer.
+"""The invariants of a simulated broker group, checked whenever a copy decides something, and at every answer.
 
 Q1 acknowledgement  what a status promises is on the disks that the mode names, durable where it flushes
 Q2 copy             with haDivergence=refuse the log of a slave that is pushed to is a beginning of its master's
@@ -6,10 +6,13 @@ Q3 handshake        then a slave is welcomed if and only if its log is a beginni
 Q4 divergence       a master takes no records from finding a divergence until an operator has decided
 Q5 epoch            an epoch belongs to one start of a master, and epochs grow along a log
 Q6 report           a slave reports what it holds, durable if it flushes
-Q7 status           a weaker status has its reason: a timeout has passed before the promise was kept, or no slave is near
-Q8 log              a record is stored once or not at all as its client was answered; only faults and operators take bytes from a log
+Q7 status           a weaker status has its reason: a timeout has passed before the promise was kept, or no slave is
+                    near
+Q8 log              a record is stored once or not at all as its client was answered; only faults and operators take
+                    bytes from a log
 Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
-Q10 whole master    a master takes no records while it lacks an acknowledged one that any disk still holds, unless an operator has decided so
+Q10 whole master    a master takes no records while it lacks an acknowledged one that any disk still holds, unless an
+                    operator has decided so
 Q11 tables          it lacks no committed offset either that a slave had when it shook hands
 """
 
@@ -68,16 +71,16 @@ class HaLink:
 
 @attrs.define(eq=False)
 class StoredRecord:
-    """What was known when a record was stored."""
+    """The facts known when a record was stored."""
 
     client: WaitingClient
     end: int
     copies: int
     is_slave_near: bool
     is_flushed: bool = False
-    """Whether the master learned in time that it is flushed."""
+    """True if the master learned in time that it is flushed."""
     is_copied: bool = False
-    """Whether it learned in time that enough slaves have it."""
+    """True if it learned in time that enough slaves have it."""
 
 
 class RocketmqAudits:
@@ -198,7 +201,7 @@ class RocketmqAudits:
         self.counts["whole_masters"] += 1
 
     def _copies(self, in_sync: int) -> int:
-        """How many copies a record is promised that is stored while so many are in sync."""
+        """Returns the number of copies that a record is promised if it is stored while so many are in sync."""
         knobs = self._knobs
         if not knobs.sync_master:
             return 1
@@ -431,7 +434,7 @@ class RocketmqAudits:
 
 
 def _is_later(slave: GroupBroker, master: GroupBroker) -> bool:
-    """Whether a slave's log ends before its master's begins, and yet is of a later epoch."""
+    """Returns True if a slave's log ends before its master's begins, and yet is of a later epoch."""
     one, other = slave.disk, master.disk
     if one.end > other.start or not (one.epochs and other.epochs):
         return False

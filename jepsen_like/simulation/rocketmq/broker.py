@@ -61,7 +61,7 @@ Done = Callable[[PutOutcome], None]
 
 
 class GroupWorld(Protocol):
-    """What a broker asks of the world."""
+    """The world as a broker sees it."""
 
     now: float
     master: int
@@ -82,7 +82,7 @@ class GroupWorld(Protocol):
         """An order of that decision was carried out."""
 
     def tables_of_master(self) -> int | None:
-        """What the master answers a slave that asks for its tables; None if it does not."""
+        """Returns the tables that the master answers a slave that asks for them; None if it does not."""
 
     def crashed(self, broker: "GroupBroker", error: Exception) -> None:
         """A broker died of its own assertions, or of a bug."""
@@ -142,7 +142,7 @@ class GroupBroker:
 
     @property
     def is_master(self) -> bool:
-        """Whether this process lives, and was started as a master."""
+        """True if this process lives, and was started as a master."""
         return self.up and self.listens
 
     def start(self) -> None:
@@ -169,12 +169,12 @@ class GroupBroker:
 
     @property
     def is_designated(self) -> bool:
-        """Whether it is the master that the operator wants."""
+        """True if it is the master that the operator wants."""
         return self.is_master and self._world.master == self.node
 
     @property
     def is_sure(self) -> bool:
-        """Whether this process lives, and does not doubt its log."""
+        """True if this process lives, and does not doubt its log."""
         return self.up and self.replica is not None and self.replica.log.doubt is None
 
     def _copy_tables(self) -> None:
@@ -195,14 +195,16 @@ class GroupBroker:
         self._flush_soon()
 
     def stop(self, *, closes: bool) -> None:
-        """The process is gone, whatever it was doing; its connections are closed only if the machine is still there to do it."""
+        """The process is gone, whatever it was doing; its connections are closed only if the machine is still there to
+        do it.
+        """
         if closes:
             self.sockets.close_all()
         self.up = self.paused = False
         self._clear()
 
     def reading(self) -> float:
-        """What its clock shows."""
+        """Returns the time on its clock."""
         return self.clock.at(self._world.now)
 
     def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:

@@ -15,7 +15,7 @@ from rocketmq_compat.replication.effects import AnswerPut
 
 
 class PutState(enum.Enum):
-    """What a client knows of a record."""
+    """The state of a record as its client knows it."""
 
     OPEN = "open"
     OK = "ok"
@@ -26,7 +26,7 @@ class PutState(enum.Enum):
 
 
 class PutWorld(Protocol):
-    """What clients ask of the world."""
+    """The world as clients see it."""
 
     now: float
     healed: bool

@@ -1,8 +1,9 @@
-"""The commit log of a simulated broker: bytes by physical offset, of which a power cut loses any part of the unflushed end.
+"""The commit log of a simulated broker: bytes by physical offset, of which a power cut loses any part of the unflushed
+end.
 
-A killed process loses nothing. Truncating, resetting and trimming are durable at once. What a disk loses is remembered, so that audits can
-tell a copy that was there from one that never was. Next to the log there are what the copy has noted of itself, by the real `CopyFile`, and
-tables, of which only one number counts: the greatest offset that was committed.
+A killed process loses nothing. Truncating, resetting and trimming are durable at once. What a disk loses is remembered,
+so that audits can tell a copy that was there from one that never was. Next to the log there are what the copy has noted
+of itself, by the real `CopyFile`, and tables, of which only one number counts: the greatest offset that was committed.
 """
 
 import enum
@@ -74,7 +75,7 @@ class NotesPage:
         self.durable = bytes(self.written)
 
     def lose_power(self) -> None:
-        """What was not synced is gone."""
+        """Lose what was not synced."""
         self.written = bytearray(self.durable)
 
     def damage(self) -> None:
@@ -109,10 +110,10 @@ class SimulatedCommitLog:
     """Counts truncations and resets: a flush that began before one proves nothing about what came after."""
     losses: list[LostBytes] = attrs.field(factory=list)
     trimmed: int = 0
-    """How far retention has ever come here, on this disk or an earlier one."""
+    """Retention has come this far here, on this disk or an earlier one."""
     page: NotesPage = attrs.field(factory=NotesPage)
     boots: int = 0
-    """How often power was lost."""
+    """The number of times that power was lost."""
     cut: CorruptLog | None = None
     """The damage for which the next start cuts the log."""
     tables: int = 0
@@ -120,17 +121,17 @@ class SimulatedCommitLog:
 
     @property
     def boot(self) -> str:
-        """What the machine shows of its boot."""
+        """The id of the machine's boot."""
         return f"boot {self.boots}"
 
     @property
     def reach(self) -> LogReach:
-        """How far the log is."""
+        """The reach of the log."""
         return LogReach(self.epochs[-1].epoch if self.epochs and self.data else 0, self.end)
 
     @property
     def end(self) -> int:
-        """Where the next byte goes."""
+        """The offset of the next byte."""
         return self.start + len(self.data)
 
     def append(self, epoch: int, payload: bytes) -> None:

@@ -1,7 +1,8 @@
-"""Every state that a master and a slave can reach with a few records, losses of power and promotions: each order of what may happen.
+"""Every state that a master and a slave can reach with a few records, losses of power and promotions: each order of
+what may happen.
 
-Both are the real copies. A record is one byte, a connection is what is on its way in each direction. Time stands still, but for a slave that
-waits to dial: nothing is late, and nothing is silent.
+Both are the real copies. A record is one byte, a connection is what is on its way in each direction. Time stands still,
+but for a slave that waits to dial: nothing is late, and nothing is silent.
 """
 
 import copy
@@ -51,7 +52,7 @@ NEVER_S = 1e9
 
 @attrs.frozen
 class RocketmqScope:
-    """How much may happen."""
+    """The bounds of a search."""
 
     records: int = 2
     cuts: int = 1
@@ -75,7 +76,10 @@ def read_rocketmq_scope(text: str) -> RocketmqScope:
 
 @attrs.frozen
 class SmallDisk:
-    """A log of bytes from offset 0; `held` is every (offset, byte) that was ever there. `doubt` and `slaves` are what the disk tells of its past."""
+    """A log of bytes from offset 0; `held` is every (offset, byte) that was ever there.
+
+    `doubt` and `slaves` are what the disk tells of its past.
+    """
 
     data: bytes = b""
     durable_end: int = 0

@@ -1,4 +1,6 @@
-"""RocketMQ's broker groups as a model of the simulator, of fixed roles or raft groups, and how much must have happened in their worlds."""
+"""RocketMQ's broker groups as a model of the simulator, of fixed roles or raft groups, and how much must have happened
+in their worlds.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -111,8 +113,10 @@ ROCKETMQ_FLOORS: Mapping[str, int] = {
     "raft_traps": 95,
     "raft_worlds": 130,
 }
-"""What must happen at least so often in every 1,000 seeds: about half of what does. What begins with `raft_` happens in raft groups, three of ten
-worlds."""
+"""Every 1,000 seeds reach at least these counts, about half of the usual ones.
+
+Counts that begin with `raft_` come from raft groups, three of ten worlds.
+"""
 
 
 def rocketmq_world(knobs: RocketmqKnobs, **options: Any) -> SimulatedWorld[RocketmqKnobs]:

@@ -1,4 +1,6 @@
-"""Strikes a simulated broker group as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
+"""Strikes a simulated broker group as the seed planned it; each fault draws its targets and lengths from a stream of
+its own.
+"""
 
 import random
 from collections import Counter
@@ -35,17 +37,17 @@ V = TypeVar("V", bound=RocketmqVictim)
 
 
 class RocketmqVictims(Protocol[V]):
-    """What the nemesis asks of the world."""
+    """The world as the nemesis sees it."""
 
     now: float
 
     @property
     def master(self) -> int:
-        """Whom to strike more often than others."""
+        """The broker to strike more often than others."""
 
     @property
     def network(self) -> SimulatedNetwork[int, Any]:
-        """What connects the brokers."""
+        """The network between the brokers."""
 
     @property
     def brokers(self) -> Mapping[int, V]:
@@ -77,7 +79,10 @@ class RocketmqVictims(Protocol[V]):
 
 
 class RocketmqNemesis(Generic[V]):
-    """Carries out planned faults. `trap_send` and `trap_answer` name after which message or answer power is to be cut."""
+    """Carries out planned faults.
+
+    `trap_send` and `trap_answer` name after which message or answer power is to be cut.
+    """
 
     def __init__(self, world: RocketmqVictims[V], knobs: RocketmqKnobs) -> None:
         self.counts: Counter[str] = Counter()

@@ -17,7 +17,7 @@ RESTART_S = 0.1
 
 
 class OperatedWorld(Protocol):
-    """What the operator asks of the world."""
+    """The world as the operator sees it."""
 
     now: float
     master: int
@@ -92,7 +92,9 @@ class SimulatedOperator:
         return replica is not None and isinstance(replica.role, Master) and replica.role.is_blocked
 
     def promote(self, node: int, *, at_once: bool) -> None:
-        """This broker is the master from now on; the old one is stopped, `at_once` or only after a while, and comes back as a slave."""
+        """This broker is the master from now on; the old one is stopped, `at_once` or only after a while, and comes
+        back as a slave.
+        """
         world = self._world
         old = world.brokers[world.master]
         if node == old.node:

@@ -1,7 +1,8 @@
-"""Connections over the simulated network: what is sent on one arrives in order and once, or the connection hangs until an end closes it.
+"""Connections over the simulated network: what is sent on one arrives in order and once, or the connection hangs until
+an end closes it.
 
-A segment that the network loses is not sent again: what comes after it waits forever, as on a link that is cut. Connections are numbered
-over the whole world, so a late segment of one never reaches another.
+A segment that the network loses is not sent again: what comes after it waits forever, as on a link that is cut.
+Connections are numbered over the whole world, so a late segment of one never reaches another.
 """
 
 import enum
@@ -18,7 +19,7 @@ RESET_NUMBER = -1
 
 
 class SegmentKind(enum.Enum):
-    """What a segment is for."""
+    """The purpose of a segment."""
 
     DIAL = "dial"
     ACCEPT = "accept"
@@ -55,7 +56,7 @@ class SocketHost(Protocol):
 
     @property
     def listens(self) -> bool:
-        """Whether connections are accepted here."""
+        """True if connections are accepted here."""
 
     def accepted(self, connection: int) -> None:
         """Another process has dialed."""

@@ -32,12 +32,12 @@ ROCKETMQ_TELLING = frozenset({FaultKind.COUP, FaultKind.POWER_CUT, FaultKind.CUT
 
 
 RAFT_SHARE = 0.3
-"""How many worlds are raft groups."""
+"""The share of worlds that are raft groups."""
 
 
 @attrs.frozen(kw_only=True)
 class DledgerKnobs:
-    """What only a raft group has. Of the other knobs, it has those of the network, the disks, the clocks and the clients."""
+    """The knobs of raft groups alone. They share the knobs of the network, the disks, the clocks and the clients."""
 
     enabled: bool = False
     """enableDLegerCommitLog."""
@@ -47,7 +47,7 @@ class DledgerKnobs:
     election_s: float = 0.3
     """The shortest election timeout; the longest is twice as long."""
     flush_interval_s: float = 0.05
-    """How long a write to the raft log waits for its flush with ack=page-cache."""
+    """A write to the raft log waits this long for its flush with ack=page-cache."""
     flush_stall_s: float = 5.0
     """A leader whose flush takes longer hands over."""
     append_bytes_max: int = 1 << 20
@@ -55,18 +55,18 @@ class DledgerKnobs:
     snapshot_part_bytes_max: int = 1 << 20
     raft_segment_bytes: int = 1 << 16
     raft_log_bytes: int = 1 << 20
-    """What the raft log keeps at least."""
+    """The raft log keeps at least this much."""
     commit_segment_bytes: int = 1 << 16
     commit_flush_ms: int = 500
     """flushIntervalCommitLog."""
     copy_bytes: int = 1 << 20
-    """How much of a commit log one answer has."""
+    """One answer has this much of a commit log."""
     consumes: float = 0.3
-    """How likely a request is one of a consumer."""
+    """The probability that a request is one of a consumer."""
     administers: float = 0.0
-    """How likely another one makes or deletes a topic."""
+    """The probability that another one makes or deletes a topic."""
     delayed: float = 0.0
-    """How likely a message is delayed."""
+    """The probability that a message is delayed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -96,34 +96,34 @@ class RocketmqKnobs(Knobs):
     reconnect_s: float
     flush_s: float
     writeback_s: float
-    """How often the page cache is written to the disk, whatever waits for it; 0: never."""
+    """The page cache is written to the disk this often, whatever waits for it; 0: never."""
     read_s: float
-    """How long a push is read from the disk, at most."""
+    """Reading a push from the disk takes this long at most."""
     drift: float
     wipes: float
-    """How likely a power cut costs the whole disk."""
+    """The probability that a power cut costs the whole disk."""
     damage: float
-    """How likely a bit of a segment is changed."""
+    """The probability that a bit of a segment is changed."""
     rot: float
-    """How likely a byte of a push differs from what its checksum was made of."""
+    """The probability that a byte of a push differs from what its checksum was made of."""
     rogues: float
-    """How often a slave reports what it does not have, per second."""
+    """A slave reports what it does not have this often, per second."""
     decide_s: float
-    """How long an operator takes to decide about a divergence, at most."""
+    """An operator takes this long at most to decide about a divergence."""
     burst: int
-    """How many records a client has on their way at most."""
+    """A client has at most this many records on their way."""
     record_bytes_max: int
     think_s: float
     request_s: float
-    """How long a client waits for an answer."""
+    """A client waits this long for an answer."""
     late: float
-    """How likely a request or answer of a client is late by up to three request timeouts, or lost."""
+    """The probability that a request or answer of a client is late by up to three request timeouts, or lost."""
     unwaited: float
-    """How likely a record has the property WAIT=false."""
+    """The probability that a record has the property WAIT=false."""
     lost_clients: float
-    """How likely a record is sent to a slave."""
+    """The probability that a record is sent to a slave."""
     trims: float
-    """How often retention cuts a log, per second."""
+    """Retention cuts a log this often, per second."""
     dledger: DledgerKnobs = DledgerKnobs()
 
     @property
@@ -294,7 +294,7 @@ def draw_fixed_roles(seed: int) -> RocketmqKnobs:
 
 
 def _mode(rng: random.Random, nodes: int) -> dict[str, Any]:
-    """What is promised."""
+    """Returns the knobs of the mode, which decide what is promised."""
     return {
         "sync_master": rng.random() < 0.7,
         "sync_flush": rng.random() < 0.4,
@@ -311,7 +311,7 @@ def _mode(rng: random.Random, nodes: int) -> dict[str, Any]:
 
 
 def _timeouts(rng: random.Random, travel_s: float, flush_s: float) -> dict[str, Any]:
-    """How long is waited: what is near can be reached in that time, but not always."""
+    """Returns timeouts: a near broker can be reached within them, but not always."""
     silence_s = rng.uniform(0.5, 1.0)
     return {
         "sync_flush_timeout_s": (0.03 + 5 * flush_s) * rng.choice((1, 3)),
@@ -323,7 +323,7 @@ def _timeouts(rng: random.Random, travel_s: float, flush_s: float) -> dict[str, 
 
 
 def _local(rng: random.Random) -> dict[str, Any]:
-    """What concerns single brokers: disks, clocks, what is damaged, and the operator."""
+    """Returns the knobs of single brokers: disks, clocks, damage, and the operator."""
     return {
         "writeback_s": rng.choice((0.0, 0.3, 1.0)),
         "read_s": rng.choice((0.0, 0.002, 0.02)),
@@ -338,7 +338,7 @@ def _local(rng: random.Random) -> dict[str, Any]:
 
 
 def _load(rng: random.Random) -> dict[str, Any]:
-    """What clients do."""
+    """Returns the knobs of clients."""
     return {
         "clients": rng.randint(1, 3),
         "burst": rng.choice((1, 3, 6)),

@@ -1,7 +1,7 @@
 """A RocketMQ broker group with its clients and its operator in virtual time.
 
-While the nemesis strikes, clients work; once all faults have ended, every broker comes back, the operator gives up what diverges from
-the master, every slave must have the master's log, and a record must be acknowledged.
+While the nemesis strikes, clients work; once all faults have ended, every broker comes back, the operator gives up what
+diverges from the master, every slave must have the master's log, and a record must be acknowledged.
 """
 
 import random
@@ -259,7 +259,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
 
     @staticmethod
     def _follows(broker: GroupBroker, master: GroupBroker) -> bool:
-        """Whether a slave is welcome on a connection that both ends know."""
+        """Returns True if a slave is welcome on a connection that both ends know."""
         role = broker.replica.role if broker.replica is not None else None
         if not isinstance(role, Slave) or not role.is_welcome:
             return False

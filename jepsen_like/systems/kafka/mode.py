@@ -78,7 +78,7 @@ class KafkaMode(Mode):
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether producers send with a producer id, so that a retry cannot be stored twice."""
+        """True if producers send with a producer id, so that a retry cannot be stored twice."""
         return bool(self.settings[names.IDEMPOTENCE])
 
     @property
@@ -111,7 +111,7 @@ class KafkaMode(Mode):
 
     @property
     def acks_are_durable(self) -> bool:
-        """Whether a record is on the disks of the whole ISR when it is acknowledged."""
+        """True if a record is on the disks of the whole ISR when it is acknowledged."""
         return self.settings[names.FLUSH] == names.BEFORE_ACK and self.acks == ALL_ACKS
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
@@ -142,7 +142,7 @@ class KafkaMode(Mode):
 
     @property
     def may_hold_alone(self) -> bool:
-        """Whether the leader may be the whole ISR, or acknowledges alone."""
+        """True if the leader may be the whole ISR, or acknowledges alone."""
         return self.acks != ALL_ACKS or self.min_isr == 1
 
     def survives(self, kind: str) -> bool:

@@ -103,11 +103,11 @@ class IsrRule:
     acks: str
     """As `settings.ACKS`: 0, 1 or all."""
     several: bool
-    """Whether `min.insync.replicas` is more than 1."""
+    """True if `min.insync.replicas` is more than 1."""
     unclean: bool
     flush: str
     is_eligible: bool = True
-    """Whether eligible leader replicas are on."""
+    """True if eligible leader replicas are on."""
 
     def named_for(self, loss: MayLose, harm: str = "") -> str:
         """The settings by name, last the one that allows such a loss to this kind of fault."""

@@ -93,7 +93,7 @@ class RaftControl(Control):
         return None if leader is None else leader.last_index
 
     async def has_reached(self, node: int, goal: Any) -> bool:
-        """Whether it has committed that much."""
+        """Returns True if it has committed that much."""
         status = await self.status(node)
         return status is not None and status.commit_index >= int(goal)
 

@@ -47,7 +47,7 @@ class RaftMode(Mode):
 
     @property
     def acks_are_durable(self) -> bool:
-        """Whether a node flushes before it acknowledges or votes."""
+        """True if a node flushes before it acknowledges or votes."""
         return self.effective.flush is FlushPolicy.BEFORE_ACK
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:

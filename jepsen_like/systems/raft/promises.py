@@ -119,7 +119,7 @@ def describe(replication: Replication, flush: FlushPolicy, harms: Iterable[str])
 
 
 def may_lose(replication: Replication, flush: FlushPolicy, harms: Iterable[str]) -> bool:
-    """Whether any of these may cost acknowledged records."""
+    """Returns True if any of these may cost acknowledged records."""
     return any(promise_of(replication, flush, harm).may_lose is not Loss.NOTHING for harm in harms)
 
 

@@ -37,7 +37,7 @@ def split(words: Sequence[str]) -> tuple[dict[str, str | int], list[str]]:
 
 
 def has_wheel() -> bool:
-    """Whether RocketMQ's C++ client is installed: the package `rocketmq`."""
+    """Returns True if RocketMQ's C++ client is installed: the package `rocketmq`."""
     return importlib.util.find_spec("rocketmq") is not None
 
 

@@ -50,7 +50,7 @@ class BrokerStatus:
     slaves: int | None = None
     """How many slaves a master has taken; None for a slave, and in a raft group."""
     is_in_doubt: bool = False
-    """Whether it may lack messages, and takes none before it has them back."""
+    """True if it may lack messages, and takes none before it has them back."""
 
     @classmethod
     def of(cls, node: int, table: Mapping[str, str]) -> "BrokerStatus":
@@ -128,7 +128,7 @@ class RocketControl(Control):
         return {self._groups.scopes[number]: Leadership(one.node, one.epoch) for number, one in masters.items()}
 
     async def is_serving(self) -> bool:
-        """Whether every group has a master that takes messages."""
+        """Returns True if every group has a master that takes messages."""
         masters = await self.masters()
         return len(masters) == self._groups.pairs and not any(each.is_in_doubt for each in masters.values())
 
@@ -153,7 +153,7 @@ class RocketControl(Control):
         return {number: master.log_end for number, master in masters.items()}
 
     async def has_reached(self, node: int, goal: Any) -> bool:
-        """Whether its log is as long as its master's was."""
+        """Returns True if its log is as long as its master's was."""
         status = await self.status(node)
         return status is not None and status.log_end >= int(goal[self._groups.number_of(node)])
 
@@ -235,7 +235,7 @@ class RocketControl(Control):
                 await trio.sleep(POLL_S)
 
     async def _is_read(self, node: int) -> bool:
-        """Whether every queue of a broker was pulled to its end."""
+        """Returns True if every queue of a broker was pulled to its end."""
         try:
             ends = await self._ends(node)
             connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
@@ -287,7 +287,7 @@ class RocketControl(Control):
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
     async def _found(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
-        """Whether clients find the queues at the name server, which is told to pin them where keys stay with their queues."""
+        """Returns True if clients find the queues at the name server, which is told to pin them where keys stay with their queues."""
         if workload == ORDER_WORKLOAD and mode.is_pinned:
             pins = PutKvConfigRequestHeader(namespace=PINS, key=TOPIC, value=pins_of(mode))
             await names.ask(Command(RequestCode.PUT_KV_CONFIG, ext=pins.ext()))

@@ -113,12 +113,12 @@ class RocketMode(Mode):
 
     @property
     def is_raft(self) -> bool:
-        """Whether each group elects its master."""
+        """True if each group elects its master."""
         return self.replication == RocketReplication.RAFT
 
     @property
     def copies_agree(self) -> bool:
-        """Whether a slave holds what its master holds, or is refused; RocketMQ itself does not compare them."""
+        """True if a slave holds what its master holds, or is refused; RocketMQ itself does not compare them."""
         return self.is_raft or bool(self.settings["haDivergence"] == REFUSE)
 
     @property
@@ -135,7 +135,7 @@ class RocketMode(Mode):
 
     @property
     def acks_are_durable(self) -> bool:
-        """Whether a record is flushed when it is acknowledged: on the master, in a raft group on a majority."""
+        """True if a record is flushed when it is acknowledged: on the master, in a raft group on a majority."""
         return bool(self.settings["ack"] == DURABLE if self.is_raft else self.settings["flushDiskType"] == SYNC_FLUSH)
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
@@ -155,7 +155,7 @@ class RocketMode(Mode):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether a key stays with its queue."""
+        """True if a key stays with its queue."""
         return bool(self.settings[client_settings.ORDER] == client_settings.PINNED)
 
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
@@ -174,7 +174,7 @@ class RocketMode(Mode):
 
     @property
     def may_hold_alone(self) -> bool:
-        """Whether a master acknowledges what no slave has."""
+        """True if a master acknowledges what no slave has."""
         return self.replication == RocketReplication.ASYNC_SLAVE
 
     def survives(self, kind: str) -> bool:

@@ -108,9 +108,9 @@ class CopyRule:
 
     replication: RocketReplication
     is_durable: bool
-    """Whether a copy counts once it is flushed."""
+    """True if a copy counts once it is flushed."""
     compares: bool = True
-    """Whether a slave that holds what its master lacks is refused."""
+    """True if a slave that holds what its master lacks is refused."""
 
     def may_lose(self, harm: str) -> CopyLoss:
         """By kind of fault. Raises `KeyError` for one that is not done to this system."""

@@ -78,7 +78,7 @@ class BreakableKafka(FaultyCluster):
 
     @abstractmethod
     def _can_answer(self, node: int) -> bool:
-        """Whether this broker is up and does not stand still."""
+        """Returns True if this broker is up and does not stand still."""
 
     async def leader(self, topic: str, partition: int = 0, *, within_s: float = PATIENCE_S) -> int:
         """Returns the broker that leads, and that clients can reach. Raises `WaitedTooLong` if there is none in time."""

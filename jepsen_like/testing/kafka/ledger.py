@@ -34,7 +34,7 @@ class KafkaVerdict:
 
     @property
     def valid(self) -> bool:
-        """Whether every promise holds."""
+        """True if every promise holds."""
         return not self.broken
 
     def __str__(self) -> str:

@@ -117,7 +117,7 @@ class BreakableRocketMq(FaultyCluster):
 
     @abstractmethod
     def _can_answer(self, node: int) -> bool:
-        """Whether this node is up and does not stand still."""
+        """Returns True if this node is up and does not stand still."""
 
     @abstractmethod
     def _exchange(self, one: int, other: int) -> None:
@@ -136,7 +136,7 @@ class BreakableRocketMq(FaultyCluster):
         raise WaitedTooLong(f"{broker_name} has no master that clients can reach within {within_s:g} s")
 
     async def _is_found(self, node: int) -> bool:
-        """Whether a name server tells clients of this broker as it is now; without one they go on with what they know."""
+        """Returns True if a name server tells clients of this broker as it is now; without one they go on with what they know."""
         try:
             await status_of(self._direct[node])
             known = await self._registered() if self._can_answer(self.name_server) else self._expected()
@@ -205,7 +205,7 @@ class BreakableRocketMq(FaultyCluster):
         )
 
     async def _is_followed(self, node: int) -> bool:
-        """Whether clients and slaves know of a new master, those that can."""
+        """Returns True if clients and slaves know of a new master, those that can."""
         reached = [each for each in self.groups.members(self.groups.name_of(node)) if self._can_learn(each)]
         if node not in reached:
             return True  # nothing of this can be learned until the ways to it are open
@@ -217,7 +217,7 @@ class BreakableRocketMq(FaultyCluster):
         return slaves <= status.slaves | status.diverged and (node in self._cut_clients or await self._is_found(node))
 
     def _can_learn(self, node: int) -> bool:
-        """Whether a name server can tell this broker who its master is."""
+        """Returns True if a name server can tell this broker who its master is."""
         both = (node, self.name_server)
         return all(map(self._can_answer, both)) and not self._is_cut(*both)
 

@@ -96,7 +96,7 @@ class RocketVerdict:
 
     @property
     def valid(self) -> bool:
-        """Whether every promise holds; a loss that the mode allows breaks none."""
+        """True if every promise holds; a loss that the mode allows breaks none."""
         return not self.broken
 
     def __str__(self) -> str:

@@ -169,7 +169,7 @@ STORES = {"hdfs": hdfs, "s3a": s3a}
 
 
 def answers(endpoint: str) -> bool:
-    """Whether an HTTP server answers there."""
+    """Returns True if an HTTP server answers there."""
     try:
         urllib.request.urlopen(endpoint, timeout=PATIENCE_S).close()
     except urllib.error.HTTPError:

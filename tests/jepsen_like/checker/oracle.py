@@ -86,7 +86,7 @@ def log(state: tuple[int, ...], what: str, *arguments: Any) -> tuple[int, ...]:
 
 
 def epochs_rise(operations: list[Tuple]) -> bool:
-    """Whether there is a log with all the epochs that were named in it."""
+    """Returns True if there is a log with all the epochs that were named in it."""
     named = []
     for what, known, _, _, *arguments in operations:
         if what == "append" and known and len(arguments) > 2 and arguments[2] is not None:

@@ -58,7 +58,7 @@ class Plant:
     apply: Callable[[np.random.Generator, Rows, Ints], Ints]
     altered: Callable[[int, Rows], Rows] = lambda node, log: log
     of_final_logs: bool = False
-    """Whether the final logs show it alone, and no client has seen it."""
+    """True if the final logs show it alone, and no client has seen it."""
 
 
 def _intervals(rng: np.random.Generator, count: int) -> tuple[Ints, Ints]:

@@ -1,4 +1,4 @@
-"""Whether the checker finds a planted violation, it alone, with its culprit and a witness that proves it."""
+"""True if the checker finds a planted violation, it alone, with its culprit and a witness that proves it."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whether a witness proves what it claims, asked of the search and not of the scan that found it.
+"""True if a witness proves what it claims, asked of the search and not of the scan that found it.
 
 Strictly: the operations of the witness alone cannot be ordered. Honestly: they cannot be ordered either when all the rest of
 the history is given away, that is when anything the witness depends on but does not contain may have happened at any time:

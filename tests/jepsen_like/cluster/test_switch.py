@@ -46,7 +46,7 @@ def frame(
 
 
 def is_sound(packet: bytes) -> bool:
-    """Whether a kernel would take it: both checksums are right."""
+    """Returns True if a kernel would take it: both checksums are right."""
     addresses, tcp = packet[26:34], packet[TCP_AT:]
     return checksum(packet[IP_AT:TCP_AT]) == 0 and checksum(addresses + struct.pack("!HH", 6, len(tcp)) + tcp) == 0
 

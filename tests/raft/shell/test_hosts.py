@@ -40,7 +40,7 @@ def records(delivered: Sequence[Delivered]) -> list[bytes]:
 
 
 def leads(host: EchoHost) -> bool:
-    """Whether its subscriber knows it for the leader, and that all before its own term is behind it."""
+    """Returns True if its subscriber knows it for the leader, and that all before its own term is behind it."""
     changes = [each for each in host.delivered if isinstance(each, LeaderChanged)]
     led = entries(host.delivered)
     node = host.group.status()["node"]

@@ -1,17 +1,24 @@
-"""What must hold in a simulated raft group of brokers: looked at when a command is applied, a client is answered, or a round ends.
+"""The invariants of a simulated raft group of brokers, checked when a command is applied, a client is answered, or a
+round ends.
 
-G1 acknowledgement  what a client is told to be stored, committed or created is in the raft logs of a majority: durable with ack=durable, in
-                    memory with ack=page-cache
-G2 one log          every broker applies the same commands in the same order, to the same effect: none of a leadership that has ended
-G3 queue offsets    a message is stored once, a queue offset is given once, and every answer names the place where the message is
+G1 acknowledgement  what a client is told to be stored, committed or created is in the raft logs of a majority: durable
+                    with ack=durable, in memory with ack=page-cache
+G2 one log          every broker applies the same commands in the same order, to the same effect: none of a leadership
+                    that has ended
+G3 queue offsets    a message is stored once, a queue offset is given once, and every answer names the place where the
+                    message is
 G4 copies           the commit logs of all brokers are the same bytes, and so are their queues, topics and offsets
-G5 mastership       a broker is master, for name servers and clients, only while it leads the group; it then has everything that earlier
-                    masters have acknowledged, applied and in its commit log; a leadership has one master
-G6 reads            consumers see committed messages alone, and those that this master or an earlier one has acknowledged
-G7 tables           consumer offsets and topics that were acknowledged are there on every later master; a message's topic is known before it
-G8 delays           a delayed message is delivered when it is due, not before its own time, and not again once the group has decided that it
-                    was; what is decided to be delivered was
-G9 snapshots        a broker takes a snapshot only if its own commit log holds, durably, all that leaves the raft log for it
+G5 mastership       a broker is master, for name servers and clients, only while it leads the group; it then has
+                    everything that earlier masters have acknowledged, applied and in its commit log; a leadership has
+                    one master
+G6 reads            consumers see committed messages alone, and those that this master or an earlier one has
+                    acknowledged
+G7 tables           consumer offsets and topics that were acknowledged are there on every later master; a message's
+                    topic is known before it
+G8 delays           a delayed message is delivered when it is due, not before its own time, and not again once the group
+                    has decided that it was; what is decided to be delivered was
+G9 snapshots        a broker takes a snapshot only if its own commit log holds, durably, all that leaves the raft log
+                    for it
 G10 stalled disks   a leader whose disk hangs hands its leadership over
 G11 rest            a broker to which nothing comes does nothing until something is due
 """
@@ -39,7 +46,7 @@ from rocketmq_compat.storage.dispatch import UNIT
 
 Accuse = Callable[[str, int, str], None]
 IDLE_ROUNDS_MAX = 1000
-"""What is due within the same millisecond of the wall clock may be looked at a hundred times."""
+"""Work that is due within the same millisecond of the wall clock may be looked at a hundred times."""
 OK = ResponseCode.SUCCESS
 
 
@@ -265,7 +272,7 @@ class DledgerAudits:
     # ---------------------------------------------------------------- the end
 
     def owed_deliveries(self) -> int:
-        """How many delayed messages have not been delivered."""
+        """Returns the number of delayed messages that have not been delivered."""
         return len(self.truth.delayed.keys() - self.truth.delivered)
 
     def differences(self, broker: DledgerBroker) -> list[str]:
@@ -287,7 +294,9 @@ class DledgerAudits:
         return found
 
     def judge(self, node: int) -> None:
-        """At the end, every acknowledged message is where it was said to be, what was refused is nowhere, and all copies are the same."""
+        """At the end, every acknowledged message is where it was said to be, what was refused is nowhere, and all
+        copies are the same.
+        """
         truth = self.truth
         bodies = {
             body: message
@@ -329,7 +338,7 @@ class DledgerAudits:
                 )
 
     def _is_last_of_its_place(self, topic: str, body: bytes, message: StoredMessage) -> bool:
-        """Whether no later message has got the same queue offset, as happens once a topic has been deleted."""
+        """Returns True if no later message has got the same queue offset, as happens once a topic has been deleted."""
         place = message.topic, message.queue, message.queue_offset
         return all(
             (each.topic, each.queue, each.queue_offset) != place or each.physical <= message.physical

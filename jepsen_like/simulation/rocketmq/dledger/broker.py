@@ -1,8 +1,10 @@
-"""One simulated broker of a raft group: the real driver, core, copy, tables and handlers, on a disk, a clock and a network of the simulator.
+"""One simulated broker of a raft group: the real driver, core, copy, tables and handlers, on a disk, a clock and a
+network of the simulator.
 
-A round is that of `Broker`: messages and requests have arrived; the driver decides, and applies what is committed; roles, tables,
-delayed messages and pulls have their turn; then the disk begins to flush. A flush covers what was written before it began and takes
-virtual time. A broker can be killed, lose its power, stand still and start again with what its disk gives back.
+A round is that of `Broker`: messages and requests have arrived; the driver decides, and applies what is committed;
+roles, tables, delayed messages and pulls have their turn; then the disk begins to flush. A flush covers what was
+written before it began and takes virtual time. A broker can be killed, lose its power, stand still and start again with
+what its disk gives back.
 """
 
 import random
@@ -67,7 +69,7 @@ BEGIN_MS = 1_600_000_000_000
 """The wall clock when a world begins."""
 LEVELS = "1s 2s"
 ASK_TIMEOUT_S = 1.0
-"""How long a broker waits for what it copies."""
+"""A broker waits this long for what it copies."""
 ROUND_S = 1e-5
 """A round follows another after so long at the earliest."""
 ROUNDING_S = 1e-9
@@ -75,7 +77,7 @@ Answered = Callable[[Command], None]
 
 
 class DledgerHost(Protocol):
-    """What a broker asks of the world."""
+    """The world as a broker sees it."""
 
     now: float
     counts: Counter[str]
@@ -161,7 +163,8 @@ class RequestSession:
 class DledgerBroker:
     """One broker; `process` names its present life, and is never used again.
 
-    It is the raft group to its copy (`GroupPort`), the transport and the callers to its driver, and the thread of its disk (`DiskWork`).
+    It is the raft group to its copy (`GroupPort`), the transport and the callers to its driver, and the thread of its
+    disk (`DiskWork`).
     """
 
     def __init__(self, host: DledgerHost, knobs: RocketmqKnobs, node: int) -> None:
@@ -175,7 +178,7 @@ class DledgerBroker:
         self.begun_in = 0
         """The last term of this process of which it has applied the begin of a leadership."""
         self.flush_begun: float | None = None
-        """When the flush of the raft log began that is under way, by its own clock."""
+        """The time by its own clock at which the raft log's flush under way began."""
         self.context: Context
         self.store: MessageStore
         self.copy: WatchedCopy
@@ -193,16 +196,17 @@ class DledgerBroker:
         self._last_id = 0
         self._copy_asked: tuple[int, CopyAsked] | None = None
         self.said: list[str] = []
-        """What it did since the last line of the trace."""
+        """Its actions since the last line of the trace."""
         self.has_worked = False
         self.idle_rounds = 0
-        """Rounds in a row, each as soon as possible after the one before, in which nothing came and nothing was done."""
+        """Rounds in a row, each as soon as possible after the one before, in which nothing came and nothing was done.
+        """
 
     # ---------------------------------------------------------------- life and death
 
     @property
     def claims(self) -> bool:
-        """Whether it is the master, as name servers and clients see it."""
+        """True if it is the master, as name servers and clients see it."""
         return self.up and (self.context.leads or self.context.broker_id == 0)
 
     def _repairs(self, notes: CopyNotes | None) -> bool:
@@ -211,7 +215,7 @@ class DledgerBroker:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this process lives, and its commit log has all that is committed here."""
+        """True if this process lives, and its commit log has all that is committed here."""
         return self.up and not self.copy.incomplete.is_set() and self.store.log.end_offset == self.copy.state.end
 
     def start(self) -> None:
@@ -334,7 +338,7 @@ class DledgerBroker:
         self._proposals.clear()
 
     def reading(self) -> float:
-        """What its clock shows."""
+        """Returns the time on its clock."""
         return self.clock.at(self._host.now)
 
     def _wall_ms(self) -> int:
@@ -379,7 +383,7 @@ class DledgerBroker:
             self.round()
 
     def round(self) -> None:
-        """What a round of the reactor does when messages have arrived, up to the begin of the flushes."""
+        """Work as in a round of the reactor when messages have arrived, up to the begin of the flushes."""
         process, now = self.process, self.reading()
         self._wants_round = False
         try:
@@ -480,12 +484,14 @@ class DledgerBroker:
         done(None)
 
     def durable_log(self) -> DurableLog:
-        """What its disk would give back of its raft log if power were lost now."""
+        """Returns the part of its raft log that its disk would give back if power were lost now."""
         self.durable.refresh(self.disk)
         return self.durable
 
     def holds(self, index: int, term: int, *, durably: bool) -> bool:
-        """Whether its raft log holds this entry, or what stands for it: on the disk; or else in the page cache, which a kill leaves."""
+        """Returns True if its raft log holds this entry, or what stands for it: on the disk; or else in the page cache,
+        which a kill leaves.
+        """
         if not durably:
             log = self.core.log
             if index <= log.start.index:

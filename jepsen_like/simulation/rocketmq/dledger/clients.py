@@ -1,4 +1,6 @@
-"""Clients of a simulated raft group: each sends messages and consumes in a group of its own, with few requests open at a time."""
+"""Clients of a simulated raft group: each sends messages and consumes in a group of its own, with few requests open at
+a time.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,7 +22,7 @@ DELETED_TOPIC = "D"
 
 
 class ClientHost(Protocol):
-    """What clients ask of the world."""
+    """The world as clients see it."""
 
     now: float
     healed: bool
@@ -56,7 +58,7 @@ class DledgerClient:
         self._sent = 0
         self._created = 0
         self._read: dict[tuple[str, int], int] = {}
-        """How far it has consumed each queue."""
+        """The offset up to which it has consumed each queue."""
         self._busy: set[RequestKind] = set()
         """Of the kinds of which one is open at a time."""
 

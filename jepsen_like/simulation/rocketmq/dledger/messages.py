@@ -1,4 +1,4 @@
-"""What simulated brokers of a raft group send each other: messages of raft, and what one copies of another's commit log."""
+"""Messages between simulated brokers of a raft group: messages of raft, and parts of commit logs that are copied."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,6 @@
-"""What simulated clients ask of a broker: commands as they are on the wire, and what the audits have to know about each."""
+"""Requests of simulated clients to a broker: commands as they are on the wire, and the facts about each that audits
+need.
+"""
 
 import enum
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ SUSPEND_MS = 200
 
 
 class RequestKind(enum.Enum):
-    """What is asked."""
+    """The kind of a request."""
 
     SEND = "send"
     PULL = "pull"

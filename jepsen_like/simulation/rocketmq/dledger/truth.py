@@ -1,4 +1,7 @@
-"""What the group has decided, as an observer of all brokers knows it: the commands in their order, and by rules of its own what they come to."""
+"""The decisions of the group, as an observer of all brokers knows them.
+
+It has the commands in their order, and computes their results by rules of its own.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +26,7 @@ QueueKey = tuple[str, int]
 
 @attrs.frozen
 class StoredMessage:
-    """Where a message is; `index` is that of its entry in the raft log."""
+    """The place of a message; `index` is the index of its entry in the raft log."""
 
     index: int
     physical: int
@@ -62,24 +65,27 @@ class BrokerGroupTruth:
     delayed: dict[bytes, tuple[int, int]] = attrs.field(factory=dict)
     """Level and offset of delayed messages, by body."""
     timers: dict[bytes, int] = attrs.field(factory=dict)
-    """When those of them are due that have a time of their own, in ms."""
+    """The times at which messages with a time of their own are due, in ms."""
     delivered: set[bytes] = attrs.field(factory=set)
     """Bodies of delayed messages that are in their real queues."""
     outcomes: dict[int, list[CommandOutcome]] = attrs.field(factory=dict)
     """By index, of each command of that entry."""
     deleted: set[str] = attrs.field(factory=set)
-    """Topics that were deleted once. A broker that was reset to a snapshot does not know where their queues began again, so it may go on behind their
-    old messages: a hole, but no offset that is given twice."""
+    """Topics that were deleted once.
+
+    A broker that was reset to a snapshot does not know where their queues began again, so it may go on behind their old
+    messages: a hole, but no offset that is given twice.
+    """
 
     @property
     def end(self) -> int:
-        """Where the commit log ends."""
+        """The end of the commit log."""
         return len(self.content)
 
     def applied(self, node: int, index: int, ordinal: int, command: bytes, had_effect: bool) -> CommandOutcome:
-        """A broker has applied the command at this place of the log. G2: the same as every other broker, and with the effect that it must have.
+        """A broker has applied the command at this place of the log.
 
-        Returns what the state is after it.
+        G2: the same as every other broker, and with the effect that it must have. Returns what the state is after it.
         """
         known = self.outcomes.setdefault(index, [])
         if ordinal == len(known):
@@ -138,7 +144,9 @@ class BrokerGroupTruth:
             self.stored.setdefault((head.topic, body), message)
 
     def _deliver(self, node: int, body: bytes, store_ms: int) -> None:
-        """G8: a delayed message comes again only where the group had not yet decided that it was delivered, and never before its time."""
+        """G8: a delayed message comes again only where the group had not yet decided that it was delivered, and never
+        before its time.
+        """
         level, offset = self.delayed[body]
         self.counts["redeliveries" if body in self.delivered else "deliveries"] += 1
         self.delivered.add(body)

@@ -1,7 +1,7 @@
 """A raft group of RocketMQ's brokers with its clients in virtual time.
 
-While the nemesis strikes, clients work; once all faults have ended, one broker must become master and store a message, and every broker
-must come to the same commit log, queues and tables.
+While the nemesis strikes, clients work; once all faults have ended, one broker must become master and store a message,
+and every broker must come to the same commit log, queues and tables.
 """
 
 import random
@@ -120,7 +120,10 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         self.schedule(self.now + back_after_s, self.start, broker)
 
     def cut_power(self, broker: DledgerBroker, back_after_s: float, *, wipes: bool) -> None:
-        """See `RocketmqVictims`. With ack=page-cache a power cut may cost what was promised: there processes are killed instead."""
+        """See `RocketmqVictims`.
+
+        With ack=page-cache a power cut may cost what was promised: there processes are killed instead.
+        """
         assert not wipes, "a member that has lost its votes is none"
         if not self.knobs.dledger.durable:
             self.kill(broker, back_after_s)
@@ -131,9 +134,10 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         self.schedule(self.now + back_after_s, self.start, broker)
 
     def strike_disk(self, broker: DledgerBroker, rng: random.Random, *, vanishes: bool) -> None:
-        """See `RocketmqVictims`: the messages of a broker, or what is derived from them. Its raft log is the raft group's.
+        """See `RocketmqVictims`: the messages of a broker, or what is derived from them.
 
-        Only where all others are whole: what has left every raft log is in the commit logs alone.
+        Its raft log is the raft group's. Only where all others are whole: what has left every raft log is in the commit
+        logs alone.
         """
         if broker.up or not all(each.is_whole for each in self.brokers.values() if each is not broker):
             return
@@ -173,7 +177,9 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
             self.finished = True
 
     def promote(self, node: int, *, at_once: bool) -> None:
-        """See `RocketmqVictims`: the master is cut off, and clients still reach it; its successor fails as it comes back."""
+        """See `RocketmqVictims`: the master is cut off, and clients still reach it; its successor fails as it comes
+        back.
+        """
         old, rng = self.master, stream(self.knobs.seed, f"coup/{self.now:.3f}")
         links = [link for link in self.network.links if old in link]
         self.counts["coups"] += 1

@@ -17,7 +17,7 @@ ANY = object()
 
 
 def possible(operations: list[Tuple], step: Step, start: Any) -> bool:
-    """Whether some order of all known operations and any of the unknown ones can be executed; `step` gives all next states."""
+    """Returns True if some order of all known operations and any of the unknown ones can be executed; `step` gives all next states."""
     operations = [one for one in operations if one[1] is not None]
     must = sum(1 << number for number, one in enumerate(operations) if one[1])
     before = [
