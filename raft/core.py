@@ -752,9 +752,7 @@ class RaftCore:
         self._effects.append(Send(peer, message))
 
     def _heartbeat(self, leader: Leader) -> None:
-        """Send an empty AppendEntries to all, anchored where each is known to match, so that no disk delays the
-        answer.
-        """
+        """Send an empty AppendEntries to all, anchored where each is known to match: no disk delays the answer."""
         leader.round += 1
         leader.heartbeat_due = self._now + self.config.heartbeat_s
         for peer, progress in leader.progress.items():

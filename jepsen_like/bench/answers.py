@@ -1,7 +1,8 @@
-"""What the figures answer: ours compared with each peer and each limit, with the aim that was set before and whether it is met.
+"""The answers of the figures: ours compared with each peer and each limit, with the aim set before and whether it is
+met.
 
-Answers are medians over the repeats; their spread stands in the tables of all figures. A figure that is not there is a dash,
-never a guess.
+Answers are medians over the repeats; their spread stands in the tables of all figures. A figure that is not there is a
+dash, never a guess.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +101,7 @@ def against_peers(document: Document) -> Iterator[BenchAnswer]:
 
 
 def absolute(document: Document) -> Iterator[BenchAnswer]:
-    """What is held against a number or a limit."""
+    """Yields the answers that compare ours with a number or a limit."""
     ours = median_of(document, OURS, FULL.key, "requests_s")
     limits = () if ours is None else beside(document, FULL.key, "requests_s", ours, (DISK, IN_PLACE, ECHO))
     if ours is not None and any(limits):

@@ -1,7 +1,8 @@
 """`quorumlog bench raft`: measures the replicated log, its peers and the limits of the machine in one run.
 
-Nothing is installed and nothing is left behind: a peer that is not here becomes a line with the command that brings it, and
-data lies in a directory of its own, on the disk that is measured, until its system has stopped, also when it is asked to end.
+Nothing is installed and nothing is left behind: a peer that is not here becomes a line with the command that brings it,
+and data lies in a directory of its own, on the disk that is measured, until its system has stopped, also when it is
+asked to end.
 """
 
 from pathlib import Path
@@ -19,7 +20,9 @@ from jepsen_like.cli import ExitStatus
 
 @click.group()
 def bench() -> None:
-    """Measure throughput, latency and failover of a system, of comparable systems and of this machine's disk and network."""
+    """Measure throughput, latency and failover of a system, of comparable systems and of this machine's disk and
+    network.
+    """
 
 
 @bench.command()
@@ -59,10 +62,11 @@ def raft(
     directory: Path,
     output: Path | None,
 ) -> ExitStatus:
-    """Compare three nodes of the replicated log with PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own defaults.
+    """Compare three nodes of the replicated log with PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own
+    defaults.
 
-    Ends with 0 whatever the figures are: aims that are missed are said, and are no broken promise. An acknowledged record
-    that is missing is one.
+    Ends with 0 whatever the figures are: aims that are missed are said, and are no broken promise. An acknowledged
+    record that is missing is one.
     """
     plan = BenchPlan(
         sections=only,

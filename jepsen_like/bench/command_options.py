@@ -1,4 +1,4 @@
-"""What the commands of a benchmark share: flags, the file of an earlier run, the measurement itself, an end that leaves nothing behind."""
+"""The common parts of a benchmark's commands: flags, the file of an earlier run, the measurement, and a clean end."""
 
 import signal
 import tempfile
@@ -65,9 +65,10 @@ def conduct(
     tables: Callable[[Document], Iterable[DocumentTable]],
     remarks: Callable[[Document], Iterable[str]],
 ) -> ExitStatus:
-    """Measure what was asked for and show it, also if it ends early for want of room. Returns the status of the command.
+    """Measure what was asked for and show it, also if it ends early for want of room.
 
-    Raises `UsageError` for an output file of something else, and `EnvironmentMissing` if a place cannot be written to.
+    Returns the status of the command. Raises `UsageError` for an output file of something else, and
+    `EnvironmentMissing` if a place cannot be written to.
     """
     before = earlier(plan.output)
     make_writable("--directory", directory)

@@ -1,8 +1,9 @@
-"""What a load generator needs of a wire protocol, and what a load is.
+"""The interface between a load generator and a wire protocol, and the definition of a load.
 
-A `Conversation` is one connection's side of a protocol without its socket: bytes in, bytes out, and how many requests the
-bytes completed. It counts an acknowledgement only when its last byte is there, however the stream was cut. Every system has
-one of its own, encoded beforehand as far as its protocol allows, so that the client costs about the same with each.
+A `Conversation` is one connection's side of a protocol without its socket: bytes in, bytes out, and how many requests
+the bytes completed. It counts an acknowledgement only when its last byte is there, however the stream was cut. Every
+system has one of its own, encoded beforehand as far as its protocol allows, so that the client costs about the same
+with each.
 """
 
 from typing import Protocol
@@ -42,13 +43,16 @@ LARGE = LoadShape(8, 512 * 1024)
 
 
 class Conversation(Protocol):
-    """One connection. `owed` is what the protocol itself wants sent (flow control, pongs): the caller sends and clears it."""
+    """One connection.
+
+    `owed` is what the protocol itself wants sent (flow control, pongs): the caller sends and clears it.
+    """
 
     greeted: bool
     """The handshake is done; requests may follow."""
     owed: bytes
     refusal: str
-    """What the server said no to last; empty as long as it said yes."""
+    """The server's last refusal; empty as long as it refused nothing."""
 
     def hello(self) -> bytes:
         """Returns the bytes that open a new connection."""
@@ -57,7 +61,10 @@ class Conversation(Protocol):
         """One more write. What flow control holds back follows in `owed`."""
 
     def take(self, chunk: bytes) -> int:
-        """Returns how many requests these bytes completed with success. Raises `NotAnAnswer` for bytes outside of the protocol."""
+        """Returns how many requests these bytes completed with success.
+
+        Raises `NotAnAnswer` for bytes outside of the protocol.
+        """
 
 
 def payload(size: int, number: int = 0) -> bytes:

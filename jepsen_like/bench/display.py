@@ -1,4 +1,4 @@
-"""What a person sees of a measurement: a line for everything that was learned, a bar for what is under way, tables at the end.
+"""Shows a measurement to a person: a line for each result, a bar for the load under way, tables at the end.
 
 Nothing is drawn while a load runs: the bar is redrawn between two loads, only by the caller. All of that goes to
 stderr; the tables go to stdout.
@@ -43,7 +43,7 @@ class Display:
         self._progress.stop()
 
     def steps(self, total: float) -> None:
-        """How many steps there will be."""
+        """Set the number of steps."""
         self._progress.update(self._task, total=total, refresh=True)
 
     def step(self, count: float = 1) -> None:
@@ -51,7 +51,7 @@ class Display:
         self._progress.update(self._task, advance=count, refresh=True)
 
     def phase(self, text: str) -> None:
-        """What goes on now."""
+        """Name the present phase."""
         self._progress.update(self._task, description=text, refresh=True)
 
     def line(self, text: str) -> None:

@@ -1,4 +1,5 @@
-"""Three `etcd` processes, as Debian's `etcd-server` brings them, with default timing; writes by gRPC, questions by JSON.
+"""Three `etcd` processes, as Debian's `etcd-server` brings them, with default timing; writes by gRPC, questions by
+JSON.
 
 Its backend's quota is raised, so that it does not end a load; nothing else differs from its defaults.
 """

@@ -1,11 +1,14 @@
-"""gRPC to etcd over cleartext HTTP/2, as far as `Put` and `Txn` need it: frames made by hand, header lists compressed to six bytes.
+"""gRPC to etcd over cleartext HTTP/2, as far as `Put` and `Txn` need it: frames made by hand, header lists compressed
+to six bytes.
 
-The first request of a connection puts its headers into the server's table, all others point there. An answer counts when its
-stream has brought one whole gRPC message and then ended; a gRPC error ends the stream without a message. Flow control is
-kept in both directions: what the server's windows hold back waits, and the server's side gets all the room there is at once.
+The first request of a connection puts its headers into the server's table, all others point there. An answer counts
+when its stream has brought one whole gRPC message and then ended; a gRPC error ends the stream without a message. Flow
+control is kept in both directions: what the server's windows hold back waits, and the server's side gets all the room
+there is at once.
 
-The server pings with almost every request, to learn how large its windows should be. For requests that fit the windows anyway
-the answer rides on a later request: the server then asks less often, which spares both sides half of their wake-ups.
+The server pings with almost every request, to learn how large its windows should be. For requests that fit the windows
+anyway the answer rides on a later request: the server then asks less often, which spares both sides half of their
+wake-ups.
 """
 
 import struct
@@ -106,7 +109,7 @@ class EtcdConversation:
         return pongs + frame(HEADERS, END_HEADERS, self._stream, headers) + b"".join(self._data())
 
     def _data(self) -> Iterator[bytes]:
-        """What may be sent now of the message that is held."""
+        """Yields the parts of the held message that may be sent now."""
         while self._held:
             size = min(len(self._held), self._room, self._room_of_stream, FRAME_BYTES_MAX)
             if size <= 0:

@@ -1,8 +1,9 @@
-"""From a fault on the leader to the next success, as a client sees it that knows all addresses and tries them all at once.
+"""From a fault on the leader to the next success, as a client sees it that knows all addresses and tries them all at
+once.
 
-The client is the same for every system: a connection to each node; from the moment of the fault on, every `BEAT_S`, it sends
-one write on each connection it has and reconnects where it has none. Nothing is under way when the fault comes, so the first
-success is of a write that began after it. A refusal changes nothing: the next beat asks again.
+The client is the same for every system: a connection to each node; from the moment of the fault on, every `BEAT_S`, it
+sends one write on each connection it has and reconnects where it has none. Nothing is under way when the fault comes,
+so the first success is of a write that began after it. A refusal changes nothing: the next beat asks again.
 """
 
 import contextlib
@@ -55,7 +56,7 @@ class FailoverLane:
         self.stream = None
 
     def send(self, data: bytes) -> None:
-        """What fits; a connection that takes no more is of no use here."""
+        """Send as much as fits; a connection that takes no more is of no use here."""
         try:
             if data and self.stream is not None and self.stream.send(data) < len(data):
                 self.drop()
@@ -148,7 +149,8 @@ class FailoverClient:
 def failovers(cluster: BenchCluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
     """Yields one fault on the leader after the other, each with its time to the next success.
 
-    Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it acknowledged.
+    Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it
+    acknowledged.
     """
     chance = random.Random(seed)
     client = FailoverClient(cluster)

@@ -1,7 +1,7 @@
 """The figures of a measurement as values, and the file they are kept in.
 
-Sections can be taken one at a time into the same file. What was measured again replaces what was there, and every figure
-names its run: figures of different runs are compared only with a mark.
+Sections can be taken one at a time into the same file. What was measured again replaces what was there, and every
+figure names its run: figures of different runs are compared only with a mark.
 """
 
 import json
@@ -24,7 +24,10 @@ PRODUCERS = "producers"
 
 @attrs.frozen
 class Throughput:
-    """One system under one load, once. Latencies in milliseconds, CPU in microseconds a request, all threads included."""
+    """One system under one load, once.
+
+    Latencies in milliseconds, CPU in microseconds a request, all threads included.
+    """
 
     system: str
     load: str
@@ -61,7 +64,7 @@ class Calm:
     minutes: float
     elections: int
     interruptions: int
-    """How often the load had to start again because the leader had changed or a connection broke."""
+    """The load had to start again this often, because the leader had changed or a connection broke."""
     requests_s: float
     p99_ms_worst: float
     """Of the worst ten seconds."""
@@ -151,7 +154,10 @@ class Document:
         return [figure for figure in self.of(Throughput, system) if figure.load == load]
 
     def replace(self, newer: "Document") -> "Document":
-        """Returns this document with the sections of `newer` in place of its own. Raises `ValueError` for another machine."""
+        """Returns this document with the sections of `newer` in place of its own.
+
+        Raises `ValueError` for another machine.
+        """
         if self.machine != newer.machine:
             raise ValueError(f"its figures are of another machine, name another file: {describe(self.machine)}")
         again = {(type(figure), figure.system) for figure in newer.figures}
@@ -254,7 +260,7 @@ def _is_of_form(whole: Mapping[str, Any]) -> bool:
 
 
 def machine(directory: Path) -> dict[str, str]:
-    """What the figures depend on: processor, cores, memory, kernel, the disk under `directory`, Python."""
+    """Returns the machine under the figures: processor, cores, memory, kernel, the disk under `directory`, Python."""
     return {
         "cpu": _line_of("/proc/cpuinfo", "model name") or platform.machine(),
         "cores": str(os.cpu_count()),

@@ -1,7 +1,8 @@
 """The load generator: one process, one epoll loop, sockets without any layer above, the same for every system.
 
-Closed loop: a connection sends its next request when the last one is acknowledged. What is measured is from handing a request
-to the kernel until its whole acknowledgement was read. The generator's own CPU time is told apart from the servers'.
+Closed loop: a connection sends its next request when the last one is acknowledged. What is measured is from handing a
+request to the kernel until its whole acknowledgement was read. The generator's own CPU time is told apart from the
+servers'.
 """
 
 import select
@@ -15,7 +16,7 @@ from jepsen_like.bench.conversation import Conversation
 from jepsen_like.cluster.ports import LOOPBACK
 
 PATIENCE_S = 30.0
-"""How long a server may be silent before a load is given up."""
+"""A server may be silent for this long before a load is given up."""
 READ_BYTES = 256 * 1024
 
 
@@ -25,7 +26,7 @@ class LoadFailed(Exception):
 
 @attrs.frozen
 class Sample:
-    """What a load brought: latencies of the requests that succeeded, how long it took, CPU of the generator."""
+    """The results of a load: latencies of the requests that succeeded, its duration, CPU of the generator."""
 
     latencies_ns: Sequence[int]
     lasted_s: float

@@ -46,7 +46,7 @@ def locked_jars(package: str) -> tuple[tuple[str, str], ...]:
 
 @attrs.frozen
 class JarSet:
-    """What one product in one version is made of."""
+    """The jars of one product in one version."""
 
     title: str
     name: str
@@ -55,10 +55,12 @@ class JarSet:
     jars: Sequence[tuple[str, str]]
     """`group:artifact:version`, as Maven writes it, and the hexadecimal SHA-256."""
     command: str
-    """What a user calls to bring them."""
+    """The command with which a user fetches them."""
 
     def directory(self) -> Path:
-        """Returns where the jars lie, or will lie: a directory for each version, under `XDG_CACHE_HOME` or `~/.cache`."""
+        """Returns where the jars lie, or will lie: a directory for each version, under `XDG_CACHE_HOME` or
+        `~/.cache`.
+        """
         cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         return Path(cache) / "quorumlog" / f"{self.name}-{self.version}"
 
@@ -70,7 +72,10 @@ class JarSet:
         return "" if all((home / jar_name(coordinates)).is_file() for coordinates, _ in self.jars) else self.command
 
     def classpath(self) -> str:
-        """Returns the jars as Java's `-cp` takes them. Raises `EnvironmentMissing` if Java or one of them is missing."""
+        """Returns the jars as Java's `-cp` takes them.
+
+        Raises `EnvironmentMissing` if Java or one of them is missing.
+        """
         if mend := self.missing():
             raise EnvironmentMissing(f"{self.title} {self.version} is not on this machine; get it with: {mend}")
         return f"{self.directory()}/*"

@@ -1,8 +1,8 @@
-"""What this machine can do at all, measured in the same run as the systems that are held against it.
+"""The limits of this machine, measured in the same run as the systems that are compared with them.
 
-- `disk`: three processes at once, each appending one flush's worth of the load and flushing it. With all requests of a load
-  in flight at once, no log on three copies can acknowledge more than one full flush at a time; the middle one of the three
-  is a majority's pace. `disk-in-place` writes where blocks and pages are already there.
+- `disk`: three processes at once, each appending one flush's worth of the load and flushing it. With all requests of a
+  load in flight at once, no log on three copies can acknowledge more than one full flush at a time; the middle one of
+  the three is a majority's pace. `disk-in-place` writes where blocks and pages are already there.
 - `echo`: the same requests and acknowledgements over loopback, from the same generator, without a log.
 """
 
@@ -21,7 +21,7 @@ from jepsen_like.bench.throughput import WARM_UP_S, figure_of
 from jepsen_like.cluster.ports import ReservedPorts
 
 FRAME_BYTES = 80
-"""What a log writes in addition to the records of one flush."""
+"""The bytes that a log writes in addition to the records of one flush."""
 DISK = "disk"
 IN_PLACE = "disk-in-place"
 ECHO = "echo"

@@ -1,6 +1,6 @@
-"""What the measurement of every kind of system has in common: its document and file, its temporary directory, and what cannot be measured.
+"""The common part of every system's measurement: its document and file, its temporary directory, its failures.
 
-What cannot be measured is a line with its reason and never ends the rest; acknowledged records that are missing in ours do.
+A failed measurement is a line with its reason and never ends the rest; missing acknowledged records in ours do.
 """
 
 import os
@@ -19,7 +19,7 @@ from jepsen_like.cli import EnvironmentMissing
 
 
 class Plan(Protocol):
-    """What was asked for."""
+    """The plan of a measurement, as asked for."""
 
     @property
     def sections(self) -> Sequence[str]:
@@ -46,7 +46,7 @@ class Contender(Protocol):
 
     @property
     def promise(self) -> str:
-        """What an acknowledgement means."""
+        """The meaning of an acknowledgement."""
 
     @property
     def missing(self) -> "Told":
@@ -90,12 +90,14 @@ class Measurement(ABC, Generic[PlanT]):
         self._run = run.id
         self._found = Document(machine(directory), [run])
         self._home = Path()
-        """Where the data of the systems lies, while it is measured."""
+        """The directory of the systems' data while they are measured."""
         self.document = self._merged()
 
     def run(self) -> None:
-        """Measure everything. Raises `RecordsMissing` if a system of ours lost acknowledged records, `EnvironmentMissing` if the
-        file cannot be written.
+        """Measure everything.
+
+        Raises `RecordsMissing` if a system of ours lost acknowledged records, `EnvironmentMissing` if the file cannot
+        be written.
         """
         self._display.steps(self._steps())
         self._home = Path(tempfile.mkdtemp(prefix="bench-", dir=self._directory))

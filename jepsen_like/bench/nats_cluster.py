@@ -1,6 +1,7 @@
 """Three `nats-server` processes with one JetStream stream of three replicas in files.
 
-By default JetStream syncs its files every two minutes, and acknowledges before: what it promises is a majority's page cache.
+By default JetStream syncs its files every two minutes, and acknowledges before: what it promises is a majority's page
+cache.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""NATS core protocol with JetStream acknowledgements: publish with a reply subject, wait for the stream's word on each record."""
+"""NATS core protocol with JetStream acknowledgements: publish with a reply subject, wait for the stream's word on each
+record.
+"""
 
 import json
 
@@ -9,7 +11,10 @@ SUBJECT = "bench"
 
 
 class NatsConversation:
-    """See `Conversation`. A batch is `batch` messages sent at once; it is done when the stream has acknowledged each."""
+    """See `Conversation`.
+
+    A batch is `batch` messages sent at once; it is done when the stream has acknowledged each.
+    """
 
     def __init__(self, load: LoadShape, lane: int, subject: str = SUBJECT) -> None:
         self.greeted = False

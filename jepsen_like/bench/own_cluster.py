@@ -103,7 +103,7 @@ def page_cache(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
 
 
 def trimmed(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
-    """Whose oldest files leave the log, and are written to again."""
+    """Returns a cluster that trims its oldest files, and writes to them again."""
     return quorumlog(directory, ports, (f"retention_bytes={KEPT_BYTES}", f"segment_bytes_max={KEPT_BYTES}"))
 
 

@@ -71,7 +71,7 @@ class EchoConversation:
         self._arrived = 0
 
     def hello(self) -> bytes:
-        """How long its requests will be, and how many records each holds."""
+        """Returns the first message: the length of its requests, and the number of records in each."""
         return len(self._request).to_bytes(8, "big") + self._span.to_bytes(8, "big")
 
     def request(self) -> bytes:

@@ -1,4 +1,5 @@
-"""Processes of a system under measurement: started in a directory, faulted by their id, looked at in /proc, never left behind.
+"""Processes of a system under measurement: started in a directory, faulted by their id, looked at in /proc, never left
+behind.
 
 The kernel ends them if the measurement itself is killed. Their output goes to files next to their data.
 """
@@ -110,7 +111,7 @@ class BenchProcess:
         return (int(fields[USER_TICKS]) + int(fields[KERNEL_TICKS])) / TICKS_PER_S
 
     def resident_bytes(self) -> int:
-        """What it holds in memory now."""
+        """Returns the bytes that it holds in memory now."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
@@ -118,7 +119,9 @@ class BenchProcess:
 
 
 def kernel_ticks() -> Mapping[int, int]:
-    """The time used by each of the kernel's own threads, which do a part of what processes ask of it, such as syncs; in ticks."""
+    """The time used by each of the kernel's own threads, which do a part of what processes ask of it, such as syncs; in
+    ticks.
+    """
     ticks: dict[int, int] = {}
     for stat in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
@@ -129,7 +132,9 @@ def kernel_ticks() -> Mapping[int, int]:
 
 
 def kernel_cpu_s(since: Mapping[int, int]) -> float:
-    """CPU seconds of the kernel's threads since an earlier `kernel_ticks`, to 10 ms; without those that have ended since."""
+    """CPU seconds of the kernel's threads since an earlier `kernel_ticks`, to 10 ms; without those that have ended
+    since.
+    """
     return sum(max(0, ticks - since.get(thread, 0)) for thread, ticks in kernel_ticks().items()) / TICKS_PER_S
 
 

@@ -1,4 +1,6 @@
-"""Three PySyncObj processes with a TCP front each (see `pysyncobj_node`), at the two settings that were best; all in memory."""
+"""Three PySyncObj processes with a TCP front each (see `pysyncobj_node`), at the two settings that were best; all in
+memory.
+"""
 
 import functools
 import importlib.metadata
@@ -32,7 +34,7 @@ class PySyncObjCluster(BenchCluster):
         )
 
     def written(self) -> int:
-        """What the leader's copy has counted."""
+        """Returns the count of the leader's copy."""
         return int(self._workers[self.led_by()].ask({"ask": "count"})["count"])
 
     def ready(self) -> bool:

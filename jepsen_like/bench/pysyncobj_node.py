@@ -1,12 +1,12 @@
 """One PySyncObj node that serves TCP clients: `python -m jepsen_like.bench.pysyncobj_node SETTING PORT OWN OTHER...`.
 
-PySyncObj has no wire for clients, so this is the least that a service around it needs, in its own poll loop and thread: a
-connection announces the length of its requests and how many records each holds, sends requests, and gets `ANSWER_BYTES` for each
-that was applied. Questions of the measurement come as lines of JSON on stdin.
+PySyncObj has no wire for clients, so this is the least that a service around it needs, in its own poll loop and thread:
+a connection announces the length of its requests and how many records each holds, sends requests, and gets
+`ANSWER_BYTES` for each that was applied. Questions of the measurement come as lines of JSON on stdin.
 
-`at-once` sends every command on its own, `batches` what came within `PERIOD_S`; the latter was the quickest of all that were
-tried with many clients, and the slowest with one. Nothing is on disk, and nothing is compacted: the replicated method only
-counts, for the records rest in PySyncObj's own log.
+`at-once` sends every command on its own, `batches` what came within `PERIOD_S`; the latter was the quickest of all that
+were tried with many clients, and the slowest with one. Nothing is on disk, and nothing is compacted: the replicated
+method only counts, for the records rest in PySyncObj's own log.
 """
 
 import json
@@ -124,7 +124,7 @@ def main(setting: str, port: str, own: str, *others: str) -> None:
 
 
 def answer(log: InMemoryLog, ask: str) -> dict[str, Any]:
-    """What the measurement wants to know."""
+    """Returns the answer to a question of the measurement."""
     return {"leads": log.isReady() and log._isLeader()} if ask == "leads" else {"count": log.count}
 
 

@@ -1,4 +1,6 @@
-"""The order of a measurement: which sections, which systems in them, interleaved how; each saved as soon as it is there."""
+"""The order of a measurement: which sections, which systems in them, interleaved how; each saved as soon as it is
+there.
+"""
 
 import os
 import random
@@ -54,7 +56,7 @@ Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput
 
 @attrs.frozen(kw_only=True)
 class BenchPlan:
-    """What was asked for."""
+    """The plan of a measurement, as asked for."""
 
     sections: Sequence[str]
     systems: Sequence[BenchSystem]

@@ -22,7 +22,9 @@ class RecordsMissing(Exception):
 
 
 class BenchCluster(ABC):
-    """Three processes of one system; clients reach each by a port of its own, the same places in `members` and `ports`."""
+    """Three processes of one system; clients reach each by a port of its own, the same places in `members` and
+    `ports`.
+    """
 
     def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
         self.ports = ports
@@ -38,7 +40,7 @@ class BenchCluster(ABC):
 
     @abstractmethod
     def written(self) -> int:
-        """How many records the system holds, by its own word."""
+        """Returns the number of records that the system reports to hold."""
 
     @abstractmethod
     def ready(self) -> bool:
@@ -55,7 +57,9 @@ class BenchCluster(ABC):
         return leader if leader is not None else self.led_by()
 
     def check_holds(self, acknowledged: int) -> None:
-        """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index at once."""
+        """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index
+        at once.
+        """
         try:
             until(lambda: self.written() >= acknowledged, "complete count", within_s=COUNTED_WITHIN_S)
         except DidNotAnswer:
@@ -80,7 +84,7 @@ class BenchSystem:
     key: str
     title: str
     promise: str
-    """What an acknowledgement means, as it is run here."""
+    """The meaning of an acknowledgement, as it is run here."""
     start: Callable[[Path, Sequence[int]], BenchCluster]
     """Members that are not started yet, in a directory and on as many ports as `ports`."""
     missing: Callable[[], str]
@@ -90,7 +94,7 @@ class BenchSystem:
     warm_up_s: float = 1.0
     """Load before the first measurement: a JVM is slow until it has compiled what it does."""
     warm_up: LoadShape = FULL
-    """What that load is."""
+    """The shape of that load."""
 
     @contextlib.contextmanager
     def cluster(self, directory: Path) -> Iterator[BenchCluster]:

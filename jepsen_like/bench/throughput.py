@@ -1,7 +1,7 @@
 """The same loads on every system and on the machine's own limits, interleaved, so that a slow minute hits all alike.
 
-In each repeat every system is started afresh, warmed up, given every load in turn and asked at the end how many records it
-holds: an acknowledgement without its record would be the end of the comparison, and of more than that.
+In each repeat every system is started afresh, warmed up, given every load in turn and asked at the end how many records
+it holds: an acknowledgement without its record would be the end of the comparison, and of more than that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,20 +22,23 @@ SOME_LOADS = {
     "pysyncobj": tuple(one for one in LOADS if one != LARGE),
     "pysyncobj-batches": (FULL, LoadShape(64, 1024), BATCHES),
 }
-"""Where not all are given: to further settings of the same system, and calls so large that each takes seconds."""
+"""The loads of systems that are not given all: further settings of a system, and calls that take seconds each."""
 WARM_UP_S = 0.3
 TRIES = 3
 
 
 def loads_of(system: BenchSystem) -> Sequence[LoadShape]:
-    """What it is given."""
+    """Returns the loads of a system."""
     return SOME_LOADS.get(system.key, LOADS)
 
 
 def measured(
     system: BenchSystem, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
 ) -> Iterator[Callable[[int, str], Throughput]]:
-    """One cluster, every load. Yields figures that lack only their repeat and run. Raises `RecordsMissing` if a record is missing."""
+    """One cluster, every load.
+
+    Yields figures that lack only their repeat and run. Raises `RecordsMissing` if a record is missing.
+    """
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()

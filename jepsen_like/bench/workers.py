@@ -1,7 +1,7 @@
 """Small processes of a measurement: `python -m jepsen_like.bench.workers disk|echo|cpu|writer`.
 
-`disk` appends and flushes, to learn what the disk can do; `echo` acknowledges without a log; `cpu` and `writer` are other work
-on the machine, and do it until they are stopped. All but `echo` use nothing of ours.
+`disk` appends and flushes, to learn what the disk can do; `echo` acknowledges without a log; `cpu` and `writer` are
+other work on the machine, and do it until they are stopped. All but `echo` use nothing of ours.
 """
 
 import hashlib
@@ -59,7 +59,10 @@ def zeroed(path: Path, size: int) -> None:
 
 
 def flushes(path: Path, size: int, seconds: float, *, in_place: bool) -> dict[str, Any]:
-    """Write one batch and fdatasync it, over and over: at the file's end, or round and round in what is there. At least once."""
+    """Write one batch and fdatasync it, over and over: at the file's end, or round and round in what is there.
+
+    At least once.
+    """
     batch = os.urandom(size)
     latencies: list[int] = []
     descriptor = os.open(path, os.O_WRONLY)

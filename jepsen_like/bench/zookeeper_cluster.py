@@ -1,8 +1,9 @@
-"""Three ZooKeeper processes, from the jars of Debian's `zookeeper`, with its example's timing and its default of forcing every sync.
+"""Three ZooKeeper processes, from the jars of Debian's `zookeeper`, with its example's timing and its default of
+forcing every sync.
 
 The number of connections a client may open is not limited, since all come from here. Each JVM gets thrice the heap that
-ZooKeeper's own scripts give it: a server keeps its last 500 writes in memory, and of 512 KiB each they do not always fit
-into that. Snapshots are taken as by default.
+ZooKeeper's own scripts give it: a server keeps its last 500 writes in memory, and of 512 KiB each they do not always
+fit into that. Snapshots are taken as by default.
 """
 
 import re
@@ -90,7 +91,10 @@ class ZooKeeperSession:
         self._lane.stream.close()
 
     def ask(self, request: bytes, allowed: int = 0) -> bytes:
-        """Send one request. Returns the body of the reply. Raises `ConnectionError` for an error that is not allowed."""
+        """Send one request.
+
+        Returns the body of the reply. Raises `ConnectionError` for an error that is not allowed.
+        """
         self._conversation.refusal = ""
         self._lane.stream.sendall(request)
         while not self._conversation.take(chunk := self._lane.stream.recv(65536)):
@@ -101,7 +105,7 @@ class ZooKeeperSession:
         return self._conversation.last
 
     def version(self, path: str) -> int:
-        """How often a node was written."""
+        """Returns the number of times that a node was written."""
         stat = self.ask(zookeeper_wire.exists_request(path))
         at = zookeeper_wire.VERSION_IN_STAT
         return int.from_bytes(stat[at : at + 4], "big")

@@ -1,7 +1,7 @@
 """ZooKeeper's wire (jute over TCP), as far as creating, setting and looking at nodes needs it.
 
-Every connection writes its own nodes: `setData`, or `multi` of as many for a batch. A node's version counts its writes, so the
-sum of the versions is in the end how many writes are really there.
+Every connection writes its own nodes: `setData`, or `multi` of as many for a batch. A node's version counts its writes,
+so the sum of the versions is in the end how many writes are really there.
 """
 
 import struct

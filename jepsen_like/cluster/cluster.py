@@ -33,11 +33,13 @@ from jepsen_like.port.port import Control, Leadership, Member, Mode, ProcessPlan
 from jepsen_like.port.wires import Address, Network, Pair, Wires
 
 START_WITHIN_S: Final = 30.0
-"""How long a node may take to listen; five interpreters that start at once on two busy cores need several seconds."""
+"""A node starts to listen within this time; five interpreters that start at once on two busy cores need several
+seconds.
+"""
 STOP_WITHIN_S: Final = 10.0
 POLL_S: Final = 0.05
 CARRIES_WITHIN_S: Final = 5.0
-"""How long a way that was healed may take to carry a question and its answer."""
+"""A healed way carries a question and its answer within this time."""
 
 T = TypeVar("T")
 
@@ -66,7 +68,7 @@ class Cluster:
         self.nodes = dict(nodes)
         self.network: Wires = site.wires
         self.client_addresses = dict(site.clients)
-        """Where clients reach each node: behind the fault network."""
+        """The addresses at which clients reach each node: behind the fault network."""
         self.direct: dict[int, Address] = dict(site.direct)
         self.control: Control = system.control(mode, cluster_id, self.direct, self._can_answer)
         self._through = dict(site.through)
@@ -87,13 +89,18 @@ class Cluster:
 
     @property
     def unasked_ends(self) -> list[str]:
-        """Every time a node ended by itself, or did not end when asked: a failure of the node even if the history is valid."""
+        """Every time a node ended by itself, or did not end when asked: a failure of the node even if the history is
+        valid.
+        """
         return [line for node in self.nodes.values() for line in node.unasked_ends]
 
     # ---------------------------------------------------------------- processes
 
     async def start(self, nodes: Iterable[int]) -> None:
-        """Start these nodes together and wait until all listen. Raises `NodeDidNotStart`, in a group, if one does not."""
+        """Start these nodes together and wait until all listen.
+
+        Raises `NodeDidNotStart`, in a group, if one does not.
+        """
         await _together(
             lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
             [node for node in nodes if not self.nodes[node].is_running],
@@ -116,8 +123,9 @@ class Cluster:
     async def cut_power(self, nodes: Iterable[int]) -> None:
         """Take the power from these together, and wait until their processes are gone and their volumes unmounted.
 
-        The signal comes first, so that no process sees its disk fail; what is on its way to the disk then never arrives.
-        Once begun it is completed, also when cancelled: a volume without power that stays mounted could not be used again.
+        The signal comes first, so that no process sees its disk fail; what is on its way to the disk then never
+        arrives. Once begun it is completed, also when cancelled: a volume without power that stays mounted could not be
+        used again.
         """
         hit = [self.nodes[node] for node in nodes]
         for process in hit:
@@ -146,7 +154,9 @@ class Cluster:
         await _together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
 
     async def promote(self, master: int) -> None:
-        """Have this node lead, by an operator's hand: those whom that concerns are stopped and started again if they run, or start so later."""
+        """Have this node lead, by an operator's hand: those whom that concerns are stopped and started again if they
+        run, or start so later.
+        """
         self._promoted += (master,)
         before = {node: process.command for node, process in self.nodes.items()}
         for node in self.nodes:
@@ -228,9 +238,10 @@ class Cluster:
         return leaders[min(leaders)] if leaders else None
 
     async def caught_up(self, nodes: Iterable[int], *, within_s: float) -> bool:
-        """Wait until each of these holds all that was acknowledged before this was called. Returns False if they do not in time.
+        """Wait until each of these holds all that was acknowledged before this was called.
 
-        With the other nodes stopped before, everything that was promised until then is on the disks of these.
+        Returns False if they do not in time. With the other nodes stopped before, everything that was promised until
+        then is on the disks of these.
         """
         wanted = tuple(nodes)
         with trio.move_on_after(within_s):
@@ -260,10 +271,11 @@ async def open_cluster(
     network: Network = Network.PROXIES,
     seed: int = 0,
 ) -> AsyncIterator[Cluster]:
-    """Start the processes of `system`, each with `directory`/<id> for its data, events and errors; stop them at the end.
+    """Start the processes of `system`, each with `directory`/<id> for its data, events and errors; stop them at the
+    end.
 
-    Raises `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs` cannot
-    be met. No process, no port and no mount is left behind.
+    Raises `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs`
+    cannot be met. No process, no port and no mount is left behind.
     """
     members = system.members(nodes)
     ids = [member.id for member in members]

@@ -84,8 +84,9 @@ class FaultNetwork:
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
         """Set the condition of these links from now on. The opposite directions stay as they are.
 
-        A way between nodes concerns two links: what the first sends on connections it dialed, and what it answers on those
-        that the second dialed. Raises `ValueError` for a condition of packets, which a stream of bytes cannot have.
+        A way between nodes concerns two links: what the first sends on connections it dialed, and what it answers on
+        those that the second dialed. Raises `ValueError` for a condition of packets, which a stream of bytes cannot
+        have.
         """
         if condition.is_of_packets:
             raise ValueError(f"a network of proxies carries streams, not packets: {condition}")
@@ -117,7 +118,7 @@ class FaultNetwork:
         self._struck.clear()
 
     def evidence(self) -> list[Evidence]:
-        """What every way has shown on which something was imposed since the last `heal`."""
+        """Returns the effects seen on every way on which something was imposed since the last `heal`."""
         now = time.monotonic_ns()
         return [each.evidence(now) for each in self._struck.values()]
 

@@ -5,7 +5,8 @@ node 1, ending at node 2), and so has the way from all clients to each node ("cl
 (from the dialer) and backward, each with a condition of its own:
 
 - cut: a black hole. Bytes are neither read nor forwarded, so the sender sees its buffers fill; connections stay open,
-  new ones hang; neither side is notified. On heal everything that waited goes through, late, as TCP retransmission would do.
+  new ones hang; neither side is notified. On heal everything that waited goes through, late, as TCP retransmission
+  would do.
 - swallowing: bytes are read and forgotten, the sender notices nothing; new connections hang or are refused. On heal a
   connection that lost bytes ends with RST on both sides: no byte is ever missing inside a living one.
 - slow or throttled: every chunk leaves later than it came, in order; senders are held back by a bound on what waits. On
@@ -61,11 +62,11 @@ class Way:
     """Cut or swallowing: nothing comes through, not even the end of a connection."""
     is_late: bool = False
     portion_bytes: int = RECEIVE_BYTES
-    """What is read at once."""
+    """The bytes that one read takes."""
     held_bytes_max: int = DELAYED_BYTES_MAX
-    """What one connection may hold here, until its sender is held back."""
+    """One connection holds this many bytes here before its sender is held back."""
     free_s: float = 0.0
-    """When a throttled way has room for the next byte."""
+    """The time at which a throttled way has room for the next byte."""
     passed_bytes: int = 0
     delayed_bytes: int = 0
     swallowed_bytes: int = 0
@@ -84,7 +85,7 @@ class Way:
             self.held_bytes_max = max(HELD_BYTES_MIN, int(condition.bytes_per_s * HELD_S))
 
     def due(self, now: float, count: int) -> float:
-        """When a chunk that comes now may leave."""
+        """Returns the time at which a chunk that comes now may leave."""
         condition = self.condition
         due = now + condition.delay_s + self.rng.uniform(0, condition.jitter_s)
         if condition.bytes_per_s:
@@ -185,7 +186,9 @@ class End:
         self.carried.link.on_late()
 
     def _swallow(self, count: int) -> None:
-        """Bytes, or the end of the stream if there are none, are gone for good: this connection cannot go on after it."""
+        """Bytes, or the end of the stream if there are none, are gone for good: this connection cannot go on after
+        it.
+        """
         self.way.swallowed_bytes += count
         self.carried.is_torn = True
         if not count:

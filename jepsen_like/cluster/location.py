@@ -1,4 +1,4 @@
-"""Where the nodes of a run are: their addresses as they see each other, as clients see them, and as the harness does."""
+"""The addresses of the nodes of a run: as they see each other, as clients see them, and as the harness does."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -22,17 +22,17 @@ class Site:
     wires: Wires
     listen: Mapping[int, Address]
     peers: Mapping[Pair, Address]
-    """Where the first of a pair dials the second."""
+    """The address at which the first of a pair dials the second."""
     clients: Mapping[int, Address]
     direct: Mapping[int, Address]
     """For the harness: STATUS and dumps."""
     through: Mapping[Pair, Address]
     """For the harness: how it reaches the second of a pair by the ways between both, with what faults make of them."""
     enter: Mapping[int, Callable[[], None]] = {}
-    """What a node's process does first, to be where it belongs: runs between fork and exec."""
+    """The first step of a node's process, which puts it where it belongs: runs between fork and exec."""
 
     def entrance(self, node: int) -> Callable[[], None]:
-        """What to do between fork and exec."""
+        """Returns the step to take between fork and exec."""
         return self.enter.get(node, _nothing)
 
 

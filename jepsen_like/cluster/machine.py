@@ -1,8 +1,9 @@
-"""What a node process runs on, as far as a run can break it: where its data lies, its power, its clocks, its disk.
+"""The machine under a node process, as far as a run can break it: the place of its data, its power, its clocks, its
+disk.
 
-A machine is as plain as the faults of the run allow: without a need for more, a directory. With `Need.POWER` the data lies
-on a volume of its own, which is copied into the run directory at the end; with `Need.LIBRARY` the process is started under
-the library of `preload`.
+A machine is as plain as the faults of the run allow: without a need for more, a directory. With `Need.POWER` the data
+lies on a volume of its own, which is copied into the run directory at the end; with `Need.LIBRARY` the process is
+started under the library of `preload`.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ DATA: Final = "data"
 
 
 class Need(enum.Enum):
-    """What a kind of fault needs of the machines of a run."""
+    """A kind of fault's needs of the machines of a run."""
 
     POWER = enum.auto()
     LIBRARY = enum.auto()
@@ -41,8 +42,9 @@ class Machine:
         self.page = page
         self.volume = volume
         self.boot_id = str(uuid.uuid4())
-        """Of the time since power came last, as the kernel's `boot_id` is: processes that write without a flush keep what they wrote
-        as long as it stays the same."""
+        """Of the time since power came last, as the kernel's `boot_id` is: processes that write without a flush keep
+        what they wrote as long as it stays the same.
+        """
 
     def lose_power(self) -> None:
         """Cut the power of the volume, if there is one: what is on its way to the disk never arrives."""
@@ -77,7 +79,7 @@ class Machine:
         return self.page.real_ns(own_ns) if self.page is not None else own_ns
 
     def written_bytes(self) -> int:
-        """How much its files hold, as the operating system shows them now."""
+        """Returns the bytes that its files hold, as the operating system shows them now."""
         total = 0
         for path in self.data.glob("**/*"):
             with contextlib.suppress(FileNotFoundError):  # a node may take a file away meanwhile
@@ -87,9 +89,10 @@ class Machine:
 
 @contextmanager
 def open_machines(directories: Mapping[int, Path], needs: frozenset[Need]) -> Iterator[dict[int, Machine]]:
-    """Open a machine for each node, in its directory. Raises `NoVolumes` or `NoLibrary` if the needs cannot be met here.
+    """Open a machine for each node, in its directory.
 
-    At the end what lay on volumes is in the directories.
+    Raises `NoVolumes` or `NoLibrary` if the needs cannot be met here. At the end what lay on volumes is in the
+    directories.
     """
     with contextlib.ExitStack() as held:
         all_volumes = held.enter_context(Volumes()) if Need.POWER in needs else None

@@ -1,13 +1,13 @@
 """The network of a run that needs root: a network namespace for each node and one for the clients, and between them a
 switch of our own (`switch`) that handles packets.
 
-Every namespace holds one TAP device, with an address in a private network that exists nowhere else; the other end of all
-TAP devices is the switch process. Namespaces and devices have no names outside: they exist as long as a process or a
-descriptor holds them, so that nothing is left behind, however a run ends.
+Every namespace holds one TAP device, with an address in a private network that exists nowhere else; the other end of
+all TAP devices is the switch process. Namespaces and devices have no names outside: they exist as long as a process or
+a descriptor holds them, so that nothing is left behind, however a run ends.
 
-The harness itself stands in the clients' namespace while the network is open (only its main thread, and what that starts);
-so every socket of a client is made there. It reaches each node past the switch, by sockets made in the node's own
-namespace, which faults do not touch.
+The harness itself stands in the clients' namespace while the network is open (only its main thread, and what that
+starts); so every socket of a client is made there. It reaches each node past the switch, by sockets made in the node's
+own namespace, which faults do not touch.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ NETMASK = "255.255.255.0"
 MTU_BYTES = 9000
 """Large frames: the price of a switch is by the frame."""
 PORT = 7000
-"""Where every node listens, each in its own namespace."""
+"""The port on which every node listens, each in its own namespace."""
 ANSWER_WITHIN_S = 10.0
 
 
@@ -140,7 +140,10 @@ def socket_in(namespace: int) -> socket.socket:
 
 
 def open_tap(namespace: int, port: int, others: Iterable[int]) -> int:
-    """Make a TAP device in a namespace, up, with addresses and neighbours, and loopback too. Returns the descriptor of its other end."""
+    """Make a TAP device in a namespace, up, with addresses and neighbours, and loopback too.
+
+    Returns the descriptor of its other end.
+    """
     with inside(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         tap = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -204,7 +207,7 @@ def lacking() -> str | None:
 
 
 class SwitchedNetwork:
-    """What the harness can ask of its switch. Every call returns when the switch has answered."""
+    """The harness's calls to its switch. Every call returns when the switch has answered."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
@@ -223,7 +226,7 @@ class SwitchedNetwork:
         self._ask(do="heal")
 
     def evidence(self) -> list[Evidence]:
-        """What every way has shown on which something was imposed since the last `heal`."""
+        """Returns the effects seen on every way on which something was imposed since the last `heal`."""
         return [Evidence(**{**each, "condition": Condition(**each["condition"])}) for each in self._ask(do="evidence")]
 
     def _ask(self, **request: Any) -> Any:

@@ -13,7 +13,7 @@ READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
 BROKEN = select.EPOLLHUP | select.EPOLLERR
 RECEIVE_BYTES = 256 * 1024
-"""What one socket may bring at a time."""
+"""The most that one socket may bring at a time."""
 
 
 class ReadySocket(Protocol):
@@ -31,7 +31,7 @@ class Poller:
 
     def __init__(self) -> None:
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
-        """Where sockets are read into; its content lives until the next read."""
+        """Sockets are read into this buffer; its content lives until the next read."""
         self._epoll = select.epoll()
         self._registered: dict[int, ReadySocket] = {}
 

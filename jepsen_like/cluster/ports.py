@@ -1,8 +1,8 @@
 """Ports that stay ours: a node that was killed finds its port free when it comes back.
 
-A port is kept by a socket that is bound and never listens. The kernel then gives it to no other process, not even as the
-source port of an outgoing connection (which, on a dead node's port, could even connect to itself), while a node that
-binds with SO_REUSEADDR, as every server does, may listen there again and again.
+A port is kept by a socket that is bound and never listens. The kernel then gives it to no other process, not even as
+the source port of an outgoing connection (which, on a dead node's port, could even connect to itself), while a node
+that binds with SO_REUSEADDR, as every server does, may listen there again and again.
 """
 
 import contextlib

@@ -1,11 +1,12 @@
 """The clocks and the disk of one node process, steered while it runs: a library of ours, preloaded into the process.
 
-The library (`faults.c`) is compiled when it is first needed, with the C compiler of the machine, and kept in a cache. Each
-node has a page of memory that it shares with the harness (`FaultPage`): the harness writes there what is to happen, the
-node's library what has happened. A page as it is made changes nothing, and without the library nothing is changed at all.
+The library (`faults.c`) is compiled when it is first needed, with the C compiler of the machine, and kept in a cache.
+Each node has a page of memory that it shares with the harness (`FaultPage`): the harness writes there what is to
+happen, the node's library what has happened. A page as it is made changes nothing, and without the library nothing is
+changed at all.
 
-What the library counts and notes is the evidence of a fault: how often a call was failed, delayed or cut short, and what
-the process last read from its clocks, together with the true time then.
+What the library counts and notes is the evidence of a fault: how often a call was failed, delayed or cut short, and
+what the process last read from its clocks, together with the true time then.
 """
 
 import atexit
@@ -96,7 +97,9 @@ def compiler() -> str | None:
 
 
 def lacking() -> str | None:
-    """Returns why no process can be steered here, and what to do; None if a trial process read the time that was set."""
+    """Returns why no process can be steered here, and what to do; None if a trial process read the time that was
+    set.
+    """
     try:
         return _tried(library())
     except NoLibrary as error:
@@ -129,7 +132,7 @@ def _tried(preloaded: Path) -> str | None:
 
 
 def not_heeded(preloaded: Path) -> NoLibrary:
-    """What to say of a process that runs as if it had no library."""
+    """Returns the error for a process that runs as if it had no library."""
     return NoLibrary(
         f"the preloaded library {preloaded} is not heeded by this Python; run one that is linked dynamically, and let "
         "XDG_CACHE_HOME name a directory whose files may be executed"
@@ -137,7 +140,10 @@ def not_heeded(preloaded: Path) -> NoLibrary:
 
 
 def library() -> Path:
-    """Returns the compiled library, compiled now if it is not in the cache. Raises `NoLibrary` if that does not work here."""
+    """Returns the compiled library, compiled now if it is not in the cache.
+
+    Raises `NoLibrary` if that does not work here.
+    """
     compiled = _compiled()
     try:
         return _loadable(compiled)
@@ -186,9 +192,9 @@ def _compiled() -> Path:
 
 
 class FaultPage:
-    """What one node's library is told, and what it tells. Times in nanoseconds; a new process of the node finds it as it is.
+    """The memory shared with one node's library: orders to it, and its reports.
 
-    The file at `path` is made now. `below` need not exist yet.
+    Times in nanoseconds; it outlives a process. The file at `path` is made now. `below` need not exist yet.
     """
 
     def __init__(self, path: Path, below: Path) -> None:
@@ -219,7 +225,9 @@ class FaultPage:
         self.path.unlink(missing_ok=True)
 
     def check_heeded(self) -> None:
-        """Raises `NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the time."""
+        """Raises `NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the
+        time.
+        """
         if not self[Word.MONOTONIC_READS]:
             raise not_heeded(library())
 
@@ -257,16 +265,18 @@ class FaultPage:
             self.drift(1)
 
     def true_clock(self) -> None:
-        """The monotonic clock as it is: for a process that is about to begin, since for one that runs it might go back."""
+        """The monotonic clock as it is: for a process that is about to begin, since for one that runs it might go
+        back.
+        """
         self[Word.BASE_REAL_NS] = self[Word.BASE_OWN_NS] = 0
         self[Word.RATE_PPB] = SECOND_NS
 
     def own_ns(self, real_ns: int) -> int:
-        """What the node's monotonic clock shows at a moment of ours, at the present rate."""
+        """Returns the reading of the node's monotonic clock at a moment of ours, at the present rate."""
         return self[Word.BASE_OWN_NS] + (real_ns - self[Word.BASE_REAL_NS]) * self[Word.RATE_PPB] // SECOND_NS
 
     def real_ns(self, own_ns: int) -> int:
-        """When by our clock the node's monotonic clock shows `own_ns`, at the present rate."""
+        """Returns our time at which the node's monotonic clock shows `own_ns`, at the present rate."""
         return self[Word.BASE_REAL_NS] + (own_ns - self[Word.BASE_OWN_NS]) * SECOND_NS // self[Word.RATE_PPB]
 
     # ---------------------------------------------------------------- disk

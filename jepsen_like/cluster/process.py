@@ -1,7 +1,8 @@
-"""One node as an operating-system process: started, killed, stopped and resumed by its process id, and looked at in /proc.
+"""One node as an operating-system process: started, killed, stopped and resumed by its process id, and looked at in
+/proc.
 
-A node never outlives the harness: it asks the kernel for SIGKILL at its parent's death, which also reaches a node that is
-stopped. It has a process group of its own, so that Ctrl-C in the terminal reaches the harness alone.
+A node never outlives the harness: it asks the kernel for SIGKILL at its parent's death, which also reaches a node that
+is stopped. It has a process group of its own, so that Ctrl-C in the terminal reaches the harness alone.
 
 Its standard output is JSON lines, one event each; they are kept as they are in `events.jsonl` and handed on parsed. Its
 standard error goes to `stderr.log`.
@@ -48,12 +49,15 @@ OnSeen = Callable[[int, int, Seen], None]
 
 
 class Speech(Protocol):
-    """What the output of a process of some system means: a part of `systems.port.System`."""
+    """The meaning of a system's process output: a part of `port.System`."""
 
     files: ClassVar[LogFiles]
 
     def observe(self, event: Event) -> Observation | None:
-        """What one JSON line means. Raises `KeyError` or `ValueError` for a line that is not what it seems to be."""
+        """Returns the meaning of one JSON line.
+
+        Raises `KeyError` or `ValueError` for a line that is not what it seems to be.
+        """
 
 
 @attrs.define
@@ -72,8 +76,8 @@ class NodeDidNotStart(Exception):
 class NodeProcess:
     """A node that can be started again and again in the same directory.
 
-    `on_seen` is called for every line that means something, in order, and after the last one with `Ended`, from the nursery
-    given to `start`. `machine` is what it runs on; `enter` runs in the child between fork and exec.
+    `on_seen` is called for every line that means something, in order, and after the last one with `Ended`, from the
+    nursery given to `start`. `machine` is what it runs on; `enter` runs in the child between fork and exec.
     """
 
     def __init__(
@@ -100,8 +104,11 @@ class NodeProcess:
         self.unasked_ends: list[str] = []
         """One line for every time the process ended without being asked to, or otherwise than it was asked to."""
         self.unmet_damages = 0
-        """How often its files were damaged by us: it may end itself when it meets a damage, and is then started again, as a
-        supervisor would. One that was met is cut off, so each excuses one end."""
+        """The number of damages to its files that it has not met.
+
+        The process may end itself when it meets a damage, and is then started again, as a supervisor would. A damage
+        that was met is cut off, so each excuses one end.
+        """
         self.ends_of_damage = 0
         self._may_end = False
         self._signals: set[int] = set()
@@ -186,7 +193,7 @@ class NodeProcess:
 
     @property
     def ending(self) -> str:
-        """How the newest process ended: a signal or a status."""
+        """The way in which the newest process ended: a signal or a status."""
         return _ending(self._popen.returncode if self._popen is not None else None)
 
     async def stop(self, *, within_s: float) -> None:
@@ -200,7 +207,9 @@ class NodeProcess:
             await self.kill()
 
     async def pause(self) -> None:
-        """Send SIGSTOP, and wait until the kernel reports it as stopped: the process keeps its sockets and its state, and does nothing."""
+        """Send SIGSTOP, and wait until the kernel reports it as stopped: the process keeps its sockets and its state,
+        and does nothing.
+        """
         if not self.is_running:
             return
         os.kill(self.pid, signal.SIGSTOP)
@@ -220,7 +229,9 @@ class NodeProcess:
         return f"pid {self.pid} dead" if state is None else f"pid {self.pid} state {state}"
 
     def stderr_tail(self) -> str:
-        """Returns the last lines the node wrote to its standard error since its start, as one line; empty if there are none."""
+        """Returns the last lines the node wrote to its standard error since its start, as one line; empty if there are
+        none.
+        """
         try:
             with (self.directory / "stderr.log").open("rb") as stderr:
                 stderr.seek(self._stderr_begin)
@@ -320,7 +331,9 @@ class NodeProcess:
 
 
 def process_state(pid: int) -> str | None:
-    """Returns the state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be reaped."""
+    """Returns the state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be
+    reaped.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -357,7 +370,9 @@ def _prctl() -> Callable[[int, int], int]:
 
 
 def die_with_parent(also: Callable[[], None] = lambda: None) -> Callable[[], None]:
-    """What a child of this thread does between fork and exec: ask for SIGKILL at its parent's death, then `also`."""
+    """Returns a step for a child of this thread between fork and exec: ask for SIGKILL at its parent's death, then
+    `also`.
+    """
     return functools.partial(_die_with_parent, _prctl(), os.getpid(), also)
 
 

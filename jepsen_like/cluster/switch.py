@@ -1,7 +1,7 @@
 """A switch that decides about every Ethernet frame of a run: pass, lose, double, damage, hold up, or pass late.
 
-Pure: frames and the time come in, frames go out; the owner of the ports carries them (`switch_process`). Chance comes from
-the seed given at the start, one stream a way.
+Pure: frames and the time come in, frames go out; the owner of the ports carries them (`switch_process`). Chance comes
+from the seed given at the start, one stream a way.
 
 Port 0 is the clients', the others have the numbers of their nodes; the last byte of a hardware address is the port's
 number. Nothing but IPv4 between two ports passes: the neighbours are known to everyone from the start.
@@ -38,7 +38,7 @@ TORN_MAX: Final = 16_384
 """More are forgotten, and live on if they can."""
 QUEUE_S: Final = 0.1
 QUEUE_BYTES_MIN: Final = 32 * 1024
-"""What waits at most before a throttled way, in time's worth; what comes then is dropped, as a router does."""
+"""At most this much waits before a throttled way, in time's worth; more is dropped, as a router does."""
 HELD_BYTES_MAX: Final = 32 * 1024 * 1024
 """Over all ways; what comes then is dropped."""
 
@@ -81,7 +81,7 @@ class Switch:
 
     def __init__(self, seed: int) -> None:
         self.next_due = math.inf
-        """When the next held frame is to leave."""
+        """The time at which the next held frame is to leave."""
         self._seed = seed
         self._faults = 0
         self._ways: dict[Pair, _Way] = {}
@@ -257,7 +257,7 @@ class Switch:
         return sent
 
     def evidence(self, now: float) -> list[Evidence]:
-        """What every way has shown on which something was imposed since the last `heal`."""
+        """Returns the effects seen on every way on which something was imposed since the last `heal`."""
         return [self._shown(struck, now) for struck in self._struck.values()]
 
     def _shown(self, struck: _Struck, now: float) -> Evidence:

@@ -1,8 +1,8 @@
 """The process that carries the frames of a run between its network namespaces, as its `Switch` decides.
 
 It is given one TAP device for each port and a socket for requests. One request is one packet of JSON, answered by one;
-what it asks for holds for every frame read after the answer. The process ends with the socket's other end, and its parent's
-death kills it; so nothing of the network outlives a run.
+what it asks for holds for every frame read after the answer. The process ends with the socket's other end, and its
+parent's death kills it; so nothing of the network outlives a run.
 
     python -m jepsen_like.cluster.switch_process SEED REQUESTS_FD PORT=TAP_FD ...
 """

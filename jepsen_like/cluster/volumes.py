@@ -26,7 +26,7 @@ from typing import Final
 import attrs
 
 IMAGE_BYTES: Final = 1 << 30
-"""How much a volume can hold; it takes only what is written."""
+"""A volume can hold this much; it takes only what is written."""
 FILES_MAX: Final = 4096
 JOURNAL_MB: Final = 8
 COMMAND_WITHIN_S: Final = 30.0
@@ -56,7 +56,9 @@ def _libc() -> ctypes.CDLL:
 
 
 def lacking() -> str | None:
-    """Returns what keeps volumes from being made here, and what to do; None if one was made, cut and found as it should be."""
+    """Returns what keeps volumes from being made here, and what to do; None if one was made, cut and found as it should
+    be.
+    """
     return _tools_lacking() or _tried()
 
 
@@ -206,7 +208,7 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int) -> Non
 
 
 def _search_path() -> str:
-    """Where administrators' commands are, which not every root has on its path."""
+    """Returns the search path for administrators' commands, which not every root has on its path."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 

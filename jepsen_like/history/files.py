@@ -1,10 +1,10 @@
-"""What was asked and what came back: one row per attempt, in columns, written while the load runs.
+"""Requests and answers: one row per attempt, in columns, written while the load runs.
 
 The layout on disk; the values and columns are in `history.ops`.
 
 - Rows of one object lie in one bucket (`bucket=<k>/`), in part files that are closed while the load runs. A part file
-  appears under its name only when it is complete, so a crash loses the newest seconds and nothing else. Rows are written
-  in the order they ended: the parts of one hot log are its time segments.
+  appears under its name only when it is complete, so a crash loses the newest seconds and nothing else. Rows are
+  written in the order they ended: the parts of one hot log are its time segments.
 - The writer holds a bounded number of rows, whatever the length of the run.
 
 pyarrow is imported when a file is touched.
@@ -29,8 +29,9 @@ from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, 
 
 FORMAT_VERSION: Final = 5
 FORMATS_READ: Final = ("1", "2", "3", "4", "5")
-"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects, version 4 queues,
-version 5 queues of elements, sets and lists."""
+"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects, version 4
+queues, version 5 queues of elements, sets and lists.
+"""
 BUCKETS: Final = 8
 PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0
@@ -120,10 +121,10 @@ def write_part(table: Any, path: Path) -> None:
 class HistoryWriter:
     """Records operations into `directory` (a run's `history.parquet/`) in bounded memory. One thread records.
 
-    Parts are compressed and written by one thread of its own, so that the loop that drives the load does not wait for the
-    disk; when the disk falls `PARTS_IN_FLIGHT_MAX` parts behind, recording waits. A part ends after `part_rows_max` rows or
-    when its oldest row is `part_seconds_max` older than the newest (in the history's own time). `name` tells several
-    writers of one history apart.
+    Parts are compressed and written by one thread of its own, so that the loop that drives the load does not wait for
+    the disk; when the disk falls `PARTS_IN_FLIGHT_MAX` parts behind, recording waits. A part ends after `part_rows_max`
+    rows or when its oldest row is `part_seconds_max` older than the newest (in the history's own time). `name` tells
+    several writers of one history apart.
     """
 
     def __init__(
@@ -173,10 +174,11 @@ class HistoryWriter:
         self._keep_fresh(op.t_inv if op.t_ret == NEVER else op.t_ret)
 
     def record_rows(self, op: Op, values: Sequence[int], offsets: Sequence[int]) -> None:
-        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` contains the rest.
+        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` contains
+        the rest.
 
-        Nothing is done per record; arrays of 64-bit integers are taken fastest. Raises `ValueError` if the two are not of
-        one length, the `OSError` of an earlier part that could not be written.
+        Nothing is done per record; arrays of 64-bit integers are taken fastest. Raises `ValueError` if the two are not
+        of one length, the `OSError` of an earlier part that could not be written.
         """
         count = len(values)
         if count != len(offsets):
@@ -243,12 +245,12 @@ class HistoryWriter:
 
 @attrs.frozen(kw_only=True)
 class KeepRule:
-    """How much of its log a node may not let go, as its settings say; without a rule all of it."""
+    """The part of its log that a node must keep by its settings; without a rule all of it."""
 
     retention_bytes: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
     retention_s: float = attrs.field(default=0.0, validator=[instance_of((int, float)), ge(0)])
     frame_bytes: int = attrs.field(default=80, validator=[instance_of(int), ge(0)])
-    """What each append takes in a file besides its records."""
+    """The bytes that each append takes in a file besides its records."""
     segment_bytes_max: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
     """The size of its files: each begins with a little that is no record."""
     judges_age: bool = attrs.field(default=True, validator=instance_of(bool))
@@ -264,7 +266,9 @@ class KeepRule:
 
 @attrs.frozen
 class Kept:
-    """Of one object: where each node's log began and ended when it was dumped, how many bytes its records took, and its rule."""
+    """Of one object: where each node's log began and ended when it was dumped, how many bytes its records took, and its
+    rule.
+    """
 
     rule: KeepRule
     dumped_ns: int
@@ -276,18 +280,19 @@ class Kept:
 class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
-    A node's rows have no gaps from where its log begins (`begin`; 0 if it is not known) to its end; a node that could not be
-    dumped has no rows. `kept.json` next to them contains where each began and ended; it comes last and whole, so that rows without
-    it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a loss.
+    A node's rows have no gaps from where its log begins (`begin`; 0 if it is not known) to its end; a node that could
+    not be dumped has no rows. `kept.json` next to them contains where each began and ended; it comes last and whole, so
+    that rows without it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a
+    loss.
     """
 
     def __init__(self, directory: Path, *, rule: KeepRule = KeepRule(), part_rows_max: int = 1 << 18) -> None:
         self.directory = directory
         self._rule = rule
         self.starts: dict[tuple[int, int], int] = {}
-        """Where the log of each object begins on each node, by (object, node)."""
+        """The offset at which the log of each object begins on each node, by (object, node)."""
         self.dumped_ns = 0
-        """When the last of them was read to its end."""
+        """The time at which the last of them was read to its end."""
         self._ends: dict[tuple[int, int], int] = {}
         self._bytes_kept: dict[tuple[int, int], int] = {}
         self._part_rows_max = part_rows_max
@@ -297,7 +302,9 @@ class DumpWriter:
         (directory / KEPT).unlink(missing_ok=True)  # of a former dump, about other rows
 
     def begin(self, node: int, offset: int, obj: int = 0) -> None:
-        """The log of `obj` begins here on this node; what was recorded of it below has left it since and does not count."""
+        """The log of `obj` begins here on this node; what was recorded of it below has left it since and does not
+        count.
+        """
         self.starts[obj, node] = self._ends[obj, node] = offset
         self._bytes_kept[obj, node] = 0
 
@@ -401,7 +408,8 @@ class HistoryReader:
 
 
 def _buckets_of(found: Mapping[int, Sequence[Path]]) -> int:
-    """With how many buckets a history was written: those without rows may be missing, since many copies leave empty directories out.
+    """With how many buckets a history was written: those without rows may be missing, since many copies leave empty
+    directories out.
 
     Raises `UnreadableHistory` for a part that cannot be read.
     """
@@ -428,7 +436,8 @@ def part_rows(path: Path) -> tuple[int, ...]:
 
 
 def limits_of(path: Path, columns: Sequence[str]) -> list[dict[str, tuple[int, int]]]:
-    """Returns for each row group of a part file the least and the greatest value of these columns, as far as it states them.
+    """Returns for each row group of a part file the least and the greatest value of these columns, as far as it states
+    them.
 
     Raises `UnreadableHistory` if it cannot be read.
     """
@@ -516,7 +525,10 @@ def read_part(
 
 
 def read_dump(directory: Path) -> Any:
-    """A whole dump as one pyarrow table, or None when there is no such directory. Dumps before version 3 have object 0 only."""
+    """A whole dump as one pyarrow table, or None when there is no such directory.
+
+    Dumps before version 3 have object 0 only.
+    """
     import pyarrow as pa
 
     files = dump_parts(directory)
@@ -543,7 +555,9 @@ def read_dump_part(path: Path) -> Any:
 
 
 def read_kept(directory: Path) -> dict[int, Kept] | None:
-    """Returns where logs begin and end, by object, from `kept.json`; None without it: an older version, or part of a dump."""
+    """Returns where logs begin and end, by object, from `kept.json`; None without it: an older version, or part of a
+    dump.
+    """
     try:
         found = json.loads((directory / KEPT).read_text())
         objects = found["objects"] if "objects" in found else {"0": found["nodes"]}

@@ -7,7 +7,7 @@ TAR_AT: Final = 257
 GZIP: Final = b"\x1f\x8b"
 PARQUET: Final = b"PAR1"
 MAPS: Final = (b"{", b"[", b";", b"#")
-"""How operation maps may begin."""
+"""The first bytes of operation maps."""
 FOREIGN: Final = (
     (b"PK\x03\x04", "is a zip archive: unpack it and name the history in it"),
     (PARQUET, "is a Parquet file: name it with the suffix .parquet if it is a history of ours"),
@@ -21,7 +21,7 @@ FOREIGN: Final = (
     (b"\xff\xfe", "is text in UTF-16: convert it (iconv -f UTF-16 -t UTF-8)"),
     (b"\xfe\xff", "is text in UTF-16: convert it (iconv -f UTF-16 -t UTF-8)"),
 )
-"""How files begin that are no operation maps, what each is, and what to do with it."""
+"""The first bytes of files that are no operation maps, the kind of each, and advice."""
 
 
 def foreign(head: bytes) -> str | None:

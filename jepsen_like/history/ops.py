@@ -3,7 +3,8 @@
 - A row is one attempt of one client operation on one machine's monotonic clock. A batch of appended records is one row
   per record: same interval, consecutive offsets.
 - Of a queue (partitions, producers, consumers, groups) each sent message and each polled record is one row, and each
-  partition of a commit, an assignment or a revocation. A partition is one object, and everything about it lies in its bucket.
+  partition of a commit, an assignment or a revocation. A partition is one object, and everything about it lies in its
+  bucket.
 - Value ids are unique positive 64-bit integers; `NONE` is "nothing there".
 """
 
@@ -19,7 +20,7 @@ NEVER: Final = 2**62
 
 
 class Action(enum.IntEnum):
-    """What was asked (column `f`)."""
+    """The requested action (column `f`)."""
 
     APPEND = 0
     READ = 1
@@ -53,7 +54,7 @@ class Action(enum.IntEnum):
 
 
 class Outcome(enum.IntEnum):
-    """What is known of it (column `type`): it happened, it certainly did not and never will, or it is unknown."""
+    """The outcome of an attempt (column `type`): it happened, it certainly did not and never will, or it is unknown."""
 
     OK = 0
     FAIL = 1
@@ -77,7 +78,7 @@ class ErrorCode(enum.IntEnum):
     DAMAGED_VALUE = 11
     """A record came back whose filler does not belong to its id."""
     TRIMMED = 12
-    """What was to be read had left the log by its retention rule; `seen` is where the log began."""
+    """The requested entry had left the log by its retention rule; `seen` is the offset at which the log began."""
     NOT_ENOUGH_REPLICAS = 13
     """Too few replicas were in sync, and nothing was appended."""
     FENCED = 14
@@ -91,37 +92,36 @@ class ErrorCode(enum.IntEnum):
 class Op:
     """One attempt; fields are the columns of a history, times in nanoseconds on the monotonic clock.
 
-    append: `a` is the value id, `offset` where it landed, `epoch` the leadership that accepted it.
-    read of a log: `offset` asked, `a` the value seen (`NONE`: nothing there yet); `seen` where a log began that had let it go.
-    tail: `offset` is the committed end.
-    write: `a`. read of a register: `a` is the value seen.
-    cas: `a` expected, `b` new, `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
+    append: `a` is the value id, `offset` where it landed, `epoch` the leadership that accepted it. read of a log:
+    `offset` asked, `a` the value seen (`NONE`: nothing there yet); `seen` where a log began that had let it go. tail:
+    `offset` is the committed end. write: `a`. read of a register: `a` is the value seen. cas: `a` expected, `b` new,
+    `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
 
-    Of a queue `object` is a partition, `process` a producer, a consumer or a member of a group (a new number whenever the
-    client is created again); each may have many operations under way, and its rows stand in the order in which it began to
-    send, and got, what they are about:
+    Of a queue `object` is a partition, `process` a producer, a consumer or a member of a group (a new number whenever
+    the client is created again); each may have many operations under way, and its rows stand in the order in which it
+    began to send, and got, what they are about:
 
-    send: `a` the value id, `offset` where it landed (`NONE` if the answer does not say), `epoch` the leader's, `node` the broker.
-    poll: one row per record: `a` its value id (`NONE`, with `DAMAGED_VALUE`, for bytes that are no value), `offset`, `count` how
-    many records of this partition the poll brought. All rows of one poll share process, begin and end. `b`: of a message that was pushed
-    to a member, the group; its interval is then that of the listener.
-    commit: `a` the group, `b` the generation (`NONE`: unknown, or no member), `offset` the next record to be read.
-    committed: `a` the group, `offset` what was answered (`NONE`: nothing committed).
-    assign: `a` the group (`NONE`: the client chose by itself), `b` the generation (`NONE`: unknown), `offset` the position to
-    start from (`NONE`: not said); where messages are pushed, clients do not tell which partitions they have: one row for each that
-    there is, when the member joins. revoke: `a`, `b` likewise; `INFO`: the client did not give it up in time, or has ended.
-    seek: `offset` the new position (`NONE`: by the client's reset rule).
+    send: `a` the value id, `offset` where it landed (`NONE` if the answer does not say), `epoch` the leader's, `node`
+    the broker. poll: one row per record: `a` its value id (`NONE`, with `DAMAGED_VALUE`, for bytes that are no value),
+    `offset`, `count` how many records of this partition the poll brought. All rows of one poll share process, begin and
+    end. `b`: of a message that was pushed to a member, the group; its interval is then that of the listener. commit:
+    `a` the group, `b` the generation (`NONE`: unknown, or no member), `offset` the next record to be read. committed:
+    `a` the group, `offset` what was answered (`NONE`: nothing committed). assign: `a` the group (`NONE`: the client
+    chose by itself), `b` the generation (`NONE`: unknown), `offset` the position to start from (`NONE`: not said);
+    where messages are pushed, clients do not tell which partitions they have: one row for each that there is, when the
+    member joins. revoke: `a`, `b` likewise; `INFO`: the client did not give it up in time, or has ended. seek: `offset`
+    the new position (`NONE`: by the client's reset rule).
 
-    tail: `offset` the end that consumers can read to, `seen` where the log begins; `b` is 1 if `process` then reads all of it
-    as the final read of the partition, else `NONE`.
+    tail: `offset` the end that consumers can read to, `seen` where the log begins; `b` is 1 if `process` then reads all
+    of it as the final read of the partition, else `NONE`.
 
-    Of a queue of elements, a set or a list `object` is one of them, and an operation with several values is a row for each of
-    them in their order, which share process, begin and end; without any it is one row whose `a` is `NONE`:
+    Of a queue of elements, a set or a list `object` is one of them, and an operation with several values is a row for
+    each of them in their order, which share process, begin and end; without any it is one row whose `a` is `NONE`:
 
-    enqueue: `a` the element. dequeue: `a` the element, `NONE`: the queue was empty. drain: the elements that it took out.
-    add: `a` the element. read of a set: all elements.
-    append to a list: `a` the value. write of a list: all values that it has from then on. read of a list: all values.
-    call: `seen`, `a` and `b` number the name of the operation, what was asked and what was answered in a table of values.
+    enqueue: `a` the element. dequeue: `a` the element, `NONE`: the queue was empty. drain: the elements that it took
+    out. add: `a` the element. read of a set: all elements. append to a list: `a` the value. write of a list: all values
+    that it has from then on. read of a list: all values. call: `seen`, `a` and `b` number the name of the operation,
+    what was asked and what was answered in a table of values.
     """
 
     f: Action

@@ -1,9 +1,9 @@
-"""What was seen of replicated logs from outside while a run went on: leaders and roles, in-sync replicas, high watermarks, ends.
+"""Observations of replicated logs during a run: leaders and roles, in-sync replicas, high watermarks, ends.
 
 An `object` is a partition, or the commit log of a group of brokers: then it has rows of the kind ROLE.
 
-One Parquet file, `partitions.parquet` in a run directory, one row per change that a broker reported, in the order seen. It is for the
-report and for the attribution of losses; no verdict about a history depends on it alone.
+One Parquet file, `partitions.parquet` in a run directory, one row per change that a broker reported, in the order seen.
+It is for the report and for the attribution of losses; no verdict about a history depends on it alone.
 """
 
 import enum
@@ -31,7 +31,7 @@ BROKER_MAX: Final = 61
 
 
 class StateKind(enum.IntEnum):
-    """What changed (column `kind`)."""
+    """The changed value (column `kind`)."""
 
     LEADER = 0
     """`value` is the broker that leads from now on, `NONE` for none; `epoch` its leader epoch."""
@@ -44,7 +44,9 @@ class StateKind(enum.IntEnum):
     UNCLEAN = 4
     """A leader was elected that was not in sync: `value` is that broker, `epoch` its leader epoch."""
     ROLE = 5
-    """`node` has the role `value` from now on (0 slave, 1 master, `NONE` for none: its process has ended), in `epoch`."""
+    """`node` has the role `value` from now on (0 slave, 1 master, `NONE` for none: its process has ended), in
+    `epoch`.
+    """
 
 
 def mask_of(brokers: Iterable[int]) -> int:
@@ -85,7 +87,10 @@ class PartitionStates:
 
 
 def read_states(run_directory: Path) -> dict[str, Any] | None:
-    """Returns the columns by name, as numpy arrays in the order seen; None without the file. Raises `UnreadableHistory`."""
+    """Returns the columns by name, as numpy arrays in the order seen; None without the file.
+
+    Raises `UnreadableHistory`.
+    """
     path = run_directory / FILE
     if not path.exists():
         return None

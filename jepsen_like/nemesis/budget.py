@@ -1,8 +1,8 @@
-"""How many nodes may have less than they once acknowledged: of a group never more than the mode can spare, over all kinds of faults.
+"""Bounds how many nodes may have less than they once acknowledged: in a group never more than the mode can spare.
 
-A damaged node counts from the fault until it holds all that was acknowledged when it was first asked for.
-A fault that would damage more waits for that, at most `CATCH_UP_WITHIN_S`, and is then withheld. That enough nodes hold
-everything is the assumption under which a group can promise anything; beyond it a loss would prove nothing.
+The bound covers all kinds of faults. A damaged node counts from the fault until it holds all that was acknowledged when
+it was first asked for. A fault that would damage more waits for that, at most `CATCH_UP_WITHIN_S`, and is then
+withheld. A group can promise something only while enough nodes hold everything; beyond it a loss would prove nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,8 +1,9 @@
-"""Faults of what lies on disks, met at a start: bits that have flipped, and files, copies and whole disks that are gone.
+"""Faults of what lies on disks, met at a start: bits that have flipped, and files, copies and whole disks that are
+gone.
 
-All nodes that are hit are stopped and started, in an order that is drawn; the disks of some of them are touched while they are down. Of
-a fault that stops everything only one disk is touched: the others hold all that was acknowledged, and the order of stops and starts
-is what could make a system forget that.
+All nodes that are hit are stopped and started, in an order that is drawn; the disks of some of them are touched while
+they are down. Of a fault that stops everything only one disk is touched: the others hold all that was acknowledged, and
+the order of stops and starts is what could make a system forget that.
 """
 
 import random
@@ -21,7 +22,7 @@ from jepsen_like.nemesis.targets import ResolvedTarget, Target, processes
 from jepsen_like.port.file_damage import Damage, damage, differences, is_damageable, list_files, vanish, vanishable
 
 LAST_CHANCE: Final = 0.5
-"""How often the disk of the node that was stopped last is the one that is touched, when all are stopped."""
+"""The probability that the disk of the node stopped last is the one that is touched, when all are stopped."""
 TOUCHED: Final = "disk of"
 """Begins the name of what was seen of a disk."""
 
@@ -42,7 +43,10 @@ class ContentKind(MachineKind):
         raise NotImplementedError
 
     def touch(self, cluster: Cluster, process: NodeProcess, rng: random.Random) -> str | None:
-        """Do it to the disk of one node that is down. Returns what was done, or None if there was nothing to do it to."""
+        """Do it to the disk of one node that is down.
+
+        Returns what was done, or None if there was nothing to do it to.
+        """
         raise NotImplementedError
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
@@ -69,7 +73,7 @@ class ContentKind(MachineKind):
         return seen
 
     async def _await_copies(self, cluster: Cluster, hit: ResolvedTarget) -> None:
-        """Where one node alone may hold what was acknowledged, there must be another copy for anything to be promised."""
+        """Wait for another copy where one node alone may hold what was acknowledged; else nothing could be promised."""
         others = [node for node in cluster.targets if node not in hit.damaged]
         if cluster.mode.may_hold_alone and not await cluster.caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
             raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
@@ -125,7 +129,10 @@ class DamagedFiles(ContentKind):
 
 
 class Vanished(ContentKind):
-    """A file, the directory of a copy or the whole content of the disk is gone. Started again, the node must not take that for a beginning."""
+    """A file, the directory of a copy or the whole content of the disk is gone.
+
+    Started again, the node must not take that for a beginning.
+    """
 
     name: ClassVar[str] = "vanish"
     reach: ClassVar[Reach] = Reach.DISK

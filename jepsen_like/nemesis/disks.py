@@ -1,4 +1,7 @@
-"""Faults of disks: slow, full, failing, with short writes, by the library in the process. What lies on them is in `contents`."""
+"""Faults of disks: slow, full, failing, with short writes, by the library in the process.
+
+What lies on them is in `contents`.
+"""
 
 import errno
 import random
@@ -15,23 +18,23 @@ from jepsen_like.nemesis.targets import ResolvedTarget
 
 SLOW_SYNCS_S: Final = (0.01, 0.05, 0.2, 0.5, 2.0)
 FAILS_AFTER_MAX: Final = 20
-"""How many calls pass at most before one fails."""
+"""At most this many calls pass before one fails."""
 ENDS_WITHIN_S: Final = 5.0
-"""How long a node may go on after its disk has failed."""
+"""A node ends within this time after its disk has failed."""
 HEALED_FOR_S: Final = 0.05
-"""How long a healed disk is watched: nothing that the fault did may be counted meanwhile."""
+"""A healed disk is watched for this long: nothing that the fault did may be counted meanwhile."""
 DISK_FAILED: Final = "status 4"
-"""How a node ends that reports a failure outside of itself."""
+"""The status with which a node ends that reports a failure outside of itself."""
 SHORT_WRITES: Final = 1_000_000
 """More than happen while a fault holds."""
 
 
 class DiskKind(MachineKind):
-    """What is done to the calls of a process on its files."""
+    """A fault in the calls of a process on its files."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
     counts: ClassVar[Word]
-    """What the library counts of it."""
+    """The library's counter of its effects."""
     counted: ClassVar[str]
     """In words, before a number."""
 
@@ -45,7 +48,7 @@ class DiskKind(MachineKind):
         return {str(node): self.begin(page, rng) for node, page in pages(cluster, hit).items()}
 
     async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """How often it happened."""
+        """Hold the fault. Returns how often it took effect on each node."""
         before = {node: page[self.counts] for node, page in pages(cluster, hit).items()}
         await trio.sleep(hold_s)
         return {

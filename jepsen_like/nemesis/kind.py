@@ -1,11 +1,11 @@
 """One kind of fault: what it can hit, how it is done and undone, what it shows, and what it means for a promise.
 
-A kind is a class without state; `table` holds one of each, and everybody else (command line, schedule, promises, report)
-reads it there. A new kind is one class and one line in that table.
+A kind is a class without state; `table` holds one of each, and everybody else (command line, schedule, promises,
+report) reads it there. A new kind is one class and one line in that table.
 
-A fault has three acts, and each returns what it has seen from outside, by node ("3") or by way ("3>1"): `inject` is over
-when the fault is complete, `hold` lasts as long as it is to last, and `undo` is over when all is whole again. `undo` is
-also called after an act that was cancelled half-way, so it mends whatever it finds.
+A fault has three acts, and each returns what it has seen from outside, by node ("3") or by way ("3>1"): `inject` is
+over when the fault is complete, `hold` lasts as long as it is to last, and `undo` is over when all is whole again.
+`undo` is also called after an act that was cancelled half-way, so it mends whatever it finds.
 """
 
 import abc
@@ -25,23 +25,23 @@ from jepsen_like.port.wires import Network
 
 DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]
-"""What an act has shown, in words."""
+"""The effects of an act, in words."""
 
 
 class Reach(enum.Enum):
-    """What a fault may destroy of what a node has written."""
+    """The written data that a fault may destroy."""
 
     NOTHING = enum.auto()
     """Processes come and go; the operating system keeps what was written."""
     UNFLUSHED = enum.auto()
-    """What no flush has secured."""
+    """Data that no flush has secured."""
     DISK = enum.auto()
     """All that lies on the data disk of a node."""
 
 
 @attrs.frozen
 class Here:
-    """What a run has to offer to its faults."""
+    """The offers of a run to its faults."""
 
     nodes: int
     network: Network = Network.PROXIES
@@ -64,15 +64,15 @@ class NemesisKind(abc.ABC):
     """As `--nemesis` names it."""
     lane: ClassVar[Lane]
     targets: ClassVar[tuple[Target, ...]]
-    """What it can hit in addition to the leader."""
+    """The targets it can hit in addition to the leader."""
     serves_within_s: ClassVar[float] = 10.0
-    """How long the group may be without service while nothing is broken any more; after a longer time a run is undecided.
+    """The group may be without service for this long after all is healed; after a longer time a run is undecided.
 
-    Generous: an election takes two or three seconds, several times that on a busy machine. A group that needs more has a
-    trouble worth a look, whatever its history shows.
+    Generous: an election takes two or three seconds, several times that on a busy machine. A group that needs more has
+    a trouble worth a look, whatever its history shows.
     """
     reach: ClassVar[Reach] = Reach.NOTHING
-    """What may be lost to it, if nothing had secured it."""
+    """The data that may be lost to it, if nothing had secured them."""
     nodes_min: ClassVar[int] = 1
     """In a smaller cluster it means nothing."""
     damages: ClassVar[bool] = False
@@ -83,10 +83,10 @@ class NemesisKind(abc.ABC):
     takes_down: ClassVar[bool] = False
     """True if the nodes it hits cannot serve while it holds."""
     drawn_as: ClassVar[DrawnAs | None] = None
-    """What a picture of the run makes of the nodes that it names; None if they go on."""
+    """The state in which a picture of the run draws the nodes that it names; None if they go on."""
 
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """What the machines of the run must be for it."""
+    """The properties that the machines of the run must have for it."""
 
     def lacks(self, here: Here) -> str | None:
         """Returns why it cannot be done here, and what to do, in one line; None if it can."""
@@ -97,7 +97,10 @@ class NemesisKind(abc.ABC):
         """Returns what the target means when `leader` leads; `nodes` are all nodes, in order."""
 
     async def locate(self, cluster: Cluster, scope: Scope, hit: ResolvedTarget) -> ResolvedTarget:
-        """Returns what is really hit, for a kind that has to ask the cluster which nodes those are. Raises `Withheld`."""
+        """Returns what is really hit, for a kind that has to ask the cluster which nodes those are.
+
+        Raises `Withheld`.
+        """
         return hit
 
     @abc.abstractmethod
@@ -117,7 +120,9 @@ class NemesisKind(abc.ABC):
         """Undo the fault. Returns what is observed afterwards."""
 
     def stops_service(self, hit: int, spare: int) -> bool:
-        """Returns True if too few nodes of a group are left to acknowledge anything while it holds: more are `hit` than the mode can `spare`."""
+        """Returns True if too few nodes of a group are left to acknowledge anything while it holds: more are `hit` than
+        the mode can `spare`.
+        """
         return self.takes_down and hit > spare
 
 

@@ -14,9 +14,9 @@ from jepsen_like.port.port import Scope
 from jepsen_like.port.wires import CLEAR, CUT, Condition
 
 FLAP_S = (0.05, 0.3)
-"""How long a flapping link is cut, and how long it is not."""
+"""The times for which a flapping link is cut, and for which it is not."""
 RESET_S = (0.05, 0.5)
-"""How long connections live between two resets."""
+"""Connections live this long between two resets."""
 DELAY_S = (0.005, 0.06)
 JITTER_S = (0.0, 0.06)
 """One way; an election timeout is a second and more, so a slow group still serves."""
@@ -25,7 +25,7 @@ BYTES_PER_S = (24 * 1024.0, 256 * 1024.0)
 
 
 class LinkKind(NemesisKind):
-    """What is done to links: seen when it has held for its time."""
+    """A fault of links: seen when it has held for its time."""
 
     lane: ClassVar[Lane] = Lane.NETWORK
     nodes_min: ClassVar[int] = 2
@@ -44,7 +44,7 @@ class LinkKind(NemesisKind):
 
 
 class Parting(LinkKind):
-    """What parts groups of nodes."""
+    """A fault that parts groups of nodes."""
 
     drawn_as: ClassVar[DrawnAs | None] = "cut"
     targets: ClassVar[tuple[Target, ...]] = (Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING)
@@ -99,7 +99,7 @@ class ShrinkIsr(LinkKind):
     targets: ClassVar[tuple[Target, ...]] = ()
     nodes_min: ClassVar[int] = 3
     shrinks_within_s: ClassVar[float] = 15.0
-    """How long it waits at most for the last follower to leave."""
+    """It waits at most this long for the last follower to leave."""
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """The leader; who follows it is asked later."""
@@ -132,7 +132,7 @@ class ShrinkIsr(LinkKind):
 
 
 class Around(LinkKind):
-    """What concerns every way of some nodes, those of their clients too."""
+    """A fault of every way of some nodes, to their clients too."""
 
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.ALL)
 
@@ -145,7 +145,7 @@ class Imposed(Around):
     """One condition, drawn from the fault's seed."""
 
     def condition(self, rng: random.Random) -> Condition:
-        """How the ways are while it holds."""
+        """Returns the condition of the ways while it holds."""
         raise NotImplementedError
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
@@ -162,7 +162,7 @@ class Slow(Imposed):
     shows: ClassVar[str] = "slow by"
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """What comes in and what goes out are slow by different measures."""
+        """Slow the ways in and the ways out by different measures."""
         rng = random.Random(hit.seed)
         inward = tuple(pair for pair in hit.pairs if pair[1] in hit.nodes)
         outward = tuple(pair for pair in hit.pairs if pair[1] not in hit.nodes)
@@ -222,5 +222,5 @@ class Reset(Around):
 
 
 def evidence(cluster: Cluster) -> Seen:
-    """What every way shows that is not as it should be."""
+    """Returns the effects on every way that is not as it should be."""
     return {each.way: str(each) for each in cluster.network.evidence()}

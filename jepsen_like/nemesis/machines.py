@@ -18,14 +18,14 @@ STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
 STROBE_CHANCE: Final = 0.25
 RATES: Final = (0.5, 0.8, 1.25, 2.0)
 TOLD_WITHIN_S: Final = 1.0
-"""How long is waited for a process to ask a healed clock for the time."""
+"""A process asks a healed clock for the time within this time."""
 TOLD_FOR_S: Final = 0.1
 """Over which time the rate of a healed clock is measured."""
 POLL_S: Final = 0.02
 
 
 class MachineKind(NemesisKind):
-    """What is done to whole machines."""
+    """A fault of whole machines."""
 
     lane: ClassVar[Lane] = Lane.MACHINE
     targets: ClassVar[tuple[Target, ...]] = (Target.ALL, Target.ONE, Target.MINORITY, Target.MAJORITY)
@@ -36,7 +36,7 @@ class MachineKind(NemesisKind):
 
 
 class Power(MachineKind):
-    """What no flush has secured is gone, with the process; then the power comes back."""
+    """A power cut: what no flush has secured is lost, with the process; then the power comes back."""
 
     name: ClassVar[str] = "power"
     serves_within_s: ClassVar[float] = 15.0
@@ -67,7 +67,7 @@ class Power(MachineKind):
 
 
 class ClockKind(MachineKind):
-    """What is done to the clock of a process, by the library in it."""
+    """A fault of a process's clock, by the library in it."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
 
@@ -124,7 +124,7 @@ class ClockJump(ClockKind):
         return seen
 
     async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """What the process was told meanwhile."""
+        """Hold the fault. Returns the times that the processes read meanwhile."""
         before = {node: page[Word.WALL_READS] for node, page in pages(cluster, hit).items()}
         await trio.sleep(hold_s)
         return {
@@ -149,7 +149,7 @@ class ClockDrift(ClockKind):
         return seen
 
     async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """How fast it ran, by what the process was told."""
+        """Hold the fault. Returns the clocks' rates, by the times that the processes read."""
         before = {
             node: (page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS])
             for node, page in pages(cluster, hit).items()

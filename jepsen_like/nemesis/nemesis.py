@@ -4,8 +4,8 @@ One row of `nemesis.jsonl` per fault, written when the fault has ended. Times ar
 `intended_ns` by the schedule, `begun_ns` before the injecting call and `injected_ns` after it, `ended_ns` when all is
 undone (a killed node listens again). `observed` is evidence from outside: what /proc reports of a process, what the cut
 links have passed and held back. `healed` shows the same after the end. If a fault was not carried out, the reason is in
-`withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up. The last row is no fault: it is that all
-was healed, and its `intended_ns` is when the clients were told to stop.
+`withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up. The last row is no fault: it
+is that all was healed, and its `intended_ns` is when the clients were told to stop.
 
 Faults of one lane follow each other; those of different lanes may hold together (see `schedule`).
 """
@@ -31,11 +31,11 @@ from jepsen_like.nemesis.targets import Lane, ResolvedTarget
 from jepsen_like.port.port import Leadership, Scope
 
 LEADER_WITHIN_S = 15.0
-"""How long a fault waits for a leader, before it hits the last known one."""
+"""A fault waits this long for a leader, before it hits the last known one."""
 HEAL = "heal"
 """In place of a kind, in the row of the last act."""
 PEACE_S = 0.5
-"""How long after the end of another fault the next one comes, even if that one took longer than planned."""
+"""The next fault comes this long after the end of another, even if that one took longer than planned."""
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +62,7 @@ class FaultRecord:
     waited_s: float = 0.0
     withheld: str | None = None
     scope: str = ""
-    """What `leader` led, in epoch `term`."""
+    """The scope that `leader` led, in epoch `term`."""
     harmed: tuple[int, ...] = ()
     """Of the nodes those whose disks have lost something; all of them where a fault that does that names none."""
 
@@ -134,7 +134,9 @@ class Nemesis:
                 nursery.start_soon(self._in_turn, fault, started_ns + round(fault.at_s * 1e9))
 
     async def heal(self, *, load_ended_ns: int | None = None) -> None:
-        """The last act: everything open, running and started; recorded as a row of its own, whose `intended_ns` is the end of the load."""
+        """The last act: everything open, running and started; recorded as a row of its own, whose `intended_ns` is the
+        end of the load.
+        """
         begun_ns = time.monotonic_ns()
         for still in tuple(self._open.values()):
             self._end(still, await still.kind.undo(self._cluster, still.hit))
@@ -182,7 +184,9 @@ class Nemesis:
                 self._complete[fault.id].set()
 
     async def _look_for_leader(self, rng: random.Random, scope: Scope) -> None:
-        """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults, unless one is named."""
+        """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults, unless one
+        is named.
+        """
         if scope:
             leader = await self._cluster.leader_of(scope, within_s=LEADER_WITHIN_S)
             self._last_leader = (scope, leader or self._last_leader[1])

@@ -15,7 +15,7 @@ CORRUPT = (0.005, 0.08)
 
 
 class PacketKind(Imposed):
-    """What happens to one packet and not to the next."""
+    """A fault that happens to one packet and not to the next."""
 
     def lacks(self, here: Here) -> str | None:
         """TCP forwarders see no packets."""

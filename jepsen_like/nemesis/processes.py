@@ -13,7 +13,7 @@ CAUGHT_UP_WITHIN_S: Final = 20.0
 
 
 class ProcessKind(NemesisKind):
-    """What is done to whole processes."""
+    """A fault of whole processes."""
 
     lane: ClassVar[Lane] = Lane.MACHINE
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY, Target.ALL)
@@ -99,9 +99,10 @@ class Wipe(ProcessKind):
 
 
 class PromoteByHand(ProcessKind):
-    """The leader dies for good. An operator lets the node lead that holds the most, and starts the old one as its follower, on an empty disk.
+    """The leader dies for good.
 
-    For systems whose roles are given; in others nodes elect.
+    An operator lets the node lead that holds the most, and starts the old one as its follower, on an empty disk. For
+    systems whose roles are given; in others nodes elect.
     """
 
     name: ClassVar[str] = "promote-by-hand"
@@ -128,8 +129,8 @@ class PromoteByHand(ProcessKind):
 class WipeMaster(ProcessKind):
     """The leader loses its disk, and is started again at once, empty and in its old role, as an automatic restart does.
 
-    In the end an operator sees it, lets the node lead that holds the most, and starts the old one as its follower, on an empty disk. For systems
-    whose roles are given.
+    In the end an operator sees it, lets the node lead that holds the most, and starts the old one as its follower, on
+    an empty disk. For systems whose roles are given.
     """
 
     name: ClassVar[str] = "wipe-master"

@@ -1,13 +1,14 @@
 """Which faults a run will see and when: a pure function of the seed, the kinds, the length and the number of nodes.
 
-- Every kind hits the node that leads at that moment at least once in any run, and `LEADER_HITS_PER_120_S` times in 120 s
-  where there is room for it; one hit of each kind comes first, so that a run cut short has had them.
-- What remains of the time goes to other targets (followers, minorities, majorities, everything) drawn from the seed; the
-  first that a kind names comes first.
+- Every kind hits the node that leads at that moment at least once in any run, and `LEADER_HITS_PER_120_S` times in 120
+  s where there is room for it; one hit of each kind comes first, so that a run cut short has had them.
+- What remains of the time goes to other targets (followers, minorities, majorities, everything) drawn from the seed;
+  the first that a kind names comes first.
 - Time is cut in slots, one fault in each, with an end: a schedule leaves nothing broken, and between two slots the
   cluster has time to serve, so that every fault has acknowledgements before and after it.
 - In a slot that is long enough a second fault may overlap the first, of the other lane (a slow link while a node is
-  killed), and ends before it or with it: never more than two at once, and none together with a kind that has to be alone.
+  killed), and ends before it or with it: never more than two at once, and none together with a kind that has to be
+  alone.
 """
 
 import math
@@ -21,27 +22,27 @@ from jepsen_like.nemesis.targets import Lane, Target
 
 LEADER_HITS_PER_120_S = 3
 LEADER_PART = 0.6
-"""How much of a run may go to hits of the leader, beyond the first of each kind."""
+"""The share of a run for hits of the leader, beyond the first of each kind."""
 SLOT_S = 8.0
-"""How often something breaks, where there is nothing to hurry for: a fault of 3-4 s, then time to serve in peace."""
+"""Something breaks this often where there is no hurry: a fault of 3-4 s, then time to serve in peace."""
 SLOT_S_TIGHT = 4.0
-"""How often, where many kinds wait for their turn. Below it no faults overlap."""
+"""Something breaks this often where many kinds wait for their turn. Below it no faults overlap."""
 SLOT_S_MIN = 2.2
 """Below this an election does not fit between two faults."""
 EDGE_S = 3.0
 """Peace at the beginning and at the end of a run, less in a short one."""
 EDGE_PART = 0.1
 HOLD_PART = (0.38, 0.52)
-"""How much of its slot a fault holds."""
+"""The share of its slot that a fault holds."""
 SHORT_PART = 0.6
-"""How much of that remains when nothing can be acknowledged meanwhile."""
+"""The share of that which remains when nothing can be acknowledged meanwhile."""
 OVERLAP_CHANCE = 0.4
 OVERLAP_LEADER_CHANCE = 0.3
 STOPPING = frozenset({Target.MAJORITY, Target.ALL})
 
 
 class Drawable(Protocol):
-    """What a schedule has to know of a kind."""
+    """The facts about a kind that a schedule must know."""
 
     @property
     def name(self) -> str:
@@ -49,11 +50,11 @@ class Drawable(Protocol):
 
     @property
     def lane(self) -> Lane:
-        """What it may not share its time with."""
+        """The lane whose time it may not share."""
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """What it can hit in addition to the leader; may be empty."""
+        """The targets it can hit in addition to the leader; may be empty."""
 
     @property
     def is_alone(self) -> bool:
@@ -66,9 +67,11 @@ class Drawable(Protocol):
 
 @attrs.frozen
 class Fault:
-    """One planned fault. `at_s` counts from the start of the load; `seed` decides which nodes the target means; `overlaps` is
-    the id of the fault within which it begins, 0 for none: it waits until that one is complete. `scope` is whose leader is
-    meant; empty for any.
+    """One planned fault.
+
+    `at_s` counts from the start of the load; `seed` decides which nodes the target means; `overlaps` is the id of the
+    fault within which it begins, 0 for none: it waits until that one is complete. `scope` is whose leader is meant;
+    empty for any.
     """
 
     id: int
@@ -86,7 +89,7 @@ class Fault:
 
 
 def needed_s(kinds: int) -> float:
-    """How long a run must be at least for so many kinds to hit the leader once each, in whole seconds."""
+    """Returns the shortest run in which so many kinds hit the leader once each, in whole seconds."""
     return math.ceil(kinds * SLOT_S_MIN / (1 - 2 * EDGE_PART))
 
 
@@ -119,7 +122,7 @@ def schedule(seed: int, kinds: Sequence[Drawable], duration_s: float) -> tuple[F
 
 
 def _room(kinds: int, duration_s: float, span_s: float) -> tuple[int, int]:
-    """How often each kind hits the leader, and how many slots there are."""
+    """Returns how often each kind hits the leader, and the number of slots."""
     wanted = math.floor(LEADER_HITS_PER_120_S * duration_s / 120)
     tight = math.floor(span_s / SLOT_S_TIGHT)
     leader_hits = max(1, min(wanted, math.floor(LEADER_PART * tight / kinds)))

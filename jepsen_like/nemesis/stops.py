@@ -14,11 +14,11 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 
 GAPS_S: Final = (0.1, 0.4, 1.0, 2.0)
-"""How long after one node the next is started, where they are not started together: within an election or a session, or beyond."""
+"""The next node is started this long after one, where they start apart: within an election or a session, or beyond."""
 
 
 class Order(enum.StrEnum):
-    """How several nodes are stopped and started."""
+    """The order in which several nodes are stopped and started."""
 
     TOGETHER = "all at once"
     IN_TURN = "all in turn"
@@ -29,7 +29,7 @@ class Order(enum.StrEnum):
 
 @attrs.frozen
 class Stops:
-    """What is drawn: `nodes` in the order in which they are stopped, and by which signal."""
+    """The drawn stops: `nodes` in the order in which they are stopped, and the signal."""
 
     nodes: tuple[int, ...]
     order: Order

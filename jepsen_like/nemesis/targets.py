@@ -1,4 +1,4 @@
-"""What a fault hits: targets that are drawn beforehand, and the nodes and links that they are resolved to.
+"""Targets of faults, drawn beforehand, and the nodes and links that they are resolved to.
 
 A fault names its target by role ("leader", "minority"); which nodes that means is decided when it happens, from the
 fault's own seed and the leader of that moment. So the same seed hits the same roles at the same times in every run,
@@ -16,7 +16,10 @@ CLIENTS_CUT_CHANCE = 0.35
 
 
 class Target(enum.StrEnum):
-    """What a fault hits. A fault of links with the target `leader` separates it from all others, in both directions."""
+    """The target of a fault.
+
+    A fault of links with the target `leader` separates it from all others, in both directions.
+    """
 
     LEADER = "leader"
     ONE = "one"
@@ -44,8 +47,8 @@ Pair = tuple[int, int]
 
 @attrs.frozen
 class ResolvedTarget:
-    """A target resolved when its fault begins: the nodes, and for a fault of links the ordered pairs (from, to) and the nodes
-    whose clients it concerns. `seed` is for what the fault itself draws while it holds.
+    """A target resolved when its fault begins: the nodes, and for a fault of links the ordered pairs (from, to) and the
+    nodes whose clients it concerns. `seed` is for what the fault itself draws while it holds.
     """
 
     nodes: tuple[int, ...]
@@ -53,7 +56,7 @@ class ResolvedTarget:
     clients: tuple[int, ...] = ()
     seed: int = 0
     scope: str = ""
-    """Whose leader was meant, for a fault to which that matters."""
+    """The scope whose leader was meant, for a fault to which that matters."""
     harmed: tuple[int, ...] = ()
     """The nodes whose disks are touched, where those are not all that are hit."""
 
@@ -71,7 +74,10 @@ class ResolvedTarget:
 
 
 def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> tuple[int, ...]:
-    """Returns the nodes of a target. Raises `ValueError` for a target of links. `nodes` are all nodes of the cluster, at least one, in order."""
+    """Returns the nodes of a target.
+
+    Raises `ValueError` for a target of links. `nodes` are all nodes of the cluster, at least one, in order.
+    """
     minority = (len(nodes) - 1) // 2
     match target:
         case Target.LEADER:
@@ -91,7 +97,10 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
 
 
 def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-    """Returns the links between the groups of a target; `nodes` as above. Raises `ValueError` for a target of processes."""
+    """Returns the links between the groups of a target; `nodes` as above.
+
+    Raises `ValueError` for a target of processes.
+    """
     return attrs.evolve(_parted(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 

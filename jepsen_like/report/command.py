@@ -1,4 +1,6 @@
-"""`quorumlog report`: write the page of a run again, for example after an update or from a copied directory, or an index of many."""
+"""`quorumlog report`: write the page of a run again, for example after an update or from a copied directory, or an
+index of many.
+"""
 
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from jepsen_like.report.page import render_report
     "--index", "of_all", is_flag=True, help="Write index.html: a page of all runs in the directory (default: runs)."
 )
 def report(run_directory: Path | None, *, of_all: bool) -> None:
-    """Write report.html of RUN_DIRECTORY, or the page of a scenario or a matrix, again (default: runs/latest) and print where it lies."""
+    """Write report.html of RUN_DIRECTORY, or the page of a scenario or a matrix, again (default: runs/latest) and print
+    where it lies.
+    """
     try:
         if of_all:
             click.echo(render_index(run_directory or Path("runs")))

@@ -1,4 +1,5 @@
-"""One page about a scenario: what its trials had to show, side by side in a table, and the pictures of each below another.
+"""One page about a scenario: what its trials had to show, side by side in a table, and the pictures of each below
+another.
 
 A directory of a scenario holds `scenario.json` and a run directory for each trial, whose own page tells the rest.
 """
@@ -33,7 +34,10 @@ WITH_LOSS: Final = {
 
 
 def render_comparison(directory: Path) -> Path:
-    """Write `report.html` into the directory of a scenario and return its path. Raises `UnreadableRun` if one of its files is missing."""
+    """Write `report.html` into the directory of a scenario and return its path.
+
+    Raises `UnreadableRun` if one of its files is missing.
+    """
     try:
         told = json.loads((directory / SCENARIO).read_text())
     except (OSError, ValueError) as error:

@@ -1,4 +1,5 @@
-"""One page about a matrix: every way to replicate under every fault in one table, and a picture of what they trade for what.
+"""One page about a matrix: every way to replicate under every fault in one table, and a picture of what they trade for
+what.
 
 A directory of a matrix holds `matrix.json` and a run directory for each cell, whose own page tells the rest.
 """
@@ -34,7 +35,10 @@ RADIUS_MIN, RADIUS_MAX = 11.0, 30.0
 
 
 def render_matrix(directory: Path) -> Path:
-    """Write `matrix.html` into the directory of a matrix and return its path. Raises `UnreadableRun` if it has no matrix.json."""
+    """Write `matrix.html` into the directory of a matrix and return its path.
+
+    Raises `UnreadableRun` if it has no matrix.json.
+    """
     try:
         told = json.loads((directory / MATRIX).read_text())
     except (OSError, ValueError) as error:
@@ -93,7 +97,9 @@ def _cell(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def chart(told: Mapping[str, Any]) -> Markup | None:
-    """Speed to the right, time without service upwards, and each mode as large as its loss; None without enough cells."""
+    """Speed to the right, time without service upwards, and each mode as large as its loss; None without enough
+    cells.
+    """
     faults = matrix_words.common(told)
     points = []
     for number, way in enumerate(matrix_words.ways_of(told), 1):

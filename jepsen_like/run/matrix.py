@@ -1,7 +1,7 @@
 """`quorumlog matrix`: every way to replicate under every fault, on real clusters, in one table and on one page.
 
-A directory of its own under `--out` holds a whole run directory for each cell, `matrix.json` and the page. What was done is written after each
-cell, so that an end in the middle keeps it.
+A directory of its own under `--out` holds a whole run directory for each cell, `matrix.json` and the page. What was
+done is written after each cell, so that an end in the middle keeps it.
 """
 
 import json
@@ -77,9 +77,11 @@ def parse_names(context: click.Context, parameter: click.Parameter, values: tupl
 @click.option("--quick", is_flag=True, help=f"{QUICK_HELP} Each load is {PEACE_S:g} s shorter.")
 @click.option("--json", "as_json", is_flag=True, help="Print matrix.json as one line, last on stdout.")
 def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: bool) -> ExitStatus:
-    """Show what each way to replicate costs and keeps: each mode of each system under each fault, in one table and on one page.
+    """Show what each way to replicate costs and keeps: each mode of each system under each fault, in one table and on
+    one page.
 
-    Exit status 0 if every promise was kept, 1 if one was broken, 3 if a check could not decide or a cluster did not start.
+    Exit status 0 if every promise was kept, 1 if one was broken, 3 if a check could not decide or a cluster did not
+    start.
     """
     todo = list(cells(only, seed, quick=quick))
     engine = Engine.LOCAL if quick else Engine.SPARK

@@ -1,4 +1,7 @@
-"""Options that `run`, `up` and `fault` have in common, read and refused alike. Needs no package beyond those of a base install."""
+"""Options that `run`, `up` and `fault` have in common, read and refused alike.
+
+Needs no package beyond those of a base install.
+"""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +24,8 @@ ALL_NEMESES = "all"
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Returns the kinds of faults in `a,b,c`; none for "none"; "all" is resolved later, when it is known what works here.
+    """Returns the kinds of faults in `a,b,c`; none for "none"; "all" is resolved later, when it is known what works
+    here.
 
     Raises `BadParameter` for an unknown kind.
     """
@@ -67,8 +71,8 @@ def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
 def choose(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
     """Returns the kinds of faults to inject; `refused` are those that the system does not take, and why.
 
-    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes or
-    a kind that is refused.
+    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few
+    nodes or a kind that is refused.
     """
     if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
         raise EnvironmentMissing(f"--network {here.network}: {reason}")

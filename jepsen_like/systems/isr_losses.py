@@ -1,9 +1,10 @@
-"""What a change of leader may cost a partition, of those partitions whose leader really changed.
+"""The losses that a change of leader may cost a partition, for partitions whose leader really changed.
 
-Where a send is acknowledged by the leader alone, a fault costs acknowledged messages only through a change of leader: what the old
-one had acknowledged and the new one had not copied is gone (Kafka's truncation to the new leader's epoch, KIP-101). The mode
-of a run states which of its faults may cost that (`Allowance.may_cost_read` is false: what consumers have read is with every replica in
-sync); what the brokers reported of their partitions shows where it can have. A fault that moved no leader of a partition excuses nothing there.
+Where the leader alone acknowledges a send, a fault costs acknowledged messages only through a change of leader:
+messages that the old one had acknowledged and the new one had not copied are lost (Kafka's truncation to the new
+leader's epoch, KIP-101). The mode of a run states which of its faults may cost that (`Allowance.may_cost_read` is
+false: every replica in sync has what consumers have read). The brokers' reports of their partitions show where it can
+have happened. A fault that moved no leader of a partition excuses no loss there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from jepsen_like.history.ops import NEVER, NONE
 from jepsen_like.history.partition_states import StateKind
 
 AFTERMATH_NS: Final = 30 * 10**9
-"""So long after the end of a fault a change of leader can still be its work: a session must have ended, replicas caught up."""
+"""So long after the end of a fault a change of leader can still be its work: a session must have ended, replicas caught
+up.
+"""
 
 
 @attrs.frozen
@@ -26,7 +29,7 @@ class LeaderChange:
 
     object: int
     t_ns: int
-    """When the new leader told that it leads."""
+    """The time at which the new leader reported its leadership."""
     old: int
     old_epoch: int
     new: int
@@ -61,9 +64,9 @@ def by_partition(
 ) -> tuple[Allowance, ...]:
     """Returns the same allowances, those for a change of leader for each change by itself.
 
-    Partitions of which nothing is known keep what they had. With `acks` "1" a change of leader that no fault explains is allowed
-    what every one is; with "0" nothing is promised at all, and the last allowance states that. `origin_ns` is what times in
-    words count from.
+    Partitions of which nothing is known keep what they had. With `acks` "1" a change of leader that no fault explains
+    is allowed what every one is; with "0" nothing is promised at all, and the last allowance states that. `origin_ns`
+    is what times in words count from.
     """
     found = [one for one in allowances if one.may_cost_read]
     for_change = [one for one in allowances if not one.may_cost_read]

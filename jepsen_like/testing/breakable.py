@@ -1,4 +1,4 @@
-"""What every raft cluster of a test can do in addition to `faulty`: be asked, and held to its promises.
+"""The additions of a raft cluster to `faulty`: questions to its nodes, and a check of its promises.
 
 `check` repairs everything and then holds the cluster to what it promised: see `ledger`. Appends of clients made by
 `client()` count; of other clients, what the nodes reported as committed when they were brought down.
@@ -21,7 +21,7 @@ from raft.results import Appended, Records
 from raft.settings import NodeSettings
 
 PROBE_WITHIN_S = 0.25
-"""How long a node that reports to lead may take to answer a linearizable read."""
+"""A node that reports to lead answers a linearizable read within this time."""
 
 
 @attrs.define
@@ -55,7 +55,7 @@ class WitnessedClient(Client):
 
 
 class BreakableCluster(FaultyCluster):
-    """What both kinds have in common. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
+    """The common part of both kinds. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
 
     def __init__(
         self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires, settings: NodeSettings
@@ -94,7 +94,10 @@ class BreakableCluster(FaultyCluster):
         return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
 
     async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
-        """Returns a leader that a majority follows, checked by a linearizable read. Raises `WaitedTooLong` if there is none in time."""
+        """Returns a leader that a majority follows, checked by a linearizable read.
+
+        Raises `WaitedTooLong` if there is none in time.
+        """
         with trio.move_on_after(within_s):
             while True:
                 leader = await self.leader()
@@ -162,7 +165,9 @@ class BreakableCluster(FaultyCluster):
         )
 
     async def _holds_little_else(self, node: int, log: _Part) -> bool:
-        """Returns True if what this node still holds is known to be these records, but for an entry for each term: no commands."""
+        """Returns True if what this node still holds is known to be these records, but for an entry for each term: no
+        commands.
+        """
         said = [
             event for event in self.events() if event.node == node and event.fields.get("start_offset") == log.first
         ]

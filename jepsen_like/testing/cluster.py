@@ -6,13 +6,14 @@
         await client.append([b"two"])
         assert (await cluster.check()).valid
 
-`LocalCluster` starts in milliseconds. Its nodes are whole: core, driver, wire and storage are those of any node; only the
-disks are in memory, so that `crash` can take the power away and with it everything that was not flushed. All nodes share
-one loop with the network between them.
+`LocalCluster` starts in milliseconds. Its nodes are whole: core, driver, wire and storage are those of any node; only
+the disks are in memory, so that `crash` can take the power away and with it everything that was not flushed. All nodes
+share one loop with the network between them.
 
 `ProcessCluster` starts `quorumlog node` processes on the real disk in about a second, and breaks them by signals.
 
-What they have in common is in `breakable` and `faulty`. This module is for Trio; `aio` and `sync` have both for asyncio and plain Python.
+What they have in common is in `breakable` and `faulty`. This module is for Trio; `aio` and `sync` have both for asyncio
+and plain Python.
 """
 
 import contextlib
@@ -99,7 +100,8 @@ class LocalCluster(BreakableCluster):
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No task, port or file is left behind.
 
         `settings` are `name=value`, as for `quorumlog node --set`; `state_machine` makes one for each start of a node;
-        `seed` decides the election timeouts and what else is drawn. Raises `WrongSetting` for a setting or value that does not exist.
+        `seed` decides the election timeouts and what else is drawn. Raises `WrongSetting` for a setting or value that
+        does not exist.
         """
         parsed = parse_settings([*QUICK, *settings])
         ids = range(1, nodes + 1)
@@ -139,12 +141,17 @@ class LocalCluster(BreakableCluster):
     # ---------------------------------------------------------------- nodes
 
     def disk(self, node: int) -> MemoryDisk:
-        """Returns the node's disk, which can be made to fail, to fill up or to lie; another one after `kill` and `crash`."""
+        """Returns the node's disk, which can be made to fail, to fill up or to lie; another one after `kill` and
+        `crash`.
+        """
         self._require(node)
         return self._disks[node]
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`. Raises `StorageFailed` and other errors of `RaftGroup.open` if a disk was made to fail."""
+        """See `BreakableCluster`.
+
+        Raises `StorageFailed` and other errors of `RaftGroup.open` if a disk was made to fail.
+        """
         self._require(*nodes)
         for node in nodes or self.nodes:
             if node in self._running:
@@ -215,8 +222,8 @@ class LocalCluster(BreakableCluster):
             self.tell(node, "killed")
 
     async def crash(self, *nodes: int) -> None:
-        """Take the power from these nodes: everything that was not flushed is gone, and peers hear nothing, not even that
-        connections broke, until the node is started again. Several go down at the same moment.
+        """Take the power from these nodes: everything that was not flushed is gone, and peers hear nothing, not even
+        that connections broke, until the node is started again. Several go down at the same moment.
         """
         self._require(*nodes)
         for node in nodes:
@@ -277,7 +284,7 @@ class ProcessCluster(BreakableCluster):
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
         super().__init__(cluster.cluster_id, cluster.nodes, addresses, cluster.network, settings)
         self.directory = directory
-        """What the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
+        """The files that the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
         self._cluster = cluster
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What every cluster of a test offers in plain Python: `faulty.FaultyCluster`, in blocking calls."""
+"""Every cluster of a test in plain Python: `faulty.FaultyCluster`, in blocking calls."""
 
 from typing import TypeVar
 

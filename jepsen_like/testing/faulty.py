@@ -1,7 +1,8 @@
-"""What every cluster of a test can do, whatever its nodes are: be cut, healed, stopped and started, and tell what happened.
+"""The abilities of every cluster of a test, whatever its nodes are: to be cut, healed, stopped and started, and to
+report.
 
-The network is TCP on loopback through fault proxies, whose ports are those that clients get (`addresses`) and that nodes
-tell them. A cut lets nothing through and notifies neither side; on `heal` what waited arrives.
+The network is TCP on loopback through fault proxies. Clients get their ports (`addresses`), and nodes report them to
+clients. A cut lets nothing through and notifies neither side; on `heal` what waited arrives.
 """
 
 import time
@@ -50,7 +51,7 @@ class FaultyCluster(ABC):
         self.cluster_id = cluster_id
         self.nodes = tuple(nodes)
         self.addresses = list(addresses)
-        """Where clients reach the nodes: "host:port", behind the faults."""
+        """The addresses at which clients reach the nodes: "host:port", behind the faults."""
         self._events: list[NodeEvent] = []
         self._wires = wires
         self._cut: frozenset[Pair] = frozenset()
@@ -115,7 +116,9 @@ class FaultyCluster(ABC):
             self._impose(CUT, self._all_ways_of(node), (node,))
 
     def _require(self, *nodes: int) -> None:
-        """Raises `ValueError` for a node that is not one of this cluster: a fault without a target would test nothing."""
+        """Raises `ValueError` for a node that is not one of this cluster: a fault without a target would test
+        nothing.
+        """
         for node in nodes:
             if node not in self.nodes:
                 raise ValueError(f"there is no node {node}; there are {self.nodes[0]} to {self.nodes[-1]}")
@@ -152,7 +155,9 @@ class FaultyCluster(ABC):
             self._impose(CUT, *self._ways_of(node))
 
     def _lose_power(self, node: int) -> None:
-        """The node has ended without power: peers hear nothing, not even that connections broke, until `_regain_power`."""
+        """The node has ended without power: peers hear nothing, not even that connections broke, until
+        `_regain_power`.
+        """
         self._without_power.add(node)
 
     def _regain_power(self, node: int) -> None:
@@ -161,7 +166,9 @@ class FaultyCluster(ABC):
             self._break_connections(node)
 
     def _break_connections(self, node: int) -> None:
-        """What the kernel tells the others when a process is gone, or does not know a connection any more."""
+        """Break a node's connections, as the kernel does when a process has ended or does not know a connection any
+        more.
+        """
         self._wires.reset(sorted(self._all_ways_of(node)), (node,))  # also where a cut holds what it sent as it ended
         self._impose(CLEAR, *self._ways_of(node))
 

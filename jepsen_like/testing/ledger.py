@@ -1,9 +1,9 @@
-"""What a cluster of a test has promised, and whether it kept it.
+"""The promises of a test's cluster, and the check that it kept them.
 
-Two kinds of promises are recorded: what was acknowledged to a client, and what a node reported as committed, asked
-just before it was brought down. Both must be in the log in the end, record for record, at the offset that was reported; only
-below where all logs begin, if records may leave them (`retention_bytes`, `retention_s`), there is nothing to look for. A log
-that begins behind everything that was reported, or keeps less than its rule requires, is a broken promise, too.
+Two kinds of promises are recorded: acknowledgements to a client, and the commits that a node reported when asked just
+before it was brought down. Both must be in the log in the end, record for record, at the reported offset. Where all
+logs begin later, if records may leave them (`retention_bytes`, `retention_s`), there is nothing to look for. A log that
+begins behind everything that was reported, or keeps less than its rule requires, is a broken promise, too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,12 +16,12 @@ from log.retention import KEEP_ALL, Retention
 SHOWN_MAX = 5
 """Broken promises that a text names; the others are counted."""
 UNSEEN_BYTES = 64 * 1024
-"""What a log may hold in addition to records: terms and votes, entries that were replaced."""
+"""A log may hold this much in addition to records: terms and votes, entries that were replaced."""
 
 
 @attrs.frozen
 class LedgerVerdict:
-    """What `check` found. `broken` tells every promise that does not hold, in words."""
+    """The result of `check`. `broken` lists every promise that does not hold, in words."""
 
     acknowledged: int
     """Records that were acknowledged to clients of the cluster."""
@@ -53,9 +53,9 @@ class Ledger:
 
     acknowledged: int = 0
     retention: Retention = KEEP_ALL
-    """What of the logs is kept; of records that may leave, the oldest leave first."""
+    """The rule by which logs are kept; of records that may leave, the oldest leave first."""
     committed_end: int = 0
-    """How many records nodes reported as committed."""
+    """The number of records that nodes reported as committed."""
     unknown_bytes: int = 0
     """Bytes of what clients sent and got no answer to: a log may hold them though they were replaced."""
     _promised: dict[int, bytes] = attrs.field(factory=dict)
@@ -98,7 +98,8 @@ class Ledger:
         *,
         of_records: Collection[int] = (),
     ) -> LedgerVerdict:
-        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` contains another start.
+        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` contains another
+        start.
 
         `of_records`: nodes of which it is known that what is left of their logs is records and little else.
         """
@@ -137,9 +138,9 @@ class Ledger:
         return LedgerVerdict(self.acknowledged, committed, tuple(broken), expired)
 
     def _missing(self, start: int, log: Sequence[bytes]) -> int:
-        """How many bytes a log that has let something go should hold in addition to these records, if only bytes count.
+        """Returns how many more bytes a trimmed log should hold in addition to these records, if only bytes count.
 
-        0 if others wrote, too: what became of all that they sent is not known here.
+        0 if others wrote, too: the outcome of their records is not known here.
         """
         if self.retention.age_ms_max is not None or self.retention.bytes_max is None:
             return 0

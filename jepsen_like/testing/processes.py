@@ -63,7 +63,7 @@ class ServerProcesses(FaultyCluster):
 
 @contextmanager
 def home_of(directory: Path | None) -> Iterator[Path]:
-    """Where the files of a cluster are: `directory`, or one of its own that is removed at the end."""
+    """Gives the directory of a cluster's files: `directory`, or one of its own that is removed at the end."""
     home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
     try:
         yield home

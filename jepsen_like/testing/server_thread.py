@@ -1,7 +1,8 @@
 """A server in a thread of its own, with a Trio loop of its own.
 
-That is what lets one server of a process stand still as SIGSTOP does: its thread waits, so that none of its tasks, timers and sockets
-goes on, while connections stay open and the kernel takes what others send. The rest of the process is not concerned.
+That is what lets one server of a process stand still as SIGSTOP does: its thread waits, so that none of its tasks,
+timers and sockets goes on, while connections stay open and the kernel takes what others send. The rest of the process
+is not concerned.
 """
 
 import threading
@@ -85,7 +86,10 @@ class ServerThread(Generic[ServerT_co]):
         await self.end()
 
     async def end(self) -> None:
-        """End it without asking anybody, and wait for its thread. An error with which it ended by itself is left in `ended`."""
+        """End it without asking anybody, and wait for its thread.
+
+        An error with which it ended by itself is left in `ended`.
+        """
         self.resume()
         ended = self._loop.close()
         if not ended.done():

@@ -22,16 +22,16 @@ class _ClusterClient(Client):
 
 
 class _ClusterFace(FaultyFace[ClusterT_co]):
-    """What both kinds have in common: see `breakable.BreakableCluster`."""
+    """The common part of both kinds: see `breakable.BreakableCluster`."""
 
     @property
     def cluster_id(self) -> str:
-        """What clients have to name."""
+        """The id that clients must name."""
         return self._loop.living.cluster_id
 
     @property
     def addresses(self) -> list[str]:
-        """Where clients reach the nodes: "host:port", behind the faults."""
+        """The addresses at which clients reach the nodes: "host:port", behind the faults."""
         return self._loop.living.addresses
 
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:

@@ -45,7 +45,7 @@ class ThreadedCluster(FaultyCluster):
     @property
     @abstractmethod
     def _wiped_directory(self) -> str:
-        """What `wipe` removes of a server's disk."""
+        """The files that `wipe` removes from a server's disk."""
 
     def _can_answer(self, node: int) -> bool:
         running = self._running.get(node)
@@ -106,7 +106,9 @@ class ThreadedCluster(FaultyCluster):
             self.tell(node, "killed")
 
     async def power(self, *nodes: int) -> None:
-        """Take the power from these servers at one moment: everything that was not flushed is gone, and no client is informed."""
+        """Take the power from these servers at one moment: everything that was not flushed is gone, and no client is
+        informed.
+        """
         await self._bring_down(nodes, lambda disk: disk.after_crash(self._rng, loss=PowerLoss.LOSE_ALL))
         for node in nodes:
             self._lose_power(node)

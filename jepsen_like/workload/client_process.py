@@ -1,7 +1,8 @@
 """A client in a process of its own, as the harness holds it, and the process's side of the pipe between them.
 
-They say msgpack arrays to each other, one after the other, over the process's standard streams. To the process: first its plan (the fields
-of an attrs class), then commands `[word]`; the end of the stream means `QUIT`. What it tells is the affair of each system's workers.
+They say msgpack arrays to each other, one after the other, over the process's standard streams. To the process: first
+its plan (the fields of an attrs class), then commands `[word]`; the end of the stream means `QUIT`. What it tells is
+the affair of each system's workers.
 """
 
 import os
@@ -72,7 +73,10 @@ class ClientProcess:
         self.popen.stdin.write(b"".join(map(msgpack.packb, messages)))
 
     async def messages(self) -> list[Any]:
-        """What it has said since; waits for something. Raises `NotServing` if it has ended."""
+        """Returns the messages since the last call; waits for one at least.
+
+        Raises `NotServing` if the process has ended.
+        """
         chunk = await self.stdout.receive_some()
         if not chunk:
             self.popen.wait()
@@ -125,7 +129,7 @@ class ClientPipe:
             select.select([self._in], [], [], timeout_s)
 
     def commands(self) -> list[Any]:
-        """What has come since; `["quit"]` when nothing more can."""
+        """Returns the commands since the last call; `["quit"]` at the end of the stream."""
         waiting, self._waiting = self._waiting, []
         try:
             chunk = os.read(self._in, CHUNK_BYTES)

@@ -1,13 +1,13 @@
 """Clients at work: closed loop (the next operation when the last has ended) or open loop (at a given rate).
 
-Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome can
-never be confused with a retry of itself. Where there are several groups of nodes, each with a leader, a client's next
-operations go to the others while no node leads one, as a producer's do. How an outage is kept from costing more than about one
-unknown operation per client is described in `workload.routing`; it is ended by the *probes*, one per node: each sends an
-operation that only a leader can answer while no leader is known or nothing has been acknowledged for a while, and follows the
-first answer with one write. So recovery is seen within about `PROBE_EVERY_S`, also while every client still waits for an
-operation sent to the node that was lost. And they go on asking a node that led until just now: an answer from old beliefs is
-what the checker looks for.
+Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome
+can never be confused with a retry of itself. Where there are several groups of nodes, each with a leader, a client's
+next operations go to the others while no node leads one, as a producer's do. How an outage is kept from costing more
+than about one unknown operation per client is described in `workload.routing`; it is ended by the *probes*, one per
+node: each sends an operation that only a leader can answer while no leader is known or nothing has been acknowledged
+for a while, and follows the first answer with one write. So recovery is seen within about `PROBE_EVERY_S`, also while
+every client still waits for an operation sent to the node that was lost. And they go on asking a node that led until
+just now: an answer from old beliefs is what the checker looks for.
 """
 
 import contextlib
@@ -33,16 +33,18 @@ PROBE_EVERY_S = 0.03
 DOUBT_AFTER_S = 0.25
 """Without an acknowledged write for this long, the leader is doubted and the probes ask all nodes."""
 ASK_ANYONE_CHANCE = 0.03
-"""How often an operation for the leader goes to any node instead: a node with old beliefs must get its chance to be wrong."""
+"""This share of operations for the leader goes to any node instead: a node with old beliefs must get its chance to be
+wrong.
+"""
 BACK_OFF_S = 0.05
 LEFT_BEHIND_S = 0.1
-"""How long an operation may still wait for a leader once another one is known."""
+"""An operation may still wait for a leader for this long once another one is known."""
 FINAL_READS_WITHIN_S = 20.0
 
 
 @attrs.frozen(kw_only=True)
 class LoadPlan:
-    """How much load. `rate` in operations per second over all clients; 0 is closed loop."""
+    """The amount of load. `rate` in operations per second over all clients; 0 is closed loop."""
 
     concurrency: int
     rate: float = 0.0
@@ -59,7 +61,10 @@ class RunningLoad(Protocol):
         """Start no more operations."""
 
     async def final_reads(self) -> bool:
-        """Write once more, then send the workload's final reads to a healed cluster. Returns False if not all were answered."""
+        """Write once more, then send the workload's final reads to a healed cluster.
+
+        Returns False if not all were answered.
+        """
 
     def claimed_ends(self) -> Mapping[int, int]:
         """By object: the greatest end of a log that an answer to the final reads claimed."""
@@ -82,7 +87,7 @@ class TryLater:
 
 @attrs.frozen
 class LeftTheLog:
-    """What was to be read has left the log, which begins at `start_offset` now."""
+    """The entry to be read has left the log, which begins at `start_offset` now."""
 
     start_offset: int
 
@@ -92,14 +97,16 @@ Hint: TypeAlias = NotTheLeader | TryLater | LeftTheLog
 
 @attrs.frozen
 class Ending:
-    """What an error means for its operation. `FAIL` only for a refusal of this very request, or if no request can have left:
-    a wrong `FAIL` would accuse the system of a phantom, a needless `INFO` only weakens the check.
+    """The meaning of an error for its operation.
+
+    `FAIL` only for a refusal of this very request, or if no request can have left: a wrong `FAIL` would accuse the
+    system of a phantom, a needless `INFO` only weakens the check.
     """
 
     outcome: Outcome
     code: ErrorCode
     hint: Hint | None = None
-    """What it means for the node; None: it may be down or cut off."""
+    """Its meaning for the node; None: it may be down or cut off."""
 
 
 class LiveConnection(Protocol):
@@ -114,7 +121,7 @@ class LiveConnection(Protocol):
 
 
 class ClientPort(Protocol):
-    """How clients of one system reach its nodes, and what the errors of its client mean."""
+    """Connects clients of one system to its nodes, and interprets the errors of its client."""
 
     @property
     def nodes(self) -> Sequence[int]:
@@ -139,7 +146,10 @@ class Connections:
         self._open: dict[int, LiveConnection] = {}
 
     async def connect(self, node: int) -> LiveConnection:
-        """Returns the connection with `node`, made if need be. Raises an error of the port if it cannot be made: nothing was sent then."""
+        """Returns the connection with `node`, made if need be.
+
+        Raises an error of the port if it cannot be made: nothing was sent then.
+        """
         connection = self._open.get(node)
         if connection is None or not connection.is_open:
             connection = self._open[node] = await self._port.connect(node, within_s=CONNECT_WITHIN_S)
@@ -158,13 +168,14 @@ class _Group:
 
     routing: Routing
     last_write_s: float = -math.inf
-    """When a write was last acknowledged by one of them."""
+    """The time at which one of them last had a write acknowledged."""
 
 
 class RoutedLoad:
     """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead.
 
-    `groups` are the nodes by whom leads them, and a request names its group by its place; without them there is one group of all.
+    `groups` are the nodes by whom leads them, and a request names its group by its place; without them there is one
+    group of all.
     """
 
     def __init__(
@@ -240,7 +251,7 @@ class RoutedLoad:
         return due
 
     async def _choose(self, rng: random.Random) -> tuple[Request, int] | None:
-        """What to ask, and whom; None if there was no node to ask and the request has grown old."""
+        """Returns the next request and its node; None if there was no node to ask and the request has grown old."""
         while True:
             request = self.workload.request(rng)
             routing = self._groups[request.group].routing
@@ -317,7 +328,9 @@ class RoutedLoad:
                 return self._port.ending_of(error, connection_lost=connection_lost)
 
     def _note_left(self, request: Request, ending: Ending, hint: LeftTheLog, *, node: int) -> Ending:
-        """To a read it is an answer, from a node in order, only not to the question; to anything else it is nonsense."""
+        """To a read it is an answer, from a node in order, only not to the question; to anything else it is
+        nonsense.
+        """
         is_answer = request.f is Action.READ and hint.start_offset < NEVER
         if is_answer:
             self._out_of_reach = request
@@ -383,7 +396,9 @@ class RoutedLoad:
     # ---------------------------------------------------------------- probes
 
     async def _probe(self, node: int) -> None:
-        """Probe `node` whenever the leader is in doubt, or `node` led until just now and may still believe that it does."""
+        """Probe `node` whenever the leader is in doubt, or `node` led until just now and may still believe that it
+        does.
+        """
         client = Connections(self._port)
         rng = random.Random(f"scout {node} {self.plan.seed}")
         process = self.recorder.new_process()
@@ -417,7 +432,10 @@ class RoutedLoad:
         return request
 
     async def _answers_probe(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
-        """Returns whether `node` answered a probe, so that it leads. The operation is recorded only if it is answered."""
+        """Returns whether `node` answered a probe, so that it leads.
+
+        The operation is recorded only if it is answered.
+        """
         request = self._drawn(self.workload.probe, rng, self._group_of[node])
         with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
@@ -432,7 +450,10 @@ class RoutedLoad:
     # ---------------------------------------------------------------- the end
 
     async def final_reads(self) -> bool:
-        """Write once more to every group, then send the workload's final reads. Returns False if not all were answered in time."""
+        """Write once more to every group, then send the workload's final reads.
+
+        Returns False if not all were answered in time.
+        """
         client = Connections(self._port)
         rng = random.Random(f"final reads {self.plan.seed}")
         self._stopping = trio.Event()
@@ -455,7 +476,9 @@ class RoutedLoad:
     async def _until_answered(
         self, client: Connections, rng: random.Random, group: _Group, requests: Iterator[Request]
     ) -> None:
-        """Ask the group's leader until one of `requests` is answered; writes have to differ, because nothing is ever sent twice."""
+        """Ask the group's leader until one of `requests` is answered; writes have to differ, because nothing is ever
+        sent twice.
+        """
         process = self.recorder.new_process()
         while True:
             node = group.routing.leader

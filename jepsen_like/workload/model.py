@@ -1,4 +1,4 @@
-"""What a workload is: it draws requests, and turns answers into rows of the history."""
+"""The interface of a workload: it draws requests, and turns answers into rows of the history."""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -71,13 +71,16 @@ class Workload(Protocol):
         """A small operation that changes nothing and that only a leader with a majority can answer."""
 
     def final_reads(self) -> Sequence[Request]:
-        """What to ask when all is healed, and a last write was acknowledged."""
+        """Returns the requests for the end, when all is healed and a last write was acknowledged."""
 
     def claimed_ends(self) -> Mapping[int, int]:
         """By object: the greatest end of a log that an answer claimed since `final_reads` was called."""
 
     def trimmed(self, request: Request, start_offset: int) -> None:
-        """A read found that its records had left the log, which began at `start_offset`. Raises `Nonsense` if that cannot be."""
+        """A read found that its records had left the log, which began at `start_offset`.
+
+        Raises `Nonsense` if that cannot be.
+        """
 
     def interpret(self, request: Request, answer: Any) -> Seen:
         """Returns the content of the answer to `request`. Raises `Nonsense` if it is not an answer to it."""

@@ -1,8 +1,8 @@
-"""A record's bytes: its value id, hidden by the record's size, and a filler that only this id has; so a reader notices bytes
-that were changed, and bytes that are missing.
+"""A record's bytes: its value id, hidden by the record's size, and a filler that only this id has; so a reader notices
+bytes that were changed, and bytes that are missing.
 
-A damaged record reads as a value that no client can have appended: ids that are drawn stay below `DAMAGED`, so a checker finds it
-as a phantom.
+A damaged record reads as a value that no client can have appended: ids that are drawn stay below `DAMAGED`, so a
+checker finds it as a phantom.
 """
 
 import itertools
@@ -39,5 +39,7 @@ def decode_value(record: bytes) -> tuple[int, bool]:
 
 
 def _mark(size: int) -> int:
-    """What hides an id in a record of this size: of a shorter part it makes another id, far from all that are drawn."""
+    """Returns the mask of ids in records of this size: a shorter part of a record has another id, far from all drawn
+    ones.
+    """
     return size * _ODD & _MASK

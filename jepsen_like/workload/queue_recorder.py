@@ -1,10 +1,11 @@
-"""Where what producers, consumers and groups did becomes rows of a history.
+"""Turns the acts of producers, consumers and groups into rows of a history.
 
-Partitions and groups are numbers of the run (`test.json` names them); the load chooses the partition of each message itself,
-so that a message without an answer has one, too. Rows of one process are recorded in the order in which things happened to
-it. All times are nanoseconds on the monotonic clock; `t_inv` is never later, `t_ret` never earlier than the truth.
+Partitions and groups are numbers of the run (`test.json` names them); the load chooses the partition of each message
+itself, so that a message without an answer has one, too. Rows of one process are recorded in the order in which things
+happened to it. All times are nanoseconds on the monotonic clock; `t_inv` is never later, `t_ret` never earlier than the
+truth.
 
-Automatic commits have no rows, and a check would take what they wrote for something that no client wrote: turn them off.
+Automatic commits have no rows, and a check would find offsets that no client committed: turn them off.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,10 +18,11 @@ FINAL_READ = 1
 
 
 class QueueRecorder(Recorder):
-    """Writes the history of a `queue`. Called from one thread; several processes of a load have one each, with a writer of
-    their own `name` and process numbers that no other uses (`new_process` counts from 0: add what sets them apart).
+    """Writes the history of a `queue`.
 
-    `counts` are messages sent, by outcome, and `acked` those acknowledged.
+    Called from one thread; several processes of a load have one each, with a writer of their own `name` and process
+    numbers that no other uses (`new_process` counts from 0: add what sets them apart). `counts` are messages sent, by
+    outcome, and `acked` those acknowledged.
     """
 
     def sent(
@@ -37,8 +39,8 @@ class QueueRecorder(Recorder):
     ) -> None:
         """A message was acknowledged. `t_inv`: before it was given to the client, `t_ret`: when its answer was known.
 
-        `offset` is `NONE` where the answer has none (acks=0). `process` is the producer: of one producer, messages to one
-        partition are recorded in any order, for `t_inv` tells which was sent first.
+        `offset` is `NONE` where the answer has none (acks=0). `process` is the producer: of one producer, messages to
+        one partition are recorded in any order, for `t_inv` tells which was sent first.
         """
         self.began_ns = min(self.began_ns or t_inv, t_inv)
         self.counts.ok += 1
@@ -73,8 +75,9 @@ class QueueRecorder(Recorder):
     ) -> None:
         """A message was not acknowledged.
 
-        `FAIL` only for an answer that proves that no attempt appended it, and that none will; every timeout, lost connection,
-        error after an append, and refusal after an earlier attempt without an answer is `INFO`, which has no end.
+        `FAIL` only for an answer that proves that no attempt appended it, and that none will; every timeout, lost
+        connection, error after an append, and refusal after an earlier attempt without an answer is `INFO`, which has
+        no end.
         """
         self.began_ns = min(self.began_ns or t_inv, t_inv)
         if outcome is Outcome.FAIL:
@@ -110,9 +113,9 @@ class QueueRecorder(Recorder):
     ) -> None:
         """A poll brought these records of one partition, in this order; call it for each partition of the poll.
 
-        Best given as `array("q")`: nothing is done per record. A value is `NONE` where the bytes of a record are no value
-        (then `is_whole` is false). A poll that brought nothing needs no row.
-        `group`: of messages that a client pushed to a member of it, from the begin of its listener to the end.
+        Best given as `array("q")`: nothing is done per record. A value is `NONE` where the bytes of a record are no
+        value (then `is_whole` is false). A poll that brought nothing needs no row. `group`: of messages that a client
+        pushed to a member of it, from the begin of its listener to the end.
         """
         op = Op(
             f=Action.POLL,
@@ -152,7 +155,10 @@ class QueueRecorder(Recorder):
     def position_read(
         self, offset: int, *, group: int, partition: int, process: int, t_inv: int, t_ret: int, node: int = NONE
     ) -> None:
-        """A group's committed offset was asked for and answered; `NONE`: nothing is committed. Failed questions need no row."""
+        """A group's committed offset was asked for and answered; `NONE`: nothing is committed.
+
+        Failed questions need no row.
+        """
         self._of_group(
             Action.COMMITTED,
             Outcome.OK,
@@ -179,8 +185,8 @@ class QueueRecorder(Recorder):
     ) -> None:
         """A consumer was given these partitions at `t_ns`: before it polls from them, when its client said so.
 
-        Those that it holds already and keeps (cooperative rebalance) are given again only with a new generation, and not
-        necessarily then. `group` `NONE`: it has chosen them itself. `positions`: where it starts, if that is known.
+        Those that it holds already and keeps (cooperative rebalance) are given again only with a new generation, and
+        not necessarily then. `group` `NONE`: it has chosen them itself. `positions`: where it starts, if that is known.
         """
         for place, partition in enumerate(partitions):
             start = positions[place] if positions else NONE
@@ -198,8 +204,8 @@ class QueueRecorder(Recorder):
     ) -> None:
         """A consumer gives these up at `t_ns`: in its client's callback, before its group can give them to another.
 
-        `is_lost`: it did not give them up in time (the client reports that they are lost), or it ended. For a consumer that is
-        killed or closed call this just before it is, for all that it holds.
+        `is_lost`: it did not give them up in time (the client reports that they are lost), or it ended. For a consumer
+        that is killed or closed call this just before it is, for all that it holds.
         """
         outcome = Outcome.INFO if is_lost else Outcome.OK
         for partition in partitions:

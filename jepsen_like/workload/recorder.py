@@ -28,7 +28,7 @@ class Counts:
     acked: int = 0
 
     def by_outcome(self) -> dict[Outcome, int]:
-        """How many ended in which way."""
+        """Returns the number of operations that ended in each way."""
         return {Outcome.OK: self.ok, Outcome.FAIL: self.fail, Outcome.INFO: self.info}
 
 
@@ -43,7 +43,7 @@ class Recorder:
         self.nonsense: list[str] = []
         """Answers that were no answers to what was asked: failures of the node, kept in words."""
         self.began_ns = 0
-        """When the earliest operation that has ended began; 0 before."""
+        """The time at which the earliest operation that has ended began; 0 before."""
         self._history = history
         self._processes = itertools.count()
 

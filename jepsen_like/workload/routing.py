@@ -3,20 +3,24 @@
 The rules keep an outage from turning into thousands of operations with unknown outcomes:
 
 - One node is believed to lead, or none is; with none, clients wait instead of asking around.
-- A leader that leaves one operation unanswered is no longer believed to lead, even if others still name it: it is a *suspect*.
-- Only an answered *probe*, an operation that needs a majority, makes a suspect the leader again, or ends a time without one.
+- A leader that leaves one operation unanswered is no longer believed to lead, even if others still name it: it is a
+  *suspect*.
+- Only an answered *probe*, an operation that needs a majority, makes a suspect the leader again, or ends a time without
+  one.
 - A refusal's hint is followed unless it points at a suspect.
-- Others than the leader are asked on purpose, for stale answers would come from them: any node now and then (a suspect by
-  one client at a time), and for a while one that was believed to lead until just now.
+- Others than the leader are asked on purpose, for stale answers would come from them: any node now and then (a suspect
+  by one client at a time), and for a while one that was believed to lead until just now.
 """
 
 import random
 from collections.abc import Iterable
 
 RETRY_SUSPECT_S = 1.0
-"""How often one client tries a node that did not answer."""
+"""One client tries a node that did not answer this often."""
 OLD_BELIEFS_S = 6.0
-"""For how long a node that was believed to lead is asked on: longer than a pause, after which it may still believe it."""
+"""For how long a node that was believed to lead is asked on: longer than a pause, after which it may still believe
+it.
+"""
 
 
 class Routing:
@@ -56,7 +60,10 @@ class Routing:
         self.leader = leader
 
     def anyone(self, rng: random.Random, now: float) -> int | None:
-        """Returns a node drawn from all, not only the leader. None if it is a suspect that another client has tried just now."""
+        """Returns a node drawn from all, not only the leader.
+
+        None if it is a suspect that another client has tried just now.
+        """
         node = rng.choice(self.nodes)
         until = self._suspect_until.get(node)
         if until is None:

@@ -1,4 +1,4 @@
-"""What the figures answer: ours compared with Apache Kafka under every load and fault. Medians over the repeats."""
+"""The answers of the figures: ours compared with Apache Kafka under every load and fault. Medians over the repeats."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,8 @@
-"""The one client process of a measurement: confluent-kafka, told by lines of JSON what to do (`python -m jepsen_like.bench.kafka.client`).
+"""The one client process of a measurement: confluent-kafka, told by lines of JSON what to do (`python -m
+jepsen_like.bench.kafka.client`).
 
-Latencies of a stream are sampled, from handing a record over to its acknowledgement: they hold the wait in the library's own
-queue, which is full under such a load.
+Latencies of a stream are sampled, from handing a record over to its acknowledgement: they hold the wait in the
+library's own queue, which is full under such a load.
 """
 
 import itertools
@@ -69,7 +70,9 @@ def stream(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warm(producer: Producer, topic: str, value: bytes, partitions: int) -> int:
-    """A record for each partition, which it returns the number of: connections and metadata of all are there afterwards."""
+    """A record for each partition, which it returns the number of: connections and metadata of all are there
+    afterwards.
+    """
     for number in range(partitions):
         producer.produce(topic, value, partition=number, on_delivery=timed([]))
     if producer.flush(FLUSH_WITHIN_S):
@@ -88,7 +91,10 @@ def hand_over(producer: Producer, topic: str, value: bytes, **settings: Any) -> 
 
 
 def timed(latencies: list[int]) -> Callable[[Any, Any], None]:
-    """What notes how long a record that is handed over now takes. Raises `KafkaException` where it was not written."""
+    """Returns a callback that notes a record's latency from now on.
+
+    It raises `KafkaException` for a record not written.
+    """
     began = time.perf_counter_ns()
 
     def done(error: Any, record: Any) -> None:
@@ -123,7 +129,10 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(question: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a topic, from the beginning, until the seconds are over; each reading is whole. Latencies: of each reading."""
+    """All of a topic, from the beginning, until the seconds are over; each reading is whole.
+
+    Latencies: of each reading.
+    """
     consumer = Consumer(
         {"bootstrap.servers": question["bootstrap"], "log_level": 0, "group.id": "reader", "enable.auto.commit": False}
     )
@@ -190,7 +199,9 @@ def gap(question: Mapping[str, Any]) -> dict[str, Any]:
 def noting(
     acknowledged: list[int], failed: list[str], after: list[bool], *, is_after: bool
 ) -> Callable[[Any, Any], None]:
-    """What notes when a record was acknowledged, or that it was not, and whether it was handed over after the fault."""
+    """Returns a callback that notes the time of a record's acknowledgement, or its failure, and its place before or
+    after the fault.
+    """
 
     def done(error: Any, record: Any) -> None:
         if error is None:

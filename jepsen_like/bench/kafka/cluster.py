@@ -1,4 +1,6 @@
-"""Three brokers that speak Kafka's protocol, Apache's or ours, as a client sees them: who is there, who leads, who is in sync."""
+"""Three brokers that speak Kafka's protocol, Apache's or ours, as a client sees them: who is there, who leads, who is
+in sync.
+"""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,11 +27,14 @@ COMMON_SETTINGS: Mapping[str, str] = {
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": f"{BROKERS}",
 }
-"""What both kinds are started with."""
+"""The settings with which both kinds are started."""
 
 
 class KafkaCluster:
-    """Three started brokers, ids from 1; `members[0]` is the process of broker 1. No members: they belong to another."""
+    """Three started brokers, ids from 1; `members[0]` is the process of broker 1.
+
+    No members: they belong to another.
+    """
 
     def __init__(self, bootstrap: str, members: Sequence[BenchProcess] = ()) -> None:
         self.bootstrap = bootstrap
@@ -62,7 +67,10 @@ class KafkaCluster:
         )
 
     def create(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        """Create a topic with three replicas, and wait until all are in sync. Raises `KafkaException`, `DidNotAnswer`."""
+        """Create a topic with three replicas, and wait until all are in sync.
+
+        Raises `KafkaException`, `DidNotAnswer`.
+        """
         wanted = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS, config=dict(settings or {}))
         for answer in self.admin.create_topics([wanted]).values():
             answer.result(WHOLE_WITHIN_S)
@@ -112,7 +120,7 @@ class KafkaSystem:
     key: str
     title: str
     promise: str
-    """What an acknowledgement of acks=all means, as it is run here."""
+    """The meaning of an acknowledgement of acks=all, as it is run here."""
     ports: int
     start: Callable[[Path, Sequence[int], Mapping[str, str]], Sequence[BenchProcess]]
     """Brokers that are not started yet, in a directory, on so many ports, with settings."""

@@ -1,4 +1,6 @@
-"""`quorumlog bench kafka`: our Kafka-style brokers and Apache Kafka's under the same client, on the same machine, in one run."""
+"""`quorumlog bench kafka`: our Kafka-style brokers and Apache Kafka's under the same client, on the same machine, in
+one run.
+"""
 
 from pathlib import Path
 
@@ -39,7 +41,8 @@ def kafka(
     directory: Path,
     output: Path | None,
 ) -> ExitStatus:
-    """Compare three Kafka-style brokers of ours with three of Apache Kafka: one client process of confluent-kafka, acks=all.
+    """Compare three Kafka-style brokers of ours with three of Apache Kafka: one client process of confluent-kafka,
+    acks=all.
 
     Ends with 0 whatever the figures are; an acknowledged record that is missing in ours is a broken promise.
     """

@@ -1,4 +1,4 @@
-"""What the brokers are asked to take: streams of records in large and small batches, one record at a time, and reading it all."""
+"""The loads of the brokers: streams of records in large and small batches, one record at a time, and reading it all."""
 
 import enum
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ ALL_IN_SYNC: Mapping[str, str | int | bool] = {"acks": "all"}
 
 
 class KafkaWork(enum.Enum):
-    """What the client does."""
+    """The work of the client."""
 
     STREAM = "stream"
     """Hands over records as fast as the library takes them; it makes batches."""

@@ -1,4 +1,6 @@
-"""The order of a measurement: both kinds of broker in every repeat, in another order each time, started afresh; then faults."""
+"""The order of a measurement: both kinds of broker in every repeat, in another order each time, started afresh; then
+faults.
+"""
 
 import os
 import random
@@ -41,14 +43,16 @@ FAULT_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "request.timeout.ms": 2000,
     },
 }
-"""Of the producer. A paused leader keeps its connections open: how long a client waits for an answer would be all that is
-measured, with the default of a minute.
+"""Of the producer.
+
+A paused leader keeps its connections open: how long a client waits for an answer would be all that is measured, with
+the default of a minute.
 """
 
 
 @attrs.frozen(kw_only=True)
 class KafkaBenchPlan:
-    """What was asked for."""
+    """The plan of a measurement, as asked for."""
 
     sections: Sequence[str]
     systems: Sequence[KafkaSystem]
@@ -164,7 +168,10 @@ class KafkaDriver:
             self._cluster.delete(topic)
 
     def figure(self, load: KafkaLoad, key: str, repeat: int, run: str) -> Throughput:
-        """One load on a new topic, which is deleted afterwards. Raises `RecordsMissing` if it holds less than was acknowledged."""
+        """One load on a new topic, which is deleted afterwards.
+
+        Raises `RecordsMissing` if it holds less than was acknowledged.
+        """
         topic = self._topic(load)
         filled = None
         if load.work is KafkaWork.READ:
@@ -195,7 +202,8 @@ class KafkaDriver:
     def gap(self, fault: str, settle_s: float) -> float:
         """One fault on the leader of a new topic. Returns the longest time between two acknowledgements, seconds.
 
-        Raises `RecordsMissing` if an acknowledged record is not there afterwards, `DidNotAnswer` if the cluster stays broken.
+        Raises `RecordsMissing` if an acknowledged record is not there afterwards, `DidNotAnswer` if the cluster stays
+        broken.
         """
         load = ONE_AT_A_TIME[0]
         topic = self._topic(load)
@@ -248,7 +256,7 @@ class KafkaDriver:
         return sum(member.cpu_s() for member in self._cluster.members)
 
     def _held(self, topic: str, partitions: int) -> int:
-        """How many records a new topic holds, by its brokers' own word."""
+        """Returns the number of records that a new topic holds, as its brokers report it."""
         consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "counter", "log_level": 0})
         held = 0
 
@@ -269,7 +277,9 @@ class KafkaDriver:
         return held
 
     def _check(self, topic: str, partitions: int, acknowledged: int) -> None:
-        """Raises `RecordsMissing` if the topic holds less, after a wait: a leader that was paused answers as before until it learns of the next."""
+        """Raises `RecordsMissing` if the topic holds less, after a wait: a leader that was paused answers as before
+        until it learns of the next.
+        """
         held = 0
 
         def is_complete() -> bool:

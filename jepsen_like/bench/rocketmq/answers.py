@@ -1,4 +1,7 @@
-"""What the figures answer: ours compared with Apache RocketMQ under every mode, load and fault. Medians over the repeats."""
+"""The answers of the figures: ours compared with Apache RocketMQ under every mode, load and fault.
+
+Medians over the repeats.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -145,7 +148,9 @@ def tables(document: Document) -> list[DocumentTable]:
 
 
 def remarks(document: Document) -> list[str]:
-    """Returns what the tables need to be read: the machine and other load on it, what SEND_OK means, and what was not measured."""
+    """Returns what the tables need to be read: the machine and other load on it, what SEND_OK means, and what was not
+    measured.
+    """
     loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
     if len(document.runs) > 1 or document.runs[0].load_average > QUIET:
         loads += " (several runs, or a machine that did other work: these figures are preliminary)"

@@ -1,7 +1,7 @@
 """Apache RocketMQ's name server and brokers, from the jars that `APACHE_ROCKETMQ` names.
 
-Settings are Apache RocketMQ's own but for what a mode means and for the length of files, which suits a measurement of seconds. The heaps are small,
-as all processes share one machine.
+Settings are Apache RocketMQ's own but for what a mode means and for the length of files, which suits a measurement of
+seconds. The heaps are small, as all processes share one machine.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,6 @@
-"""A name server and brokers that speak RocketMQ's protocol, Apache's or ours, as a client sees them: who takes messages, what is stored."""
+"""A name server and brokers that speak RocketMQ's protocol, Apache's or ours, as a client sees them: who takes
+messages, what is stored.
+"""
 
 import contextlib
 import math
@@ -69,7 +71,7 @@ class RocketCluster(BenchCluster):
             link.close()
 
     def written(self) -> int:
-        """How many messages the topic holds on all masters."""
+        """Returns the number of messages that the topic holds on all masters."""
         places = [self.led_by()] if self._is_group else self.masters
         try:
             return sum(self.end_of(place, queue) for place in places for queue in range(QUEUES))
@@ -93,13 +95,13 @@ class RocketCluster(BenchCluster):
     # ---------------------------------------------------------------- questions
 
     def end_of(self, place: int, queue_id: int) -> int:
-        """Where a queue of the topic ends, by a broker's own word. Raises `OSError` or `BadHeader`."""
+        """Returns the end of a queue of the topic, as a broker reports it. Raises `OSError` or `BadHeader`."""
         header = QueueRequestHeader(topic=self.topic, queue_id=queue_id)
         answer = ask(self.ports[place], Command(RequestCode.GET_MAX_OFFSET, ext=header.ext()))
         return OffsetResponseHeader.read(answer.ext).offset if answer.code == ResponseCode.SUCCESS else 0
 
     def log_end(self, place: int) -> int:
-        """Where a broker's commit log ends. Raises `OSError`, `BadBody` or `KeyError`."""
+        """Returns the end of a broker's commit log. Raises `OSError`, `BadBody` or `KeyError`."""
         answer = ask(self.ports[place], Command(RequestCode.GET_BROKER_RUNTIME_INFO))
         return int(KVTable.decode(answer.body).table[LOG_END])
 

@@ -1,4 +1,6 @@
-"""`quorumlog bench rocketmq`: our RocketMQ-style brokers and Apache RocketMQ's under the same load, on the same machine, in one run."""
+"""`quorumlog bench rocketmq`: our RocketMQ-style brokers and Apache RocketMQ's under the same load, on the same
+machine, in one run.
+"""
 
 from pathlib import Path
 

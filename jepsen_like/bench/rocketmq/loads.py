@@ -1,4 +1,4 @@
-"""What is asked of the brokers, and under which promises: the modes, and the loads of each."""
+"""The loads of the brokers, and the promises under which they run: the modes, and the loads of each."""
 
 import enum
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class RocketBenchMode:
     key: str
     title: str
     promise: str
-    """What SEND_OK means."""
+    """The meaning of SEND_OK."""
     layout: BrokerLayout
     own: Mapping[str, str]
     """Properties of our masters, or of the members of our group."""
@@ -64,7 +64,9 @@ NO_DURABLE_DLEDGER = "Apache's DLedger acknowledges from page caches and has no 
 
 @attrs.frozen
 class RocketLoad:
-    """One load in every mode: `connections` to the master, on each of which `window` requests of `batch` messages are under way."""
+    """One load in every mode: `connections` to the master, on each of which `window` requests of `batch` messages are
+    under way.
+    """
 
     key: str
     title: str

@@ -1,4 +1,6 @@
-"""The order of a measurement: in every repeat both kinds of broker under every mode, in another order each time, started afresh; then faults."""
+"""The order of a measurement: in every repeat both kinds of broker under every mode, in another order each time,
+started afresh; then faults.
+"""
 
 import os
 import random
@@ -41,7 +43,7 @@ AFTER_FAULT_S = 4.0
 
 @attrs.frozen(kw_only=True)
 class RocketBenchPlan:
-    """What was asked for."""
+    """The plan of a measurement, as asked for."""
 
     sections: Sequence[str]
     systems: Sequence[RocketSystem]
@@ -128,7 +130,9 @@ class RocketMeasurement(Measurement[RocketBenchPlan]):
     # ---------------------------------------------------------------- faults
 
     def _producers(self, system: RocketSystem) -> None:
-        """One of two masters is killed, again and again; each time with new clusters, so that both masters are whole."""
+        """One of two masters is killed, again and again; each time with new clusters, so that both masters are
+        whole.
+        """
         plan, chance = self._plan, random.Random(self._plan.seed)
         for number in range(plan.kills):
             self._display.phase(f"producers: {system.title}, kill {number + 1} of {plan.kills}")
@@ -166,7 +170,10 @@ class RocketMeasurement(Measurement[RocketBenchPlan]):
 
 
 def killed_under_producers(cluster: RocketCluster, key: str, run: str, settle_s: float) -> ProducerErrors:
-    """Returns what producers met when the first master was killed. Raises `RecordsMissing` if an acknowledged message is not there."""
+    """Returns what producers met when the first master was killed.
+
+    Raises `RecordsMissing` if an acknowledged message is not there.
+    """
     producers = MovingProducers(
         [cluster.ports[place] for place in cluster.masters], cluster.topic, RECORD_BYTES, PRODUCERS
     )
@@ -212,7 +219,10 @@ class RocketDriver:
             self._run(load, seconds / len(LOADS))
 
     def figure(self, load: RocketLoad, key: str, repeat: int, run: str) -> Throughput:
-        """One load on a new topic. Raises `LoadFailed`, and `RecordsMissing` if the topic holds less than was acknowledged."""
+        """One load on a new topic.
+
+        Raises `LoadFailed`, and `RecordsMissing` if the topic holds less than was acknowledged.
+        """
         self._next_topic()
         if load.reads:
             self._run(FILL, FILL_S)

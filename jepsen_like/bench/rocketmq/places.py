@@ -1,4 +1,4 @@
-"""Where the processes of a cluster listen, what they are to each other, and the properties that both systems know for that."""
+"""The addresses and roles of a cluster's processes, and the properties that both systems know for them."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,8 @@
-"""The load generator: one process, one epoll loop, several requests under way on each connection; and producers that move on.
+"""The load generator: one process, one epoll loop, several requests under way on each connection; and producers that
+move on.
 
-Closed loop: a request that is acknowledged is followed by the next one. Latencies are from handing a request to the kernel until its answer
-was read; answers may come in any order.
+Closed loop: a request that is acknowledged is followed by the next one. Latencies are from handing a request to the
+kernel until its answer was read; answers may come in any order.
 """
 
 import select
@@ -76,7 +77,10 @@ class WindowedLoad:
             lane.stream.close()
 
     def run(self, seconds: float) -> Sample:
-        """Drive the load for `seconds`, then wait for the last answers. Raises `LoadFailed` at the first refusal or broken connection."""
+        """Drive the load for `seconds`, then wait for the last answers.
+
+        Raises `LoadFailed` at the first refusal or broken connection.
+        """
         latencies: list[int] = []
         clock = time.perf_counter_ns
         cpu_began, began = time.process_time(), clock()
@@ -152,7 +156,7 @@ BEAT_S = 0.002
 
 @attrs.define
 class SendsOfProducers:
-    """What became of the sends of several producers. A send is unknown if an attempt of it ended without an answer."""
+    """The outcomes of several producers' sends. A send is unknown if an attempt of it ended without an answer."""
 
     acknowledged: int = 0
     failed: int = 0
@@ -165,8 +169,8 @@ class SendsOfProducers:
 class MovingProducers:
     """Threads, each a producer that sends one message after the other to all masters in turn.
 
-    An attempt that has certainly failed is followed by one to the next master. One without an answer is not, because its message may be
-    stored: the send is unknown.
+    An attempt that has certainly failed is followed by one to the next master. One without an answer is not, because
+    its message may be stored: the send is unknown.
     """
 
     def __init__(self, ports: Sequence[int], topic: str, record_bytes: int, producers: int) -> None:

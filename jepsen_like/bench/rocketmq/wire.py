@@ -1,8 +1,9 @@
-"""RocketMQ's remoting protocol as the load generator speaks it: frames that are encoded once, answers that are looked at no further than needed.
+"""RocketMQ's remoting protocol as the load generator speaks it: frames that are encoded once, answers that are looked
+at no further than needed.
 
-A frame is a template in which only the number of the request differs: its `opaque`, and the id of each message (UNIQ_KEY), which
-contains it. Messages have the properties that RocketMQ's own producers give them. An answer is SUCCESS or a refusal; that of a message that is
-stored with less than its mode promises (10, 11, 12) is a refusal, too.
+A frame is a template in which only the number of the request differs: its `opaque`, and the id of each message
+(UNIQ_KEY), which contains it. Messages have the properties that RocketMQ's own producers give them. An answer is
+SUCCESS or a refusal; that of a message that is stored with less than its mode promises (10, 11, 12) is a refusal, too.
 """
 
 import re
@@ -76,7 +77,7 @@ def send_template(topic: str, queue_id: int, record_bytes: int, batch: int = 1) 
 
 @attrs.define
 class RocketAnswer:
-    """What of an answer is looked at."""
+    """The parts of an answer that are looked at."""
 
     code: int
     opaque: int
@@ -111,7 +112,9 @@ class AnswerReader:
 
 
 class SendConversation:
-    """One connection of a producer, see `Conversation`; `lane` is the first queue, and the next message goes to the next one."""
+    """One connection of a producer, see `Conversation`; `lane` is the first queue, and the next message goes to the
+    next one.
+    """
 
     def __init__(self, topic: str, record_bytes: int, batch: int = 1, lane: int = 0) -> None:
         self.greeted = True

@@ -1,4 +1,6 @@
-"""The values of the records in batches that a broker's log holds, for the final check: uncompressed, as the load of a run writes them."""
+"""The values of the records in batches that a broker's log holds, for the final check: uncompressed, as the load of a
+run writes them.
+"""
 
 from collections.abc import Iterator
 

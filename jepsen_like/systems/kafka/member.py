@@ -1,9 +1,11 @@
-"""A member of a consumer group, in a process of its own: polls what it is given, commits by hand, and now and then leaves and comes back.
+"""A member of a consumer group, in a process of its own: polls what it is given, commits by hand, and now and then
+leaves and comes back.
 
 Without a group it reads all partitions from their begin, stays, and commits nothing.
 
-Rows stand in the order in which things happened to the member. Records that were polled before a rebalance are written down before it:
-librdkafka calls back from within `poll`, and the record that this poll then returns belongs to what the member has afterwards.
+Rows stand in the order in which things happened to the member. Records that were polled before a rebalance are written
+down before it: librdkafka calls back from within `poll`, and the record that this poll then returns belongs to what the
+member has afterwards.
 """
 
 import math
@@ -36,7 +38,7 @@ RECORDS_MAX: Final = 100
 COMMIT_EVERY_S: Final = 0.15
 ANSWER_WITHIN_S: Final = 2.0
 STAYS_S: Final = (2.0, 8.0)
-"""How long a member stays before it leaves and comes back."""
+"""A member stays this long before it leaves and comes back."""
 PAUSE_S: Final = 0.02
 _RESETS: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -127,7 +129,7 @@ class MemberWorker:
         self._flush()
 
     def _write_polled(self) -> None:
-        """What was polled so far, by partition."""
+        """Write the messages polled so far, by partition."""
         now = time.monotonic_ns()
         by_partition: dict[int, list[Message]] = {}
         for message in self._polled:

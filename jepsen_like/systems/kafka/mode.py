@@ -34,7 +34,9 @@ class KafkaMode(Mode):
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str = ISR) -> "KafkaMode":
-        """Raises `WrongMode` for a setting that does not exist, a value that it cannot have, and settings that exclude each other."""
+        """Raises `WrongMode` for a setting that does not exist, a value that it cannot have, and settings that exclude
+        each other.
+        """
         try:
             given = parse_words(words)
         except WrongSettingWord as error:
@@ -83,12 +85,12 @@ class KafkaMode(Mode):
 
     @property
     def partitions(self) -> int:
-        """How many partitions the topic of a run has; each is an object of its history."""
+        """The number of partitions of a run's topic; each is an object of its history."""
         return int(self.settings[names.PARTITIONS])
 
     @property
     def rule(self) -> IsrRule:
-        """What decides about losses."""
+        """The rule that decides about losses."""
         return IsrRule(
             self.acks,
             self.min_isr > 1,
@@ -151,7 +153,9 @@ class KafkaMode(Mode):
         return row is not None and row.may_lose is MayLose.NOTHING
 
     def spare(self, nodes: int) -> int:
-        """A minority, for the controller needs a majority; and with acks=all no more than leave `min.insync.replicas` copies."""
+        """A minority, for the controller needs a majority; and with acks=all no more than leave `min.insync.replicas`
+        copies.
+        """
         copies = min(self.factor(nodes), nodes)
         least = self.min_isr if self.acks == ALL_ACKS else 1
         return max(0, min((nodes - 1) // 2, copies - least))

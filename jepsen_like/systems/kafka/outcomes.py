@@ -1,9 +1,10 @@
-"""What the error of a delivery report means for its message, by librdkafka's numbers.
+"""Interprets the error of a delivery report for its message, by librdkafka's numbers.
 
-librdkafka retries by itself, and a report tells only the last attempt's error: an earlier attempt may have been stored and its answer lost.
-So a report is a definite failure only where the error is about the message itself, such that every attempt is refused alike, or where
-there was one attempt at most (`retries=0`). Everything else has an unknown outcome: a wrong failure would accuse the brokers of a
-phantom, a needless unknown only weakens the check. librdkafka keeps a status (never sent, possibly stored) that Python does not see.
+librdkafka retries by itself, and a report has only the last attempt's error: an earlier attempt may have been stored
+and its answer lost. So a report is a definite failure only where the error is about the message itself, such that every
+attempt is refused alike, or where there was one attempt at most (`retries=0`). Everything else has an unknown outcome:
+a wrong failure would accuse the brokers of a phantom, a needless unknown only weakens the check. librdkafka keeps a
+status (never sent, possibly stored) that Python does not see.
 """
 
 from collections.abc import Mapping
@@ -51,7 +52,10 @@ _UNKNOWN: Final[Mapping[int, ErrorCode]] = {
 
 
 def outcome_of(code: int, *, may_retry: bool) -> tuple[Outcome, ErrorCode]:
-    """Returns what a delivery report with this error means; 0 is no error. `may_retry`: whether the client may have sent more than once."""
+    """Returns what a delivery report with this error means; 0 is no error.
+
+    `may_retry`: whether the client may have sent more than once.
+    """
     if code == 0:
         return Outcome.OK, ErrorCode.NONE
     if code == NOT_QUEUED:

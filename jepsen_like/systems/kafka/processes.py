@@ -38,7 +38,7 @@ def broker_command(plan: ProcessPlan) -> list[str]:
 
 
 def observe(event: Mapping[str, Any]) -> Observation | None:
-    """What a line of a broker means. Raises `KeyError` or `ValueError` for one without its fields."""
+    """Returns the meaning of a broker's line. Raises `KeyError` or `ValueError` for one without its fields."""
     match event.get("event"):
         case "listening":
             return Ready()

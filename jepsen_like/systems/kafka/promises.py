@@ -1,14 +1,15 @@
-"""What Kafka's ISR replication promises with every combination of settings under every fault, as data: what may be lost, and when it serves again.
+"""The promises of Kafka's ISR replication, for every combination of settings and faults: allowed losses, and recovery.
 
-The table contains what the protocol promises, not what usually happens. What decides:
+The table contains what the protocol promises, not what usually happens. These settings decide:
 
 - `acks`: 0 promises nothing; 1 is acknowledged when the leader has it; all when every member of the ISR has it.
-- `min.insync.replicas`: with 1 the leader alone may be the whole ISR, so one lost disk may cost everything. With more an acknowledged record
-  has as many holders. `wipe` waits until another holder is in the ISR in such a mode.
-- `eligible.leader.replicas.version`: with 1 (KIP-966) a broker that finds its disk damaged, or something gone from it, does not lead before
-  the others were asked what they have. So a record stays as long as one sound disk has it, in whichever order brokers stop and
-  start. With 0 the ISR may be a broker that has lost its disk, and all others forget what that one does not have.
-- `unclean.leader.election.enable`: a replica out of the ISR may lead, and everybody else forgets what it does not have.
+- `min.insync.replicas`: with 1 the leader alone may be the whole ISR, so one lost disk may cost everything. With more
+  an acknowledged record has as many holders. `wipe` waits until another holder is in the ISR in such a mode.
+- `eligible.leader.replicas.version`: with 1 (KIP-966) a broker that finds its disk damaged, or data missing on it,
+  leads only after the others were asked what they have. So a record stays as long as one sound disk has it, in
+  whichever order brokers stop and start. With 0 the ISR may be a broker that has lost its disk, and all others truncate
+  to its log.
+- `unclean.leader.election.enable`: a replica out of the ISR may lead, and all others truncate to its log.
 - `flush`: with page-cache a power cut takes from a replica what the operating system had not written.
 """
 
@@ -80,7 +81,9 @@ SERVES: Final[Mapping[str, str]] = {
     "wipe": _AFTER_ELECTION,
     "shrink-isr": "after the ISR has shrunk to the leader, where min.insync.replicas allows that; else once a follower is back",
 }
-"""When partitions are written again under each kind of fault, or still are; what is missing cannot be done to this system."""
+"""The time at which partitions are written again under each kind of fault, or still are; a missing kind cannot be
+injected here.
+"""
 LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
 UNFLUSHED_HARMS: Final = frozenset(
     name
@@ -93,12 +96,12 @@ DISK_HARMS: Final = frozenset(
 ISR_CHECKS: Final = 1.5
 """A replica leaves the ISR when it has been behind for the lag time, which is looked at every half of it."""
 NOTICED_S: Final = 2.0
-"""How long after the end of a fault, beyond a session timeout, replicas may go on believing what was true before."""
+"""Replicas may believe an outdated state for this long after the end of a fault, beyond a session timeout."""
 
 
 @attrs.frozen
 class IsrRule:
-    """What of the settings decides about losses."""
+    """The settings that decide about losses."""
 
     acks: str
     """As `settings.ACKS`: 0, 1 or all."""
@@ -185,7 +188,8 @@ def losses_allowed(
 ) -> tuple[Allowance, ...]:
     """The faults of a run that may have cost acknowledged records, and how far back each may reach.
 
-    A power cut of fewer nodes than `min_isr` costs nothing unless the ISR had shrunk before, for which there must have been another fault.
+    A power cut of fewer nodes than `min_isr` costs nothing unless the ISR had shrunk before, for which there must have
+    been another fault.
     """
     seen = sorted(faults, key=lambda fault: fault.begun_ns)
     found = []
@@ -205,7 +209,8 @@ def losses_allowed(
                 fault=fault.id,
                 kind=fault.kind,
                 promise=f"isr, {rule.named_for(loss, fault.kind)}: {loss} may be lost",
-                # When a fault that touches a disk begins, the others hold all but what lags where the leader acknowledges alone.
+                # When a fault that touches a disk begins, the others hold all but what lags where the leader
+                # acknowledges alone.
                 since_ns=-NEVER if reaches_back else _ns(fault.begun_ns, -lags_s),
                 # A disk is touched when all that are stopped before it have stopped; until then the log goes on.
                 begun_ns=fault.injected_ns if fault.kind in CONTENT_KINDS else fault.begun_ns,

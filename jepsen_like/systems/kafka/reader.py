@@ -1,7 +1,9 @@
-"""A consumer of a run, in a process of its own: reads at places it chooses, each a fetch that began after it was asked for.
+"""A consumer of a run, in a process of its own: reads at places it chooses, each a fetch that began after it was asked
+for.
 
-librdkafka fetches ahead, so records that a plain poll returns may have been read long before it was called. Here every read assigns its
-partition again from its offset, which makes librdkafka drop what it had: a record that is returned was read between call and return.
+librdkafka fetches ahead, so records that a plain poll returns may have been read long before it was called. Here every
+read assigns its partition again from its offset, which makes librdkafka drop what it had: a record that is returned was
+read between call and return.
 """
 
 import random
@@ -100,7 +102,8 @@ class Reader:
         good = []
         for message in messages:
             if message.error() is not None or message.partition() != partition:
-                # The log may end before `offset` after a loss that the mode allows: what is there now is read on from its end.
+                # The log may end before `offset` after a loss that the mode allows: what is there now is read on from
+                # its end.
                 self._end[partition] = min(self._end[partition], offset) // 2
                 break
             good.append(message)

@@ -1,7 +1,7 @@
-"""What `quorumlog scenario` shows of the Kafka system: what each setting costs, and what it keeps, under the same faults.
+"""The scenarios of the Kafka system: the cost and the benefit of each setting, under the same faults.
 
-In each of them one partition holds all that is written, so that its leader is the one that is hit. The seeds of the faults are such
-that a leader that is parted from its followers goes on serving clients.
+In each of them one partition holds all that is written, so that its leader is the one that is hit. The seeds of the
+faults are such that a leader that is parted from its followers goes on serving clients.
 """
 
 from typing import Final
@@ -15,7 +15,9 @@ from jepsen_like.systems.kafka.settings import ELIGIBLE
 
 ONE_PARTITION: Final = "num.partitions=1"
 TWO_COPIES: Final = ("default.replication.factor=2", "replica.lag.time.max.ms=1000")
-"""With three brokers: one that can be cut off while the controllers keep their majority, and that leaves the ISR soon."""
+"""With three brokers: one that can be cut off while the controllers keep their majority, and that leaves the ISR
+soon.
+"""
 OFFSETS_TOPIC: Final = scope_of("__consumer_offsets", 0)
 
 KILL_BEHIND_A_CUT: Final = (
@@ -39,7 +41,9 @@ WIPE_OF_THE_LAST: Final = (
 )
 POWER_CUT: Final = (Fault(1, "power", Target.ALL, at_s=4.0, hold_s=1.0, seed=1),)
 LAST_STOPPED_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=45),)
-"""SIGTERM to one after the other; a bit of the newest segment of the last one flips; they are started in the same order."""
+"""SIGTERM to one after the other; a bit of the newest segment of the last one flips; they are started in the same
+order.
+"""
 ALL_KILLED_COPY_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=12),)
 """SIGKILL to all at once; the directory of the partition is gone from one; all are started at once."""
 TWO_HOLDERS: Final = "min.insync.replicas=2"

@@ -1,7 +1,7 @@
 """A producer of a run, in a process of its own: messages of one value each, as many under way as it has slots.
 
-A slot sends its next message when the delivery report of the last one has come, and always to the same partition, so that a partition
-without a leader holds up its own slots only. Retries within librdkafka belong to the one message.
+A slot sends its next message when the delivery report of the last one has come, and always to the same partition, so
+that a partition without a leader holds up its own slots only. Retries within librdkafka belong to the one message.
 """
 
 import functools
@@ -28,7 +28,7 @@ from jepsen_like.workload.payload import encode_value
 POLL_S: Final = 0.01
 BACK_OFF_S: Final = 0.05
 DRAINED_WITHIN_S: Final = 5.0
-"""How long a producer that failed for good may take to report what was under way."""
+"""A producer that failed for good reports its messages under way within this time."""
 FINAL_WITHIN_S: Final = 18.0
 
 
@@ -139,10 +139,11 @@ class Sender:
                 raise
 
     def _on_error(self, error: KafkaError) -> None:
-        """What is not about one message is followed by reports of the messages; a fatal error ends the producer.
+        """Note an error that is not about one message: reports of the messages follow it; a fatal one ends the
+        producer.
 
-        Such an error is raised by `poll`: an idempotent producer has it after an unclean election, when the new leader lacks what its
-        sequence numbers rest on.
+        Such an error is raised by `poll`: an idempotent producer has it after an unclean election, when the new leader
+        lacks the records that its sequence numbers follow.
         """
         self._has_failed |= error.fatal() or error.code() == KafkaError._FATAL
 

@@ -1,6 +1,8 @@
-"""The names that `--set` takes for the Kafka system, in Kafka's own spelling, with their types and the defaults of a run.
+"""The names that `--set` takes for the Kafka system, in Kafka's own spelling, with their types and the defaults of a
+run.
 
-What the clients are told (`acks`, `enable.idempotence`) is taken here; all else is a broker's, checked as a broker does and passed on. `partitions` is short for `num.partitions`.
+What the clients are told (`acks`, `enable.idempotence`) is taken here; all else is a broker's, checked as a broker does
+and passed on. `partitions` is short for `num.partitions`.
 """
 
 import difflib
@@ -52,7 +54,7 @@ def _boolean(text: str) -> Value:
 
 
 CLIENT_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {ACKS: _acks, IDEMPOTENCE: _boolean}
-"""What the producers of a run are told; no broker sees them."""
+"""The settings of a run's producers; no broker sees them."""
 RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     ACKS: "all",
     IDEMPOTENCE: True,

@@ -1,4 +1,4 @@
-"""Where what the workers report becomes rows of a history: of a log, or of a queue."""
+"""Turns the workers' reports into rows of a history: of a log, or of a queue."""
 
 from array import array
 from typing import Any, Final, Protocol
@@ -29,7 +29,7 @@ class Sink(Protocol):
 
     @property
     def recorder(self) -> Recorder:
-        """What it records with."""
+        """The recorder of its rows."""
 
     def sent(self, worker: WorkerPlan, incarnation: int, row: SentRow) -> None:
         """A message has ended."""
@@ -89,14 +89,19 @@ class LogSink:
             self._processes.forget(worker.index, row.slot)
 
     def read(self, worker: WorkerPlan, row: ReadRow) -> None:
-        """A read. One that brought records of several epochs is several rows of one time, each of a client of its own."""
+        """A read.
+
+        One that brought records of several epochs is several rows of one time, each of a client of its own.
+        """
         request = Request(Action.READ, _never_asked, object=row.partition, offset=row.offset)
         seen = Seen(row.values, row.offset, epoch=row.epoch, is_whole=row.is_whole)
         process = self.recorder.new_process()
         self.recorder.ok(request, seen, process=process, node=NONE, t_inv=row.t_inv, t_ret=row.t_ret)
 
     def tail(self, partition: int, start: int, end: int, t_inv: int, t_ret: int) -> None:
-        """The end that a consumer is given proves nothing about a log: it may lag behind what was acknowledged with acks=1."""
+        """The end that a consumer is given proves nothing about a log: it may lag behind what was acknowledged with
+        acks=1.
+        """
         return
 
     def member(self, worker: WorkerPlan, incarnation: int, row: Any) -> None:
@@ -105,7 +110,9 @@ class LogSink:
 
 
 class QueueSink:
-    """Partitions as a queue: a producer, a reader and a member of a group are clients with many operations under way."""
+    """Partitions as a queue: a producer, a reader and a member of a group are clients with many operations under
+    way.
+    """
 
     def __init__(self, recorder: QueueRecorder, *, may_retry: bool) -> None:
         self.recorder: QueueRecorder = recorder

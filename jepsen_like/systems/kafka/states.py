@@ -1,4 +1,4 @@
-"""What the brokers of a run have reported about their partitions, as `partitions.parquet` has it: leaders, ISRs, high watermarks."""
+"""The brokers' reports about their partitions, as `partitions.parquet` has them: leaders, ISRs, high watermarks."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""`python -m jepsen_like.systems.kafka.worker`: one client process of a run; what it does is in the plan on its standard input."""
+"""`python -m jepsen_like.systems.kafka.worker`: one client process of a run; what it does is in the plan on its
+standard input.
+"""
 
 from jepsen_like.systems.kafka.member import run_member
 from jepsen_like.systems.kafka.reader import run_reader

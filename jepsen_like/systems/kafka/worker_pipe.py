@@ -1,12 +1,13 @@
-"""What the harness and its worker processes say to each other, over the pipe of `workload.client_process`.
+"""The messages between the harness and its worker processes, over the pipe of `workload.client_process`.
 
-To a worker: first its `WorkerPlan`, then `["stop"]` (start nothing new), `["final"]` (the last writes or reads, on a healed cluster) and
-`["quit"]`; the end of the stream means quit.
+To a worker: first its `WorkerPlan`, then `["stop"]` (start nothing new), `["final"]` (the last writes or reads, on a
+healed cluster) and `["quit"]`; the end of the stream means quit.
 
 From a worker, rows gathered over some milliseconds:
 - `["sends", incarnation, rows]`, a row `SentRow`;
 - `["reads", rows]`, a row `ReadRow`;
-- `["member", incarnation, rows]`: what happened to a member of a group, in order; a row begins with one of the words below;
+- `["member", incarnation, rows]`: what happened to a member of a group, in order; a row begins with one of the words
+  below;
 - `["tail", partition, start, end, t_inv, t_ret]`: a final read of a whole partition begins; its reads follow;
 - `["note", text]`: an answer that made no sense;
 - `["stopped"]`: nothing is under way any more;
@@ -34,13 +35,15 @@ POLLED, ASSIGNED, REVOKED, COMMITTED, POSITION, SOUGHT = (
     "position",
     "sought",
 )
-"""The first word of a member's row, and what follows: partition, values, offsets, whether whole, begin, end; partitions, starts, time;
-partitions, whether lost, time; partition, offset, code, begin, end; partition, offset, begin, end; partition, offset, time."""
+"""The first word of a member's row, and what follows: partition, values, offsets, whether whole, begin, end;
+partitions, starts, time; partitions, whether lost, time; partition, offset, code, begin, end; partition, offset, begin,
+end; partition, offset, time.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class WorkerPlan:
-    """What one worker does. Of `workers` of its kind it is number `index`, from 0; a `rate` of 0 is closed loop."""
+    """The plan of one worker. Of `workers` of its kind it is number `index`, from 0; a `rate` of 0 is closed loop."""
 
     role: str
     client: Mapping[str, Any]
@@ -51,7 +54,7 @@ class WorkerPlan:
     index: int = 0
     workers: int = 1
     slots: int = 1
-    """How many messages may be under way; each is a client of its own to the history."""
+    """The number of messages that may be under way; each is a client of its own to the history."""
     rate: float = 0.0
     record_bytes: int = 100
     group: int = NONE

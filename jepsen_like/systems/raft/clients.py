@@ -1,4 +1,4 @@
-"""How clients of the raft system reach its nodes, and what an error means for an operation.
+"""Connects clients of the raft system to its nodes, and interprets the errors of operations.
 
 `FAIL` only for an answer of the node that refuses this very request, or when no request can have left. Everything else
 is `INFO`.
@@ -27,7 +27,9 @@ _OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
 
 
 def ending_of(error: Exception, *, connection_lost: bool = False) -> Ending:
-    """Returns what the error by which an attempt ended means; an unknown outcome for an error that is not known here."""
+    """Returns what the error by which an attempt ended means; an unknown outcome for an error that is not known
+    here.
+    """
     outcome, code = _OUTCOMES.get(type(error), (Outcome.INFO, ErrorCode.OTHER))
     if connection_lost and code is ErrorCode.UNKNOWN_OUTCOME:
         code = ErrorCode.CONNECTION_LOST
@@ -62,5 +64,5 @@ class RaftClients:
         return await Connection.connect(host, port, self._cluster_id, timeout_s=within_s)
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
-        """What an error of an operation means."""
+        """Returns the meaning of an operation's error."""
         return ending_of(error, connection_lost=connection_lost)

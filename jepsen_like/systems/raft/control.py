@@ -1,4 +1,7 @@
-"""What the harness asks the nodes of a raft cluster: STATUS, reads and dumps, on connections past the fault network."""
+"""The harness's questions to the nodes of a raft cluster:
+
+STATUS, reads and dumps, on connections past the fault network.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
@@ -44,7 +47,9 @@ class NodeStatus:
 
 
 def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
-    """Returns the leader of the highest term seen; None if a node knows of a higher term in which no leader answered."""
+    """Returns the leader of the highest term seen; None if a node knows of a higher term in which no leader
+    answered.
+    """
     newest = max(statuses, key=lambda status: (status.term, status.role == LEADER), default=None)
     return newest if newest is not None and newest.role == LEADER else None
 

@@ -16,7 +16,7 @@ from raft.results import Records
 
 READ_BYTES = 1024 * 1024
 READ_WITHIN_S = 30.0
-"""How long one read may take; a log of any length may be dumped as long as it comes."""
+"""One read takes at most this time; a log of any length may be dumped as long as it comes."""
 
 
 async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:

@@ -42,7 +42,7 @@ class LogWorkload:
     _claimed: int = 0
     """The greatest end that an answer claimed since the final reads began."""
     _start: int = 0
-    """Where a log began of late: most reads ask for what is there."""
+    """The recent start of the log: most reads ask for offsets that it holds."""
 
     def request(self, rng: random.Random) -> Request:
         """Append, read or tail."""

@@ -67,7 +67,7 @@ class RaftMode(Mode):
         return None
 
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
-        """What the nodes may let go of their logs."""
+        """Returns the rule by which the nodes may trim their logs."""
         names = tuple(kinds)
         return KeepRule(
             retention_bytes=self.effective.retention_bytes,

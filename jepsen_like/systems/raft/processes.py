@@ -28,7 +28,7 @@ def raft_command(plan: ProcessPlan) -> list[str]:
 
 
 def observe(event: Mapping[str, Any]) -> Observation | None:
-    """What a line of a node means. Raises `KeyError` or `ValueError` for one without its fields."""
+    """Returns the meaning of a node's line. Raises `KeyError` or `ValueError` for one without its fields."""
     match event.get("event"):
         case "started":
             return Ready()

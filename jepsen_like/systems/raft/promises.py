@@ -1,8 +1,9 @@
-"""What raft promises with every flush policy under every fault, as data: which acknowledged records may be lost, and how soon it serves again.
+"""The promises of raft with every flush policy under every fault: the records it may lose, and the time until it
+serves.
 
-A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains, is
-reported and attributed (`checker.forgiveness`); any other loss is a violation. The table contains what is promised, not what
-usually happens.
+A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains,
+is reported and attributed (`checker.forgiveness`); any other loss is a violation. The table contains what is promised,
+not what usually happens.
 """
 
 import enum
@@ -21,7 +22,7 @@ from log.policy import FlushPolicy
 
 
 class Replication(enum.StrEnum):
-    """How copies are made, as `--replication` names it."""
+    """The ways to make copies, as `--replication` names them."""
 
     RAFT = "raft"
 
@@ -35,7 +36,7 @@ class Loss(enum.StrEnum):
 
 @attrs.frozen
 class Harm:
-    """What is done to a cluster: how far it can reach, and when the group serves again, or still does, in words."""
+    """The harm to a cluster: its reach, and the time at which the group serves again, or that it still does, in words."""
 
     name: str
     reach: Reach
@@ -43,7 +44,7 @@ class Harm:
 
 
 FLUSH_TAKES_S_MAX: Final = 1.0
-"""How long the flush of an interval may take: until it has ended, what it covers is not secured."""
+"""The flush of an interval may take this long: until it has ended, its writes are not secured."""
 POWER_CUT = "power-cut"
 _AFTER_ELECTION: Final = "a minority: after an election; more: once a majority is back"
 _AFTER_TIMEOUT: Final = "a minority: after an election timeout and an election; more: once a majority is back"
@@ -72,7 +73,9 @@ SERVES: Final[Mapping[str, str]] = {
     "damage": _AFTER_ELECTION,
     "vanish": _AFTER_ELECTION,
 }
-"""When the group serves again under each kind of fault, or still does; what is missing is not done to it."""
+"""The time at which the group serves again under each kind of fault, or that it still does; a missing kind does not
+happen to it.
+"""
 HARMS: Mapping[str, Harm] = {
     **{kind.name: Harm(kind.name, kind.reach, SERVES[kind.name]) for kind in KINDS.values() if kind.name in SERVES},
     POWER_CUT: Harm(POWER_CUT, Reach.UNFLUSHED, _AFTER_ELECTION),
@@ -89,7 +92,7 @@ class Promise:
     harm: str
     may_lose: Loss
     serves: str
-    """When it serves again, or still does, in words."""
+    """The time at which it serves again, or that it still does, in words."""
 
 
 def _raft(flush: FlushPolicy, harm: Harm) -> Promise:
@@ -126,7 +129,9 @@ def may_lose(replication: Replication, flush: FlushPolicy, harms: Iterable[str])
 def allowances(
     faults: Iterable[FaultSeen], replication: Replication, flush: FlushPolicy, flush_interval_s: float
 ) -> tuple[Allowance, ...]:
-    """The faults of a run that may have cost records which this mode had acknowledged, and how far back each may reach."""
+    """The faults of a run that may have cost records which this mode had acknowledged, and how far back each may
+    reach.
+    """
     found = []
     seen = tuple(faults)
     for fault in seen:
@@ -148,6 +153,6 @@ def allowances(
 
 
 def _secured_within_s(fault: FaultSeen, faults: Iterable[FaultSeen]) -> float:
-    """How long before `fault` a flush that was due may not have ended. On a slow disk it waits for the one before it."""
+    """Returns how long before `fault` a due flush may be unfinished. On a slow disk it waits for the one before it."""
     was_slow = any(other.kind == DiskSlow.name and other.begun_ns < fault.begun_ns for other in faults)
     return FLUSH_TAKES_S_MAX + (2 * max(SLOW_SYNCS_S) if was_slow else 0.0)

@@ -62,7 +62,7 @@ class RegisterWorkload:
         raise Nonsense(f"{request.f.name} of a register was answered by a log that begins at {start_offset}")
 
     def interpret(self, request: Request, answer: Any) -> Seen:
-        """What the register held."""
+        """Returns the value that the register held."""
         if not isinstance(answer, Applied):
             raise Nonsense(f"{type(answer).__name__} does not answer {request.f.name}")
         result = _result(answer.result)

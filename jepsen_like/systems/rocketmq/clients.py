@@ -1,4 +1,4 @@
-"""How clients of a run reach the brokers of a group, and what an answer means for an operation.
+"""Connects clients of a run to the brokers of a group, and interprets the answers to operations.
 
 `FAIL` only for an answer that refuses this very request, or when no request can have left. Everything else is `INFO`.
 """
@@ -56,13 +56,13 @@ class Pulled:
 
 
 class BrokerConnection(RemotingConnection):
-    """What operations ask."""
+    """The requests of operations."""
 
     async def send(self, queue: int, body: bytes) -> MessageStored:
         """Send one message to a queue.
 
-        Raises `NoBrokerAnswer`, and `BrokerRefused` for all but SEND_OK: an answer of a message that is stored with less than its mode
-        promises (10, 11, 12) is no acknowledgement, and its outcome is unknown.
+        Raises `NoBrokerAnswer`, and `BrokerRefused` for all but SEND_OK: an answer of a message that is stored with
+        less than its mode promises (10, 11, 12) is no acknowledgement, and its outcome is unknown.
         """
         header = SendMessageRequestHeader(
             producer_group=PRODUCER,
@@ -83,7 +83,10 @@ class BrokerConnection(RemotingConnection):
         return MessageStored(stored.queue_id, stored.queue_offset)
 
     async def pull(self, queue: int, offset: int, messages_max: int) -> Pulled:
-        """What a queue holds from an offset on; does not wait. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        """Returns the messages of a queue from an offset on; does not wait.
+
+        Raises `BrokerRefused` and `NoBrokerAnswer`.
+        """
         header = PullMessageRequestHeader(
             consumer_group=PRODUCER,
             topic=TOPIC,
@@ -118,7 +121,7 @@ class BrokerConnection(RemotingConnection):
             return Pulled(offset, ())
 
     async def end_of(self, queue: int) -> int:
-        """Where a queue ends. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        """Returns the end of a queue. Raises `BrokerRefused` and `NoBrokerAnswer`."""
         header = QueueRequestHeader(topic=TOPIC, queue_id=queue)
         answer = await self.ask(Command(RequestCode.GET_MAX_OFFSET, ext=header.ext()))
         if answer.code != ResponseCode.SUCCESS:
@@ -143,7 +146,7 @@ class RocketClients:
         return await BrokerConnection.connect(self._addresses[node], within_s=within_s)
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
-        """What an error of an operation means."""
+        """Returns the meaning of an operation's error."""
         match error:
             case NoConnection():
                 return Ending(Outcome.FAIL, ErrorCode.CONNECTION_REFUSED)

@@ -1,4 +1,6 @@
-"""What the harness asks the brokers of all groups: runtime information, queues and messages, on connections past the fault network."""
+"""The harness's questions to the brokers of all groups: runtime information, queues and messages, past the fault
+network.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +33,7 @@ POLL_S: Final = 0.1
 MESSAGES_OF_A_PULL: Final = 32
 READ_AND_WRITE: Final = 6
 PINS: Final = "ORDER_TOPIC_CONFIG"
-"""Where a name server keeps which brokers an ordered topic's queues are spread over, present or not."""
+"""The namespace in which a name server keeps the brokers of an ordered topic's queues, present or not."""
 _NO_ANSWER = (NoConnection, NoBrokerAnswer, BrokerRefused, BadBody, KeyError, ValueError)
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ class BrokerStatus:
     dispatched: int
     """Up to where consumers see the log."""
     slaves: int | None = None
-    """How many slaves a master has taken; None for a slave, and in a raft group."""
+    """The number of slaves that a master has taken; None for a slave, and in a raft group."""
     is_in_doubt: bool = False
     """True if it may lack messages, and takes none before it has them back."""
 
@@ -89,7 +91,7 @@ class RocketControl(Control):
     # ---------------------------------------------------------------- what they are
 
     async def status(self, node: int) -> BrokerStatus | None:
-        """What one broker is; None if it does not answer at once."""
+        """Returns the status of one broker; None if it does not answer at once."""
         if not self._can_answer(node):
             return None
         try:
@@ -229,7 +231,9 @@ class RocketControl(Control):
             connection.close()
 
     async def read_through(self, node: int) -> None:
-        """Pull all that a broker holds of the load's queues, once it gives it: one that has just started, or read damage, does not yet."""
+        """Pull all that a broker holds of the load's queues, once it gives it: one that has just started, or read
+        damage, does not yet.
+        """
         with trio.move_on_after(READ_THROUGH_WITHIN_S):
             while not await self._is_read(node):  # noqa: ASYNC110 - only the broker knows
                 await trio.sleep(POLL_S)
@@ -256,7 +260,8 @@ class RocketControl(Control):
     # ---------------------------------------------------------------- the rest
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
-        """Make the topic of the load in every group, wait until every broker answers, a master has all its slaves, and clients find the topic.
+        """Make the topic of the load in every group, wait until every broker answers, a master has all its slaves, and
+        clients find the topic.
 
         A slave that dials before its master listens comes again 5 s later, as RocketMQ's does.
         """
@@ -287,7 +292,9 @@ class RocketControl(Control):
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
     async def _found(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
-        """Returns True if clients find the queues at the name server, which is told to pin them where keys stay with their queues."""
+        """Returns True if clients find the queues at the name server, which is told to pin them where keys stay with
+        their queues.
+        """
         if workload == ORDER_WORKLOAD and mode.is_pinned:
             pins = PutKvConfigRequestHeader(namespace=PINS, key=TOPIC, value=pins_of(mode))
             await names.ask(Command(RequestCode.PUT_KV_CONFIG, ext=pins.ext()))

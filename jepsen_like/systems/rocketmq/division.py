@@ -23,7 +23,7 @@ class Division:
 
     @property
     def size(self) -> int:
-        """How many brokers a group has."""
+        """The number of brokers of a group."""
         return self.nodes // self.pairs
 
     @property
@@ -49,7 +49,7 @@ class Division:
         return self.members(self.scopes.index(scope))
 
     def master(self, number: int, promoted: Iterable[int]) -> int:
-        """Who leads a group whose roles are given: the first, or whom an operator has promoted last."""
+        """Returns the master of a group with given roles: the first, or the one that an operator has promoted last."""
         first, *_ = members = self.members(number)
         return next((node for node in reversed(tuple(promoted)) if node in members), first)
 

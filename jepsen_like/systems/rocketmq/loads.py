@@ -33,7 +33,7 @@ GROUP_NAME: Final = "readers"
 
 
 def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
-    """What test.json states about the queue of a run, if it is one."""
+    """Returns the entry of test.json about the queue of a run, if it is one."""
     if workload not in PUSHED:
         return {}
     is_orderly = workload == ORDER_WORKLOAD

@@ -1,7 +1,8 @@
-"""The log workload: send messages to the queues of one topic, which every group has; in the end read where each queue ends, and its newest messages.
+"""The log workload: send messages to the queues of one topic, which every group has; in the end read where each queue
+ends, and its newest messages.
 
-Nothing but the first message is read while faults strike: a master that has been replaced without its knowledge may answer with what
-was true before, which RocketMQ does not exclude.
+Nothing but the first message is read while faults strike: a master that has been replaced without its knowledge may
+answer with what was true before, which RocketMQ does not exclude.
 """
 
 import random
@@ -108,7 +109,9 @@ class QueueWorkload:
 
 @attrs.define
 class PushedProbes(QueueWorkload):
-    """The same of a queue whose messages are pushed to groups: what is sent is a message, and what is read is not recorded."""
+    """The same of a queue whose messages are pushed to groups: what is sent is a message, and what is read is not
+    recorded.
+    """
 
     def request(self, rng: random.Random) -> Request:
         """Send to any queue."""

@@ -48,17 +48,21 @@ SHOWN: Final = ("flushDiskType", "ack", "haDivergence", "replicationFlavor", "in
 
 @attrs.frozen
 class RocketMode(Mode):
-    """`settings` are RocketMQ's properties of every broker, `pairs`, the number of groups, and `queues`, of the run's topic in each."""
+    """`settings` are RocketMQ's properties of every broker, `pairs`, the number of groups, and `queues`, of the run's
+    topic in each.
+    """
 
     replication: str
     settings: Mapping[str, Any]
     given: tuple[str, ...] = ()
     nodes: int = 1
-    """How many brokers the cluster has."""
+    """The number of brokers of the cluster."""
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str) -> "RocketMode":
-        """Raises `WrongMode` for a property that does not exist or cannot be set here, and for a value that it cannot have."""
+        """Raises `WrongMode` for a property that does not exist or cannot be set here, and for a value that it cannot
+        have.
+        """
         of_load, words = client_settings.split(words)
         counts, given = {QUEUES: QUEUES_DEFAULT, PAIRS: 1}, []
         for word in words:
@@ -94,12 +98,12 @@ class RocketMode(Mode):
 
     @property
     def queues(self) -> int:
-        """How many queues the run's topic has in each group; each is an object of its history."""
+        """The number of queues that the run's topic has in each group; each is an object of its history."""
         return int(self.settings[QUEUES])
 
     @property
     def pairs(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self.settings[PAIRS])
 
     @property
@@ -128,7 +132,7 @@ class RocketMode(Mode):
 
     @property
     def rule(self) -> CopyRule:
-        """What decides about losses."""
+        """The rule that decides about losses."""
         return CopyRule(RocketReplication(self.replication), self.acks_are_durable, self.copies_agree)
 
     # ---------------------------------------------------------------- what is promised

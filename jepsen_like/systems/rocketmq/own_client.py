@@ -1,7 +1,8 @@
-"""Our own client of broker groups in Trio: connections, routes, and the slots of a producer. Each call is one attempt, as of the C++ client.
+"""Our own client of broker groups in Trio: connections, routes, and the slots of a producer.
 
-It reads the route again every second and after a failure, where the C++ client waits up to 30 s. It knows what an error proves: a message for
-which no request left, or whose request was refused, is certainly not stored.
+Each call is one attempt, as of the C++ client. It reads the route again every second and after a failure, where the C++
+client waits up to 30 s. It knows what an error proves: a message for which no request left, or whose request was
+refused, is certainly not stored.
 """
 
 import time
@@ -58,7 +59,9 @@ def queues_of(route: TopicRouteData) -> tuple[Queue, ...]:
 
 
 def places_of(route: TopicRouteData) -> tuple[Queue, ...]:
-    """The queues that a producer chooses from: those that are pinned, there or not; else those with a master that takes messages."""
+    """The queues that a producer chooses from: those that are pinned, there or not; else those with a master that takes
+    messages.
+    """
     if route.order_topic_conf:
         pins = (each.split(":") for each in route.order_topic_conf.split(";"))
         counts = {name: int(count) for name, count in pins}
@@ -141,7 +144,7 @@ async def own_client(plan: WheelPlan, *, on_request: OnRequest | None = None) ->
 
 @attrs.define
 class Rate:
-    """When each message of the slots of a producer is due."""
+    """The times at which the messages of a producer's slots are due."""
 
     per_second: float
     stopping: trio.Event

@@ -1,4 +1,6 @@
-"""The load of a queue by our own client, in the harness's process: the producers and members of `wheel_load`, without processes of their own."""
+"""The load of a queue by our own client, in the harness's process: the producers and members of `wheel_load`, without
+processes of their own.
+"""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +16,10 @@ from jepsen_like.systems.rocketmq.worker_pipe import WheelPlan
 
 
 class OwnLoad(WheelLoad):
-    """All clients of a run. `objects` are the objects of the queues: our own client knows of each message where it lies."""
+    """All clients of a run.
+
+    `objects` are the objects of the queues: our own client knows of each message where it lies.
+    """
 
     def __init__(self, objects: Mapping[Queue, int], *others: Any) -> None:
         super().__init__(*others)

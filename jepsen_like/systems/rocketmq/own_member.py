@@ -1,8 +1,10 @@
-"""A member of a consumer group by our own client: it divides the queues with the others, and consumes each of its own one message at a time.
+"""A member of a consumer group by our own client: it divides the queues with the others, and consumes each of its own
+one message at a time.
 
-It looks about every second, and when a broker notifies it that members have come or gone: route, heartbeat, members, division, locks, positions.
-A position is told for what the member was given, never before. A queue that goes to another member is left between two messages; an orderly
-member tells its position then and gives the lock up. So no two members have a message of one queue at once while a broker keeps its locks.
+It looks about every second, and when a broker notifies it that members have come or gone: route, heartbeat, members,
+division, locks, positions. A position is told for what the member was given, never before. A queue that goes to another
+member is left between two messages; an orderly member tells its position then and gives the lock up. So no two members
+have a message of one queue at once while a broker keeps its locks.
 """
 
 import time
@@ -62,7 +64,9 @@ LOCKED_FOR_S: Final = 30.0
 
 
 def allocated(queues: Sequence[Queue], members: Iterable[str], member: str) -> Sequence[Queue]:
-    """The queues of a member, all of them divided evenly in order, the first members have one more (AllocateMessageQueueAveragely)."""
+    """The queues of a member, all of them divided evenly in order, the first members have one more
+    (AllocateMessageQueueAveragely).
+    """
     ids = sorted({*members})
     if member not in ids:
         return ()
@@ -73,7 +77,9 @@ def allocated(queues: Sequence[Queue], members: Iterable[str], member: str) -> S
 
 
 def start_of(answer: Command) -> int | None:
-    """Where a member begins: at the group's position, at the first message of a queue without one; None if the answer does not tell."""
+    """Returns the offset at which a member begins: the group's position, or 0 in a queue without one; None if not
+    answered.
+    """
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         return 0
     return OffsetResponseHeader.read(answer.ext).offset if answer.code == ResponseCode.SUCCESS else None
@@ -107,7 +113,10 @@ class OwnMember:
         self._client: OwnClient
 
     async def stay(self, leaving: trio.Event) -> None:
-        """Consume until told to leave. A concurrent member leaves as one that crashes, between two messages, an orderly one in good order."""
+        """Consume until told to leave.
+
+        A concurrent member leaves as one that crashes, between two messages, an orderly one in good order.
+        """
         async with own_client(self._plan, on_request=self._on_request) as self._client, trio.open_nursery() as nursery:
             async with trio.open_nursery() as looking:
                 looking.start_soon(self._look_about, nursery)
@@ -173,7 +182,9 @@ class OwnMember:
                 answered[broker] = GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list
 
     async def _locked(self, mine: Sequence[Queue]) -> dict[Queue, float]:
-        """Those of the queues that may be consumed, and until when; an orderly member's are given up if their master has them for another."""
+        """Those of the queues that may be consumed, and until when; an orderly member's are given up if their master
+        has them for another.
+        """
         if not self._plan.is_orderly:
             return dict.fromkeys(mine, float("inf"))
         found: dict[Queue, float] = {}
@@ -206,7 +217,9 @@ class OwnMember:
         return None
 
     async def _give_up(self, queues: Sequence[Queue]) -> None:
-        """Leave queues: after the message that is under way their positions are told, and only then their locks are given up."""
+        """Leave queues: after the message that is under way their positions are told, and only then their locks are
+        given up.
+        """
         given_up = [self._held.pop(queue) for queue in queues]
         for held in given_up:
             held.scope.cancel()

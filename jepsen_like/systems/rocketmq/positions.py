@@ -1,4 +1,6 @@
-"""What the harness asks brokers about queues as a whole, through the fault network: positions of a group, and where each message lies."""
+"""The harness's questions to brokers about whole queues, through the fault network: a group's positions, messages'
+places.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -47,7 +49,7 @@ class QueueReader:
 
     @property
     def objects(self) -> int:
-        """How many there are."""
+        """The number of objects."""
         return len(self.groups) * self.queues
 
     async def read(self) -> list[ToldPosition]:

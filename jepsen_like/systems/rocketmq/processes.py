@@ -71,7 +71,7 @@ def command_of(plan: ProcessPlan) -> list[str]:
 
 
 def observe(event: Mapping[str, Any]) -> Observation | None:
-    """What a line of a process means. Raises `KeyError` or `ValueError` for one without its fields."""
+    """Returns the meaning of a process's line. Raises `KeyError` or `ValueError` for one without its fields."""
     match event.get("event"):
         case "listening":
             return Ready()

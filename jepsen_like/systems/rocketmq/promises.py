@@ -1,13 +1,13 @@
-"""What RocketMQ's three ways to replicate promise under every fault, as data: what may be lost, and when a broker group serves again.
+"""The promises of RocketMQ's three ways to replicate under every fault: allowed losses, and recovery of a broker group.
 
-The table contains what the protocol promises, not what usually happens. What decides:
+The table contains what the protocol promises, not what usually happens. These settings decide:
 
-- `async-slave`: acknowledged when the master has it; slaves follow. `sync-slave`: when a slave has it, too; with no slave near, the answer
-  (10, 11 or 12) promises no more than `async-slave`. Roles never change: while the master is away, nothing is written to its queues, and it
-  comes back with all that its disk has.
+- `async-slave`: acknowledged when the master has it; slaves follow. `sync-slave`: when a slave has it, too; with no
+  slave near, the answer (10, 11 or 12) promises no more than `async-slave`. Roles never change: while the master is
+  away, nothing is written to its queues, and it comes back with all that its disk has.
 - `raft`: acknowledged when a majority has it; the group elects another master.
-- `flushDiskType` of a master with slaves, `ack` of a raft group: whether its copies count once they are flushed. If not, a power cut takes what
-  the operating system had not written.
+- `flushDiskType` of a master with slaves, `ack` of a raft group: they decide whether its copies count once they are
+  flushed. If not, a power cut takes what the operating system had not written.
 """
 
 import enum
@@ -27,7 +27,7 @@ from jepsen_like.systems.rocketmq.division import Division
 
 
 class RocketReplication(enum.StrEnum):
-    """How `--replication` names them."""
+    """The ways to replicate, as `--replication` names them."""
 
     ASYNC_SLAVE = "async-slave"
     SYNC_SLAVE = "sync-slave"
@@ -81,7 +81,9 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
 }
-"""When records are taken again under each kind of fault, or still are; what is missing cannot be done to this system."""
+"""The time at which records are taken again under each kind of fault, or still are; a missing kind cannot be injected
+here.
+"""
 UNFLUSHED_HARMS: Final = frozenset(
     name
     for name, kind in KINDS.items()
@@ -95,16 +97,18 @@ DISK_HARMS: Final = frozenset(
 
 
 COPIED_EVERY_S: Final = 10.0
-"""How often a slave copies its master's positions of groups."""
+"""A slave copies its master's positions of groups this often."""
 COMMITTED_EVERY_S: Final = 5.0
-"""How often clients commit, and brokers write what was committed."""
+"""Clients commit this often, and brokers write the commits this often."""
 CLIENT_LEASE_S: Final = 60.0
-"""So long after a master has forgotten its locks a client may believe that it has them: 30 s since it asked last, and the request."""
+"""So long after a master has forgotten its locks a client may believe that it has them: 30 s since it asked last, and
+the request.
+"""
 
 
 @attrs.frozen
 class CopyRule:
-    """What of the settings decides about losses."""
+    """The settings that decide about losses."""
 
     replication: RocketReplication
     is_durable: bool
@@ -127,7 +131,7 @@ class CopyRule:
         return CopyLoss.UNFLUSHED if harm in UNFLUSHED_HARMS and not self.is_durable else CopyLoss.NOTHING
 
     def setting(self, loss: CopyLoss) -> str:
-        """What allows a loss, by name."""
+        """Returns the name of the setting that allows a loss."""
         if loss in (CopyLoss.UNCOPIED, CopyLoss.HELD_ALONE):
             return "brokerRole=ASYNC_MASTER"
         if loss is CopyLoss.UNCOMPARED:
@@ -151,13 +155,15 @@ def describe(rule: CopyRule, harms: Iterable[str]) -> str:
 
 
 def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int) -> tuple[Allowance, ...]:
-    """The faults of a run that may have cost acknowledged records of the groups they hit, which have so many `queues` each.
+    """The faults of a run that may have cost acknowledged records of the groups they hit, which have so many `queues`
+    each.
 
-    In a raft group a power cut of less than a majority costs nothing. Readers of a master that was wiped find nothing, also where
-    nothing is lost.
+    In a raft group a power cut of less than a majority costs nothing. Readers of a master that was wiped find nothing,
+    also where nothing is lost.
 
-    A power cut may take more from a master than from its slaves. Until one of those connects and shows it, an asynchronous master goes on
-    behind another beginning than theirs; an operator who lets a slave lead then drops what it acknowledged since the cut, wherever that lay.
+    A power cut may take more from a master than from its slaves. Until one of those connects and shows it, an
+    asynchronous master goes on behind another beginning than theirs; an operator who lets a slave lead then drops what
+    it acknowledged since the cut, wherever that lay.
     """
     is_raft = rule.replication is RocketReplication.RAFT
     enough = groups.size // 2 + 1 if is_raft else 1
@@ -195,7 +201,9 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
 def groups_disturbed(
     faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int
 ) -> tuple[Allowance, ...]:
-    """What faults may cost consumer groups: positions are written and copied now and then, locks are known to the master's process alone."""
+    """Returns the allowances for consumer groups: positions are written and copied now and then, locks are in the
+    master's memory.
+    """
     is_raft = rule.replication is RocketReplication.RAFT
     promise = "locks of queues are in a master's memory" + (
         "" if is_raft else f", and positions are written every 5 s and copied every {COPIED_EVERY_S:g} s"

@@ -1,4 +1,4 @@
-"""What `quorumlog scenario` shows of RocketMQ's system: what each way to replicate costs, and what it keeps, under the same faults."""
+"""The scenarios of RocketMQ's system: the cost and the benefit of each way to replicate, under the same faults."""
 
 from typing import Final
 
@@ -26,11 +26,15 @@ WIPED_BEHIND_A_CUT: Final = (
     Fault(1, "partition", Target.LEADER, at_s=3.0, hold_s=3.0, seed=5),
     Fault(2, "wipe-master", Target.LEADER, at_s=5.7, hold_s=1.5, seed=2, overlaps=1),
 )
-"""The slaves are cut off for long enough to give up their connections, with what is on its way, and come back to an empty master."""
+"""The slaves are cut off for long enough to give up their connections, with what is on its way, and come back to an
+empty master.
+"""
 WIPED: Final = (Fault(1, "wipe-master", Target.LEADER, at_s=7.0, hold_s=1.0, seed=2),)
 """The new log of the master stays shorter than those of its slaves."""
 MASTER_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=423),)
-"""SIGTERM to one after the other, to the first broker last; a bit of its newest segment flips; they are started in the same order."""
+"""SIGTERM to one after the other, to the first broker last; a bit of its newest segment flips; they are started in the
+same order.
+"""
 COMMIT_LOG_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=33),)
 """SIGKILL to all at once; the commit log of the first broker is gone; all are started at once."""
 MASTER_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=8.0, hold_s=45.0, seed=1),)

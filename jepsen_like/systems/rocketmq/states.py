@@ -1,4 +1,6 @@
-"""What the brokers of a run have reported about their copies of the commit log, as `partitions.parquet` has it: roles, ends, confirmed ends."""
+"""The brokers' reports about their copies of the commit log, as `partitions.parquet` has them: roles, ends, confirmed
+ends.
+"""
 
 import json
 from pathlib import Path
@@ -14,7 +16,7 @@ MASTER = "master"
 
 @attrs.define
 class _Broker:
-    """What one broker has told until now."""
+    """The reports of one broker until now."""
 
     group: str | None = None
     role: tuple[str, int] | None = None
@@ -24,7 +26,9 @@ class _Broker:
 
 
 def copies_of(nodes: Path) -> PartitionStates:
-    """From the events of every broker below a run's `nodes`, one object a group, in the order of their names; what is torn is left out."""
+    """From the events of every broker below a run's `nodes`, one object a group, in the order of their names; what is
+    torn is left out.
+    """
     told: list[tuple[int, int, dict[str, Any]]] = []
     for path in sorted(nodes.glob("*/events.jsonl")):
         for line in path.read_bytes().splitlines():

@@ -1,10 +1,12 @@
-"""Clients at work on broker groups: RocketMQ's C++ client as it is, in processes of its own, and a few of our own next to it.
+"""Clients at work on broker groups: RocketMQ's C++ client as it is, in processes of its own, and a few of our own next
+to it.
 
-Our own send a little all the time (`workload.load`), so that it is seen when the brokers serve again, however long the C++ client takes to
-notice: it reads routes every 30 s. They also write last and read what is there in the end. A history tells them apart: they know the node
-that they asked.
+Our own send a little all the time (`workload.load`), so that it is seen when the brokers serve again, however long the
+C++ client takes to notice: it reads routes every 30 s. They also write last and read what is there in the end. A
+history tells them apart: they know the node that they asked.
 
-Members of a group come and go. When all is healed, new ones consume what is left, for those of before may wait for their next heartbeat.
+Members of a group come and go. When all is healed, new ones consume what is left, for those of before may wait for
+their next heartbeat.
 """
 
 import random
@@ -25,7 +27,7 @@ from jepsen_like.workload.queue_recorder import QueueRecorder
 
 WORKER: Final = "jepsen_like.systems.rocketmq.worker"
 STAYS_S: Final = (6.0, 14.0)
-"""How long a member stays before it leaves and another one comes."""
+"""A member stays this long before it leaves and another one comes."""
 JOINS_AFTER_S: Final = 1.0
 DRAINED_WITHIN_S: Final = 75.0
 """Longer than brokers keep the lock of a member that could not give it up."""
@@ -56,7 +58,10 @@ class WheelLoad:
         self._home = tempfile.TemporaryDirectory()
 
     async def run(self) -> None:
-        """Drive all clients; returns when `stop` was called and every call has ended. Raises `NotServing`, in a group, if one ends."""
+        """Drive all clients; returns when `stop` was called and every call has ended.
+
+        Raises `NotServing`, in a group, if one ends.
+        """
         try:
             async with trio.open_nursery() as helpers:
                 if self._members:
@@ -79,7 +84,9 @@ class WheelLoad:
         self._probes.stop()
 
     async def final_reads(self) -> bool:
-        """A last write and the last reads of our own clients; then new members, until a group has all that was acknowledged."""
+        """A last write and the last reads of our own clients; then new members, until a group has all that was
+        acknowledged.
+        """
         try:
             if not await self._probes.final_reads():
                 return False
@@ -162,7 +169,9 @@ class WheelLoad:
             await trio.sleep(POSITIONS_EVERY_S)
 
     async def _drain(self, sink: PushedSink, there: Set[int]) -> None:
-        """New members, which take no time for a message, until they were given all that is there, or for long enough."""
+        """New members, which take no time for a message, until they were given all that is there, or for long
+        enough.
+        """
         done = trio.Event()
         async with trio.open_nursery() as nursery:
             for plan in self._members:

@@ -1,7 +1,9 @@
-"""A member of a consumer group: one push consumer of the C++ client in a process of its own, which leaves when it is told to stop.
+"""A member of a consumer group: one push consumer of the C++ client in a process of its own, which leaves when it is
+told to stop.
 
-A concurrent member leaves as one that crashes does, between two messages: what it has not committed comes again to another one. An orderly
-member shuts its client down, which gives up the locks of its queues; brokers would keep them for a minute.
+A concurrent member leaves as one that crashes does, between two messages: what it has not committed comes again to
+another one. An orderly member shuts its client down, which gives up the locks of its queues; brokers would keep them
+for a minute.
 """
 
 import threading
@@ -23,7 +25,7 @@ FOREVER: Final = threading.Event()
 
 
 class PushedMember:
-    """What a member is given."""
+    """A member of a consumer group: the client pushes messages to it, and it keeps a row of each."""
 
     def __init__(self, plan: WheelPlan) -> None:
         self._plan = plan
@@ -57,7 +59,9 @@ class PushedMember:
         return AGAIN_LATER
 
     def leave(self) -> None:
-        """Take nothing more, and wait until the listener has returned: the client's shutdown gives locks up without waiting for it."""
+        """Take nothing more, and wait until the listener has returned: the client's shutdown gives locks up without
+        waiting for it.
+        """
         with self._changed:
             self._is_leaving = True
             self._changed.wait_for(lambda: self._under_way == 0)

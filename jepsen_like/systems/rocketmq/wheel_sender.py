@@ -1,7 +1,9 @@
-"""Producers of a run: one C++ client in a process of its own, a thread for each slot, and each call of `send_orderly` one attempt.
+"""Producers of a run: one C++ client in a process of its own, a thread for each slot, and each call of `send_orderly`
+one attempt.
 
-A slot sends the messages of one key, the next one when the last call has ended. The selector picks the key's queue from the list that the
-client has at the moment. The client is told not to try again: it would take another queue then, and could store a message twice.
+A slot sends the messages of one key, the next one when the last call has ended. The selector picks the key's queue from
+the list that the client has at the moment. The client is told not to try again: it would take another queue then, and
+could store a message twice.
 """
 
 import ctypes
@@ -75,7 +77,7 @@ class Slot:
 
 
 class Turns:
-    """When each message is due."""
+    """The times at which messages are due."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

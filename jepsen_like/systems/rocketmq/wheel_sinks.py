@@ -1,7 +1,8 @@
-"""Where what the processes with C++ clients report becomes rows of a history: of a log, or of a queue.
+"""Turns the reports of processes with C++ clients into rows of a history: of a log, or of a queue.
 
-The client tells a place in its list of queues, and a consumer the number of a queue within its broker. With one broker group both are the
-object; with several the final read of all queues tells where a message lies, and what needs that is recorded then.
+The client reports a place in its list of queues, and a consumer the number of a queue within its broker. With one
+broker group both are the object; with several the final read of all queues shows the place of each message, and rows
+that need it are recorded then.
 """
 
 from array import array
@@ -150,7 +151,10 @@ class PushedSink:
         )
 
     def placed(self, places: Mapping[int, int]) -> None:
-        """Record what waited. A message that is nowhere counts for the queue that its broker would have had among all."""
+        """Record what waited.
+
+        A message that is nowhere counts for the queue that its broker would have had among all.
+        """
         for worker, sent in self._unplaced:
             self._sent(worker, sent, places.get(sent.value, sent.place))
         for process, given in self._waiting:

@@ -1,4 +1,6 @@
-"""`python -m jepsen_like.systems.rocketmq.worker`: one process with RocketMQ's C++ client; what it does is in the plan on its standard input."""
+"""`python -m jepsen_like.systems.rocketmq.worker`: one process with RocketMQ's C++ client; what it does is in the plan
+on its standard input.
+"""
 
 import os
 

@@ -1,7 +1,8 @@
-"""What the harness and the processes with RocketMQ's C++ client say to each other, over the pipe of `workload.client_process`.
+"""The messages between the harness and the processes with RocketMQ's C++ client, over the pipe of
+`workload.client_process`.
 
-From a sender: `["sends", rows]`, a row `CallRow`. From a member: `["given", rows]`, a row `GivenRow`. From both `["stopped"]` when nothing is
-under way any more: a sender has then reported all, a member has left its group.
+From a sender: `["sends", rows]`, a row `CallRow`. From a member: `["given", rows]`, a row `GivenRow`. From both
+`["stopped"]` when nothing is under way any more: a sender has then reported all, a member has left its group.
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ RAISED: Final = -1
 
 @attrs.frozen(kw_only=True)
 class WheelPlan:
-    """What one process does. Of `workers` of its kind it is number `index`, from 0; a `rate` of 0 is closed loop."""
+    """The plan of one process. Of `workers` of its kind it is number `index`, from 0; a `rate` of 0 is closed loop."""
 
     role: str
     names: str
@@ -30,7 +31,7 @@ class WheelPlan:
     index: int = 0
     workers: int = 1
     slots: int = 1
-    """How many messages a sender may have under way: a thread each, which sends those of one key."""
+    """The number of messages that a sender may have under way: one thread each, which sends the messages of one key."""
     first_key: int = 0
     keys: int = 1
     """Of all senders. Values of a key have it as their remainder."""
@@ -40,11 +41,13 @@ class WheelPlan:
     """Of a member."""
     is_orderly: bool = False
     holds_ms: float = 0.0
-    """How long a member takes for a message."""
+    """A member takes this long for a message."""
 
 
 class CallRow(NamedTuple):
-    """One call of the client: the place in its list of queues that was chosen (-1: none was, or the message is certainly not stored), how many there were, and what came of it."""
+    """One call of the client: the place in its list of queues that was chosen (-1: none was, or the message is
+    certainly not stored), how many there were, and what came of it.
+    """
 
     slot: int
     value: int

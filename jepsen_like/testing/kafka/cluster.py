@@ -1,7 +1,8 @@
 """Kafka clusters that a test can break: `LocalKafka` inside the test's process, `ProcessKafka` of real processes.
 
-Unmodified clients connect to `bootstrap_servers`, behind fault proxies like the ways between brokers. The loop that this runs in
-carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with `sync`.
+Unmodified clients connect to `bootstrap_servers`, behind fault proxies like the ways between brokers. The loop that
+this runs in carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with
+`sync`.
 """
 
 import random
@@ -55,7 +56,7 @@ def mode_of(brokers: int, settings: Mapping[str, object]) -> KafkaMode:
 
 
 class BreakableKafka(FaultyCluster):
-    """What both kinds have in common. Brokers are named by their ids, 1 to n; `ValueError` for any other."""
+    """The common part of both kinds. Brokers are named by their ids, 1 to n; `ValueError` for any other."""
 
     def __init__(
         self, nodes: Iterable[int], clients: Mapping[int, Address], direct: Mapping[int, Address], wires: Wires
@@ -81,7 +82,10 @@ class BreakableKafka(FaultyCluster):
         """Returns True if this broker is up and does not stand still."""
 
     async def leader(self, topic: str, partition: int = 0, *, within_s: float = PATIENCE_S) -> int:
-        """Returns the broker that leads, and that clients can reach. Raises `WaitedTooLong` if there is none in time."""
+        """Returns the broker that leads, and that clients can reach.
+
+        Raises `WaitedTooLong` if there is none in time.
+        """
         name = TopicPartition(topic, partition)
         with trio.move_on_after(within_s):
             while True:
@@ -109,8 +113,9 @@ class BreakableKafka(FaultyCluster):
     # ---------------------------------------------------------------- promises
 
     async def check(self, *, within_s: float = 3 * PATIENCE_S) -> KafkaVerdict:
-        """Heal and start everything, wait until all replicas are in sync and end alike, compare their logs byte by byte, and look for
-        everything that is known to be acknowledged. Call it when no client writes any more. Raises `WaitedTooLong`.
+        """Heal and start everything, wait until all replicas are in sync and end alike, compare their logs byte by
+        byte, and look for everything that is known to be acknowledged. Call it when no client writes any more. Raises
+        `WaitedTooLong`.
         """
         await self.heal()
         await self.start()
@@ -241,9 +246,10 @@ class ProcessKafka(ServerProcesses, BreakableKafka):
     async def open(
         cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, directory: Path | None = None
     ) -> AsyncIterator["ProcessKafka"]:
-        """Start brokers 1 to `brokers` until all serve; stop them at the end. Without a `directory` the files are removed.
+        """Start brokers 1 to `brokers` until all serve; stop them at the end.
 
-        Raises `WrongMode`; `NodeDidNotStart`, in an exception group; `WaitedTooLong`.
+        Without a `directory` the files are removed. Raises `WrongMode`; `NodeDidNotStart`, in an exception group;
+        `WaitedTooLong`.
         """
         mode = mode_of(brokers, settings or {})
         with home_of(directory) as home:

@@ -1,7 +1,7 @@
-"""What brokers acknowledged to the clients of a test, and whether every replica still has it.
+"""The acknowledgements of brokers to the clients of a test, compared with the logs of every replica.
 
-The replicas of a partition must hold the same bytes below its high watermark, batch for batch, and in them everything that was
-acknowledged, at the offset that was told.
+The replicas of a partition must hold the same bytes below its high watermark, batch for batch, and in them everything
+that was acknowledged, at the acknowledged offset.
 """
 
 import bisect
@@ -22,7 +22,7 @@ Content = tuple[bytes | None, bytes | None]
 
 @attrs.frozen
 class KafkaVerdict:
-    """What `check` found. `broken` tells every promise that does not hold, in words."""
+    """The result of `check`. `broken` lists every promise that does not hold, in words."""
 
     acknowledged: int
     """Records that are known to be acknowledged."""

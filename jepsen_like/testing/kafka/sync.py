@@ -1,4 +1,6 @@
-"""Kafka clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from any thread."""
+"""Kafka clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from
+any thread.
+"""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -14,7 +16,7 @@ KafkaT_co = TypeVar("KafkaT_co", bound=BreakableKafka, covariant=True)
 
 
 class _KafkaFace(FaultyFace[KafkaT_co]):
-    """What both kinds have in common: see `cluster.BreakableKafka`."""
+    """The common part of both kinds: see `cluster.BreakableKafka`."""
 
     @property
     def bootstrap_servers(self) -> str:

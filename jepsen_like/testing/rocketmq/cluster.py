@@ -1,7 +1,9 @@
-"""RocketMQ clusters that a test can break: `LocalRocketMq` inside the test's process, `RocketMqProcesses` of real processes.
+"""RocketMQ clusters that a test can break: `LocalRocketMq` inside the test's process, `RocketMqProcesses` of real
+processes.
 
-Unmodified clients connect to `namesrv_addr`, behind fault proxies like the ways between brokers. The loop that this runs in
-carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with `sync`.
+Unmodified clients connect to `namesrv_addr`, behind fault proxies like the ways between brokers. The loop that this
+runs in carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with
+`sync`.
 """
 
 import random
@@ -59,12 +61,14 @@ class MasterPlace:
     name: str
     node: int
     address: str
-    """Where clients reach it, HOST:PORT."""
+    """The address at which clients reach it, HOST:PORT."""
 
 
 class BreakableRocketMq(FaultyCluster):
-    """What both kinds have in common. Nodes are named by numbers: the brokers from 1 on, group by group, each a master and its slaves, and
-    `name_server` after them; `ValueError` for any other.
+    """The common part of both kinds.
+
+    Nodes are named by numbers: the brokers from 1 on, group by group, each a master and its slaves, and `name_server`
+    after them; `ValueError` for any other.
     """
 
     def __init__(
@@ -106,8 +110,8 @@ class BreakableRocketMq(FaultyCluster):
     ) -> None:
         """Have `check` look for this message, which a broker acknowledged; from any thread.
 
-        `status` is the number of RocketMQ's response code; `address` is that of the broker, if it is not the master of now; `since` is what
-        `CopyLedger.now` was before it was sent, if a fault may have come between.
+        `status` is the number of RocketMQ's response code; `address` is that of the broker, if it is not the master of
+        now; `since` is what `CopyLedger.now` was before it was sent, if a fault may have come between.
         """
         nodes = {told: node for node, told in zip(self.nodes, self.addresses, strict=True)}
         master = nodes[address] if address else self.groups.master_of(broker_name)
@@ -126,7 +130,10 @@ class BreakableRocketMq(FaultyCluster):
     # ---------------------------------------------------------------- who is what
 
     async def master(self, broker_name: str = FIRST_GROUP, *, within_s: float = PATIENCE_S) -> MasterPlace:
-        """Returns the master of a group, once clients can find and reach it. Raises `WaitedTooLong` if there is none in time."""
+        """Returns the master of a group, once clients can find and reach it.
+
+        Raises `WaitedTooLong` if there is none in time.
+        """
         with trio.move_on_after(within_s):
             while True:
                 node = self.groups.master_of(broker_name)
@@ -136,7 +143,9 @@ class BreakableRocketMq(FaultyCluster):
         raise WaitedTooLong(f"{broker_name} has no master that clients can reach within {within_s:g} s")
 
     async def _is_found(self, node: int) -> bool:
-        """Returns True if a name server tells clients of this broker as it is now; without one they go on with what they know."""
+        """Returns True if a name server tells clients of this broker as it is now; without one they go on with what
+        they know.
+        """
         try:
             await status_of(self._direct[node])
             known = await self._registered() if self._can_answer(self.name_server) else self._expected()
@@ -153,7 +162,10 @@ class BreakableRocketMq(FaultyCluster):
         return {(groups.name_of(each), groups.id_of(each)): text_of(self._clients[each]) for each in self.brokers}
 
     async def wait_until_serving(self, *, within_s: float = PATIENCE_S) -> None:
-        """Wait until the name server knows every broker, and each master has all its slaves, and no copy is in doubt. Raises `WaitedTooLong`."""
+        """Wait until the name server knows every broker, and each master has all its slaves, and no copy is in doubt.
+
+        Raises `WaitedTooLong`.
+        """
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
@@ -183,10 +195,10 @@ class BreakableRocketMq(FaultyCluster):
     async def promote(self, node: int, *, within_s: float = PATIENCE_S) -> int:
         """Do what an operator does: start this slave as the master of its group. The result is the former master.
 
-        A former master that is up is killed first, since two would both take messages; from its next start on it is a slave. If its log has
-        what the new master lacks, it is refused, and the new master takes no messages while it asks: `wipe` it, or leave it down.
-        Returns when clients find the new master and the slaves that reach it follow it. Raises `ValueError` for a master or a name server,
-        and `WaitedTooLong`.
+        A former master that is up is killed first, since two would both take messages; from its next start on it is a
+        slave. If its log has what the new master lacks, it is refused, and the new master takes no messages while it
+        asks: `wipe` it, or leave it down. Returns when clients find the new master and the slaves that reach it follow
+        it. Raises `ValueError` for a master or a name server, and `WaitedTooLong`.
         """
         former = self.groups.promote(node)
         self._exchange(node, former)
@@ -234,8 +246,9 @@ class BreakableRocketMq(FaultyCluster):
     # ---------------------------------------------------------------- promises
 
     async def check(self, *, within_s: float = 3 * PATIENCE_S) -> RocketVerdict:
-        """Heal and start everything, wait until every slave has what its master has, or is refused by it, compare the queues of all copies,
-        and look for everything that is known to be acknowledged. Call it when no client writes any more. Raises `WaitedTooLong`.
+        """Heal and start everything, wait until every slave has what its master has, or is refused by it, compare the
+        queues of all copies, and look for everything that is known to be acknowledged. Call it when no client writes
+        any more. Raises `WaitedTooLong`.
         """
         await self.heal()
         await self.start()
@@ -250,7 +263,7 @@ class BreakableRocketMq(FaultyCluster):
         raise WaitedTooLong(f"the brokers do not agree {within_s:g} s after everything was healed: {why}")
 
     async def _copies(self, name: str) -> GroupCopies:
-        """What the brokers of a group hold. Raises `NoBrokerAnswer` while some are not where they will be."""
+        """Returns the copies of a group's brokers. Raises `NoBrokerAnswer` while some are still catching up."""
         statuses = {node: await status_of(self._direct[node]) for node in self.groups.members(name)}
         master = self.groups.master_of(name)
         for node, status in statuses.items():
@@ -350,7 +363,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         self.ledger.on_broken(what)
 
     def _exchange(self, one: int, other: int) -> None:
-        """What starts next is made of `groups`."""
+        """Exchange two brokers before the next start: processes are started from `groups`."""
 
     async def power(self, *nodes: int) -> None:
         """See `ThreadedCluster`."""

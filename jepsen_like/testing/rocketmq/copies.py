@@ -1,4 +1,4 @@
-"""What the brokers of a test's cluster hold, and what they and the name server know of each other, asked past the faults."""
+"""The copies on the brokers of a test's cluster, and the state of brokers and name server, asked past the faults."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, TypeVar
@@ -110,7 +110,10 @@ async def registered_at(address: Address) -> dict[tuple[str, int], str]:
 
 
 async def queues_of(address: Address, also: Collection[QueueName], status: CopyStatus) -> dict[QueueName, QueueCopy]:
-    """Returns the queues of a broker with all that it has in them: those of its topics, and these. Raises `NoBrokerAnswer`."""
+    """Returns the queues of a broker with all that it has in them: those of its topics, and these.
+
+    Raises `NoBrokerAnswer`.
+    """
 
     async def ask(connection: RemotingConnection) -> dict[QueueName, QueueCopy]:
         answer = await _answer(connection, RequestCode.GET_ALL_TOPIC_CONFIG)
@@ -163,7 +166,9 @@ async def _pulled(connection: RemotingConnection, queue: QueueName) -> QueueCopy
 async def _walked(
     connection: RemotingConnection, queues: Collection[QueueName], status: CopyStatus
 ) -> dict[QueueName, QueueCopy]:
-    """The same of queues whose topic the broker does not know, message by message: a slave knows those of its master alone."""
+    """The same of queues whose topic the broker does not know, message by message: a slave knows those of its master
+    alone.
+    """
     found = {queue: QueueCopy() for queue in queues}
     at = status.log_start
     while at < status.log_end:

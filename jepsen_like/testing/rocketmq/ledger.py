@@ -1,8 +1,10 @@
-"""What brokers acknowledged to the clients of a test, whether the copies still have it, and if not, whether their mode allows that.
+"""The acknowledgements of brokers to the clients of a test, compared with the copies, and with the losses of their
+mode.
 
-What an acknowledgement promises: the master has the message; with SEND_OK of a SYNC_MASTER so many of its slaves have it, too. A disk that was
-wiped takes what it held; a power cut takes what need not have been flushed. A copy that is neither must hold what it was promised to hold,
-no matter which broker is the master now. A message that is left on other copies than the master's is not lost: an operator can bring it back.
+An acknowledgement promises: the master has the message; with SEND_OK of a SYNC_MASTER so many of its slaves have it,
+too. A wiped disk loses all; a power cut takes what need not have been flushed. Any other copy must hold what was
+promised, no matter which broker is the master now. A message that is left on other copies than the master's is not
+lost: an operator can bring it back.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +25,7 @@ QueueName = tuple[str, int]
 
 @attrs.frozen
 class CopyPromise:
-    """What the settings of a group promise."""
+    """The promise of a group's settings."""
 
     slaves_awaited: int
     """Slaves that have a message when SEND_OK is answered."""
@@ -79,7 +81,7 @@ class AcknowledgedMessage:
 
 @attrs.frozen
 class RocketVerdict:
-    """What `check` found, in words."""
+    """The result of `check`, in words."""
 
     acknowledged: int
     """Messages that are known to be acknowledged."""
@@ -119,7 +121,7 @@ class CopyLedger:
 
     @property
     def now(self) -> int:
-        """How many harms there were: what is sent from now on can be taken by later ones alone."""
+        """The number of harms so far: only later ones can take what is sent from now on."""
         return len(self._harms)
 
     def on_acknowledged(self, name: str, message: AcknowledgedMessage) -> None:
@@ -140,7 +142,10 @@ class CopyLedger:
             self._harms.append((frozenset(group), OVERWRITTEN))
 
     def on_promoted(self, group: Collection[int]) -> None:
-        """An operator has made a slave of this group its master. Where nothing is compared, copies may be overwritten from now on."""
+        """An operator has made a slave of this group its master.
+
+        Where nothing is compared, copies may be overwritten from now on.
+        """
         if not self.promise.compares:
             self._harms.append((frozenset(group), OVERWRITTEN))
 
@@ -218,7 +223,9 @@ class CopyLedger:
         return f"{status} of broker {message.master}, which {harm}"
 
     def _differences(self, copies: GroupCopies) -> Iterable[str]:
-        """Where the copies of slaves first differ from the master's, in words; those that are known to diverge are not compared."""
+        """Yields the first differences of slaves' copies from the master's, in words; copies known to diverge are left
+        out.
+        """
         if not self.promise.compares and self._harms:
             return
         own = copies.queues[copies.master]

@@ -1,4 +1,6 @@
-"""A small producer on this project's own wire, whose outcomes are exact and whose acknowledged messages are written down."""
+"""A small producer on this project's own wire, whose outcomes are exact and whose acknowledged messages are written
+down.
+"""
 
 import itertools
 import time
@@ -31,7 +33,9 @@ QUEUES_OF_A_NEW_TOPIC: Final = 4
 MASTER: Final = 0
 ANSWERS_WITHIN_S: Final = 5.0
 ATTEMPT_S_MIN: Final = 1.0
-"""So long the answer to an attempt is waited for, also when the deadline passes: else one that begins just before it has no known outcome."""
+"""So long the answer to an attempt is waited for, also when the deadline passes: else one that begins just before it
+has no known outcome.
+"""
 AGAIN_AFTER_S: Final = 0.02
 STORED: Final = frozenset(map(int, SendStatus))
 """Answers of a message that the master has stored, whatever its copies."""
@@ -96,7 +100,10 @@ class _Target:
 
 
 class RocketMqProducer:
-    """Finds masters by a name server, and sends one message after the other to one of their queues in turn. Made by `open`."""
+    """Finds masters by a name server, and sends one message after the other to one of their queues in turn.
+
+    Made by `open`.
+    """
 
     def __init__(
         self, reactor: Reactor, name_server: Address, acknowledged: OnAcknowledged, now: Callable[[], int]
@@ -144,10 +151,10 @@ class RocketMqProducer:
         keys: str = "",
         within_s: float = 10.0,
     ) -> SentMessage:
-        """Send one message, to this broker and queue if they are given. It is sent again for as long as it is certainly not stored,
-        and no attempt but the first begins later than `within_s`.
+        """Send one message, to this broker and queue if they are given.
 
-        Raises `SendFailed`.
+        It is sent again for as long as it is certainly not stored, and no attempt but the first begins later than
+        `within_s`. Raises `SendFailed`.
         """
         deadline = trio.current_time() + within_s
         while True:
@@ -166,7 +173,7 @@ class RocketMqProducer:
             await trio.sleep(AGAIN_AFTER_S)
 
     async def _target(self, topic: str, broker_name: str | None, queue_id: int | None) -> _Target:
-        """Where the next message goes. Raises `RemotingFailed`, always definite: nothing was sent."""
+        """Returns the target of the next message. Raises `RemotingFailed`, always definite: nothing was sent."""
         route, is_new = await self._route(topic), False
         if route is None or broker_name not in (None, *(data.broker_name for data in route.queue_datas)):
             route, is_new = await self._route(AUTO_CREATE_TEMPLATE), True

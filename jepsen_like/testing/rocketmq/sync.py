@@ -1,4 +1,6 @@
-"""RocketMQ clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from any thread."""
+"""RocketMQ clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls
+from any thread.
+"""
 
 from typing import TypeVar
 
@@ -23,7 +25,7 @@ class RocketMqProducer(Face[producer.RocketMqProducer]):
 
 
 class _RocketMqFace(FaultyFace[RocketT_co]):
-    """What both kinds have in common: see `cluster.BreakableRocketMq`."""
+    """The common part of both kinds: see `cluster.BreakableRocketMq`."""
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -50,7 +52,9 @@ class _RocketMqFace(FaultyFace[RocketT_co]):
         broker_name: str = FIRST_GROUP,
         status: int = SendStatus.SEND_OK,
     ) -> None:
-        """Have `check` look for this message, which a broker acknowledged; `status` is the number of RocketMQ's response code."""
+        """Have `check` look for this message, which a broker acknowledged; `status` is the number of RocketMQ's
+        response code.
+        """
         self._loop.living.acknowledged(topic, queue_id, queue_offset, body, broker_name=broker_name, status=status)
 
     def producer(self) -> RocketMqProducer:
