@@ -248,7 +248,7 @@ SIMULATOR: Sequence[Mutant] = (
         module="jepsen_like.simulation.raft.world",
         edits=[
             Edit(
-                "            if machine.storage is None or not self.record.ledger or not self._converged():\n",
+                "            if machine.storage is None or not self.record.ledger or not self._has_converged():\n",
                 "            if machine.core is None or machine.core.role_name.value != 'leader' or machine.storage is None:\n",
             )
         ],

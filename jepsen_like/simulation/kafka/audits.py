@@ -64,7 +64,7 @@ class KafkaAudits:
 
     # ---------------------------------------------------------------- the controller's word
 
-    def committed(self, index: int, content: bytes) -> None:
+    def on_committed(self, index: int, content: bytes) -> None:
         """A command is committed."""
         try:
             self.machine.apply(index, content)
@@ -72,7 +72,7 @@ class KafkaAudits:
             self._report("K4", 0, f"the controller breaks a rule of its own: {error}")
         command = decode_command(content)
         if isinstance(command, RegisterBroker):
-            self._registered(command)
+            self._on_registered(command)
         for delta in self.machine.drain_changes():
             for registration in delta.brokers:
                 self.counts["fenced_brokers"] += registration.fenced
@@ -81,9 +81,9 @@ class KafkaAudits:
                 if truth is None:
                     self.truths[partition] = PartitionTruth(state)
                 else:
-                    self._decided(partition, truth, state)
+                    self._on_decided(partition, truth, state)
 
-    def _registered(self, command: RegisterBroker) -> None:
+    def _on_registered(self, command: RegisterBroker) -> None:
         registration = self.image.brokers.get(command.broker)
         if registration is None or registration.incarnation != command.incarnation:
             return
@@ -93,7 +93,7 @@ class KafkaAudits:
         if registration.fenced is False and command.incarnation not in self._epochs.values():
             self._report("K9", command.broker, "a process is taken for another one that is not fenced")
 
-    def _decided(self, partition: TopicPartition, truth: PartitionTruth, state: PartitionState) -> None:
+    def _on_decided(self, partition: TopicPartition, truth: PartitionTruth, state: PartitionState) -> None:
         before, truth.state = truth.state, state
         self.counts["isr_expansions"] += len(state.isr) > len(before.isr)
         self.counts["isr_shrinks"] += len(state.isr) < len(before.isr)
@@ -102,13 +102,13 @@ class KafkaAudits:
         self.counts["eligible_replicas"] += len(set(state.elr).difference(before.elr))
         self.counts["gone_on_alone"] += bool(before.elr) and not state.elr and state.leader == before.leader
         if state.leader not in (before.leader, NO_LEADER):
-            self._elected(partition, truth, before, state)
+            self._on_elected(partition, truth, before, state)
         if state.leader != before.leader and state.leader != NO_LEADER and self._is_registered(state.leader):
             truth.tainted.discard(state.leader)  # what it has is what counts now
         truth.tainted -= {each for each in state.isr if each not in before.isr and self._is_registered(each)}
         self._check_members(partition, truth)
 
-    def _elected(
+    def _on_elected(
         self, partition: TopicPartition, truth: PartitionTruth, before: PartitionState, state: PartitionState
     ) -> None:
         if state.leader in before.isr:
@@ -135,7 +135,7 @@ class KafkaAudits:
         broker, registration = self._brokers[node], self.image.brokers.get(node)
         return broker.up and registration is not None and registration.incarnation == broker.incarnation
 
-    def proposed(self, broker: SimulatedBroker, replica: SimulatedReplica, order: SendAlterPartition) -> None:
+    def on_proposed(self, broker: SimulatedBroker, replica: SimulatedReplica, order: SendAlterPartition) -> None:
         """A leader wants another ISR: who is to join has fetched in this epoch, of late, and has what is committed."""
         role = replica.decider.role
         assert isinstance(role, LeaderReplica), "only a leader proposes"
@@ -182,7 +182,7 @@ class KafkaAudits:
                     who = "a member of the ISR" if member in truth.state.isr else "an eligible replica"
                     self._report("K1", member, f"{partition}: {who} has {lack}")
 
-    def lost(self, node: int, partition: TopicPartition) -> None:
+    def on_lost(self, node: int, partition: TopicPartition) -> None:
         """A broker's disk lost a part of a log."""
         truth = self.truths[partition]
         truth.tainted.add(node)
@@ -194,7 +194,7 @@ class KafkaAudits:
 
     # ---------------------------------------------------------------- what replicas do
 
-    def appended(
+    def on_appended(
         self,
         broker: SimulatedBroker,
         replica: SimulatedReplica,
@@ -218,7 +218,7 @@ class KafkaAudits:
                 self._report("K5", broker.node, f"{replica.partition}: {what}")
             return
 
-    def shortened(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
+    def on_shortened(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
         """See `ReplicaWatch`."""
         truth = self.truths[replica.partition]
         if broker.node in (*truth.state.isr, *truth.state.elr) and broker.node not in truth.tainted:

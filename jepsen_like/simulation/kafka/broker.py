@@ -85,13 +85,13 @@ class BrokerWorld(ReplicaWatch, Protocol):
     ) -> None:
         """A consumer is given these batches."""
 
-    def stopped(self, broker: "SimulatedBroker") -> None:
+    def on_stopped(self, broker: "SimulatedBroker") -> None:
         """A broker has shut down in good order; it is to start again."""
 
-    def replaced(self, broker: "SimulatedBroker") -> None:
+    def on_replaced(self, broker: "SimulatedBroker") -> None:
         """Another process is registered in its place: it stops, and is started again."""
 
-    def crashed(self, broker: "SimulatedBroker", error: Exception) -> None:
+    def on_crashed(self, broker: "SimulatedBroker", error: Exception) -> None:
         """A broker died of its own assertions, or of a bug."""
 
 
@@ -203,7 +203,7 @@ class SimulatedBroker:
         self.loads += self.coordinators.loads
         self.up = self.paused = False
         self._inbox.clear()
-        self._quorum.stopped(self.node)
+        self._quorum.on_stopped(self.node)
 
     def shut_down(self) -> None:
         """Ask the controller for leave."""
@@ -213,7 +213,7 @@ class SimulatedBroker:
         self._checkpoint_now()
         self.disk.flush()
         self.disk.running = None
-        self._world.stopped(self)
+        self._world.on_stopped(self)
 
     def reading(self) -> float:
         """See `ReplicaHost`."""
@@ -243,7 +243,7 @@ class SimulatedBroker:
             if self.up:
                 self._end_round()
         except (*NODE_ERRORS, PartitionError) as error:
-            self._world.crashed(self, error)
+            self._world.on_crashed(self, error)
 
     def resume(self) -> None:
         """It goes on, with all that has come meanwhile."""
@@ -255,7 +255,7 @@ class SimulatedBroker:
     def _end_round(self) -> None:
         now = self.reading()
         for delta in self.machine.drain_changes():
-            self._changed(delta)
+            self._on_changed(delta)
             if not self.up:
                 return
         self.coordinators.pump(now)
@@ -309,13 +309,13 @@ class SimulatedBroker:
         """A message arrives, by the connection of this number from its sender."""
         match message:
             case ReplicaFetch():
-                self.replicas.asked(sender, message)
+                self.replicas.on_asked(sender, message)
             case ReplicaFetched() if message.process == self.process:
-                self.replicas.fetched(message)
+                self.replicas.on_fetched(message)
             case CommandAsked():
                 self._command_asked(sender, message)
             case CommandAnswered() if message.process == self.process:
-                self._answered(message.ticket, message.error, message.result)
+                self._on_answered(message.ticket, message.error, message.result)
             case AliveTold():
                 self._alive(sender, message, message.process * RESETS_MAX + connection)
             case AliveAnswered() if message.process == self.process:
@@ -342,7 +342,7 @@ class SimulatedBroker:
                 self.controls = False
                 self._live(ControllerResigned())
             elected = leader == self.node
-            self._quorum.learned(self)
+            self._quorum.on_learned(self)
         self.commit = max(self.commit, commit)
         self._apply(lags=leader != self.node)
         if elected:
@@ -376,7 +376,7 @@ class SimulatedBroker:
             if isinstance(effect, AnswerHeartbeat):
                 self._answer_alive(effect)
             else:
-                self._quorum.propose(self.node, self.process, encode_command(effect.command), _ignored)
+                self._quorum.propose(self.node, self.process, encode_command(effect.command), _ignore)
 
     # ---------------------------------------------------------------- commands
 
@@ -385,7 +385,7 @@ class SimulatedBroker:
         self._last_ticket += 1
         timeout_s = self._knobs.command_timeout_s
         self._waiting[self._last_ticket] = _Waiting(encode_command(command), done, self._world.now + timeout_s)
-        self.later(timeout_s, self._answered, self._last_ticket, KafkaErrorCode.REQUEST_TIMED_OUT, None)
+        self.later(timeout_s, self._on_answered, self._last_ticket, KafkaErrorCode.REQUEST_TIMED_OUT, None)
         self._try_command(self._last_ticket)
 
     def _try_command(self, ticket: int) -> None:
@@ -396,33 +396,33 @@ class SimulatedBroker:
             self.later(RETRY_S, self._try_command, ticket)
         elif self.leader == self.node:
             self._quorum.propose(
-                self.node, self.process, waiting.command, lambda error, result: self._answered(ticket, error, result)
+                self.node, self.process, waiting.command, lambda error, result: self._on_answered(ticket, error, result)
             )
         else:
             self.transmit(self.leader, CommandAsked(self.process, ticket, waiting.command))
 
-    def _answered(self, ticket: int, error: KafkaErrorCode, result: CommandResult | None) -> None:
+    def _on_answered(self, ticket: int, error: KafkaErrorCode, result: CommandResult | None) -> None:
         if error is KafkaErrorCode.NOT_CONTROLLER and ticket in self._waiting:
             self.later(RETRY_S, self._try_command, ticket)
         elif (waiting := self._waiting.pop(ticket, None)) is not None:
             waiting.end(error, result)
 
     def _command_asked(self, sender: int, message: CommandAsked) -> None:
-        def settled(error: KafkaErrorCode, result: CommandResult | None) -> None:
+        def on_settled(error: KafkaErrorCode, result: CommandResult | None) -> None:
             self.transmit(sender, CommandAnswered(message.process, message.ticket, error, result))
 
         if self.leader == self.node:
-            self._quorum.propose(self.node, self.process, message.command, settled)
+            self._quorum.propose(self.node, self.process, message.command, on_settled)
         else:
-            settled(KafkaErrorCode.NOT_CONTROLLER, None)
+            on_settled(KafkaErrorCode.NOT_CONTROLLER, None)
 
     def _register(self) -> None:
-        def done(error: KafkaErrorCode, result: CommandResult | None) -> None:
+        def on_done(error: KafkaErrorCode, result: CommandResult | None) -> None:
             if not (isinstance(result, Registered) and result.error is KafkaErrorCode.NONE):
                 self.later(RETRY_S, self._register)
 
         self.command(
-            RegisterBroker(self.node, self.incarnation, f"b{self.node}", 9092, eligible=self._knobs.eligible), done
+            RegisterBroker(self.node, self.incarnation, f"b{self.node}", 9092, eligible=self._knobs.eligible), on_done
         )
 
     def _report_logs(self) -> None:
@@ -441,13 +441,13 @@ class SimulatedBroker:
         self._reporting = True
         doubts = frozenset(self.disk.doubts)
 
-        def done(error: KafkaErrorCode, result: CommandResult | None) -> None:
+        def on_done(error: KafkaErrorCode, result: CommandResult | None) -> None:
             self._reporting = False
             if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
                 self.disk.doubts -= doubts
                 self.reports += len(reports)
 
-        self.command(ReportLogs(self.node, self.broker_epoch, tuple(reports)), done)
+        self.command(ReportLogs(self.node, self.broker_epoch, tuple(reports)), on_done)
 
     # ---------------------------------------------------------------- heartbeats
 
@@ -502,10 +502,12 @@ class SimulatedBroker:
 
     # ---------------------------------------------------------------- metadata
 
-    def _changed(self, delta: ImageDelta) -> None:
+    def _on_changed(self, delta: ImageDelta) -> None:
         own = self.image.brokers.get(self.node)
         if own is not None and self.hosting and own.incarnation != self.incarnation:
-            self._world.replaced(self)  # a late registration of an earlier process: this one stops, as a real one does
+            self._world.on_replaced(
+                self
+            )  # a late registration of an earlier process: this one stops, as a real one does
         elif not self.hosting:
             if own is not None and own.incarnation == self.incarnation:
                 self.broker_epoch = own.epoch
@@ -551,12 +553,12 @@ class SimulatedBroker:
             return
         hosted = replica
 
-        def answered(answer: ReplicaAnswer) -> None:
+        def on_answered(answer: ReplicaAnswer) -> None:
             if acks == -1 and isinstance(answer, AnswerProduce) and answer.error is KafkaErrorCode.NONE:
                 self._world.acknowledges(self, hosted, answer.base_offset, batch)
             done(answer)
 
-        token = self.replicas.token(answered)
+        token = self.replicas.token(on_answered)
         self.replicas.step(replica, Produce(token, acks, batch.info, timeout_s, (batch,)))
 
     def fetch(
@@ -570,13 +572,13 @@ class SimulatedBroker:
             return
         hosted = replica
 
-        def answered(answer: ReplicaAnswer) -> None:
+        def on_answered(answer: ReplicaAnswer) -> None:
             assert isinstance(answer, AnswerFetch), "a fetch is answered as one"
             batches = hosted.log.read(answer.start, answer.end) if answer.start < answer.end else []
             self._world.reads(self, hosted, answer, batches)
             done(answer, batches)
 
-        token = self.replicas.token(answered)
+        token = self.replicas.token(on_answered)
         self.replicas.step(replica, ConsumerFetch(token, offset, self._knobs.fetch_wait_s))
 
     def trim(self, partition: TopicPartition, offset: int, *, by_client: bool) -> None:
@@ -587,5 +589,5 @@ class SimulatedBroker:
             self.replicas.step(replica, LogStartDue(offset, token))
 
 
-def _ignored(error: KafkaErrorCode, result: CommandResult | None) -> None:
+def _ignore(error: KafkaErrorCode, result: CommandResult | None) -> None:
     pass

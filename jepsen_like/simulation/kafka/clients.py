@@ -119,24 +119,24 @@ class KafkaClient:
         sent.tries += 1
         this = sent.waiting = sent.tries
 
-        def done(answer: ReplicaAnswer) -> None:
-            self._answered(sent, this, answer)
+        def on_done(answer: ReplicaAnswer) -> None:
+            self._on_answered(sent, this, answer)
 
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             broker.produce(sent.partition, self.acks, sent.batch, self._knobs.request_s, answers)
 
-        self._wire.call(self._wire.leader(sent.partition), ask, done)
+        self._wire.call(self._wire.leader(sent.partition), ask, on_done)
         if self.acks == 0:
             self._end(sent, SentOutcome.UNKNOWN)
         else:
-            self._world.schedule(self._world.now + 1.3 * self._knobs.request_s, self._timed_out, sent, this)
+            self._world.schedule(self._world.now + 1.3 * self._knobs.request_s, self._on_timeout, sent, this)
 
-    def _timed_out(self, sent: SentBatch, this: int) -> None:
+    def _on_timeout(self, sent: SentBatch, this: int) -> None:
         if sent.outcome is SentOutcome.OPEN and sent.waiting == this:
             sent.unsure = True
             self._again(sent, KafkaErrorCode.REQUEST_TIMED_OUT)
 
-    def _answered(self, sent: SentBatch, this: int, answer: ReplicaAnswer) -> None:
+    def _on_answered(self, sent: SentBatch, this: int, answer: ReplicaAnswer) -> None:
         if sent.outcome is not SentOutcome.OPEN or not isinstance(answer, AnswerProduce):
             return
         if answer.error is KafkaErrorCode.NONE:
@@ -182,7 +182,7 @@ class KafkaClient:
         world.schedule(world.now + max(knobs.think_s, knobs.fetch_wait_s), self.read)
         partition = self._partition()
 
-        def done(answer: ReplicaAnswer, batches: list[SimulatedBatch]) -> None:
+        def on_done(answer: ReplicaAnswer, batches: list[SimulatedBatch]) -> None:
             if isinstance(answer, AnswerFetch):
                 if answer.error is KafkaErrorCode.OFFSET_OUT_OF_RANGE:
                     self._position[partition] = max(answer.log_start, 0)
@@ -192,7 +192,7 @@ class KafkaClient:
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             broker.fetch(partition, self._position[partition], answers)
 
-        self._wire.call(self._wire.leader(partition), ask, done)
+        self._wire.call(self._wire.leader(partition), ask, on_done)
 
     # ---------------------------------------------------------------- offsets of a group
 
@@ -220,7 +220,7 @@ class KafkaClient:
         era = self.era
         self.unresolved.add(offset)
 
-        def done(response: GroupResponse) -> None:
+        def on_done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
             if offset == self.committing:
                 self._commit_until = 0.0
@@ -230,7 +230,7 @@ class KafkaClient:
                     self.unresolved.discard(offset)
                 self._world.counts["offset_commits"] += 1
 
-        self._wire.ask_group(request, COMMIT_VERSION, done)
+        self._wire.ask_group(request, COMMIT_VERSION, on_done)
 
     def fetch_offset(self) -> None:
         """Ask for the offset: not older than what was acknowledged before, not newer than what was committed."""
@@ -239,7 +239,7 @@ class KafkaClient:
         stale: list[int] = []
         request = OffsetFetchRequest(group_id=self.group, topics=(topic,))
 
-        def done(response: GroupResponse) -> None:
+        def on_done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
             if era != self.era or stale or response.error_code or not response.topics:
                 return
@@ -251,4 +251,4 @@ class KafkaClient:
             if (offset < acknowledged and offset not in self.unresolved) or offset > self.committing:
                 self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
 
-        self._wire.ask_group(request, FETCH_VERSION, done, stale=stale)
+        self._wire.ask_group(request, FETCH_VERSION, on_done, stale=stale)

@@ -115,7 +115,7 @@ class SimulatedLog:
         self.durable_end = self.end
         return left < len(unflushed)
 
-    def recovered(self, high_watermark: int) -> RecoveredReplica:
+    def recover(self, high_watermark: int) -> RecoveredReplica:
         """Returns what a restart finds here, with the checkpointed high watermark."""
         epochs: list[EpochBegin] = []
         for batch in self.batches:

@@ -103,7 +103,7 @@ def _facts(replica: PartitionReplica) -> tuple[Any, ...]:
     return (*facts, "follows", getattr(role, "fetching_from", None), getattr(role, "truncating_to", None))
 
 
-def _fenced(state: PartitionState, node: int) -> PartitionState:
+def _fence(state: PartitionState, node: int) -> PartitionState:
     """The state after a member of the ISR was taken out, and another member leads if that led."""
     isr = tuple(member for member in state.isr if member != node)
     leader = state.leader if state.leader != node else next(iter(isr), NO_LEADER)
@@ -180,7 +180,7 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                 )
                 state = attrs.evolve(state, committed=new, elections=state.elections + 1)
             case ("fence", node):
-                state = attrs.evolve(state, committed=_fenced(state.committed, node), fences=state.fences + 1)
+                state = attrs.evolve(state, committed=_fence(state.committed, node), fences=state.fences + 1)
             case ("metadata", node):
                 known = list(state.known)
                 known[node - 1] = state.committed.partition_epoch

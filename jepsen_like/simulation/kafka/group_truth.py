@@ -33,7 +33,7 @@ class GroupTruth:
         self.owners.clear()
         self.committed.clear()
 
-    def assigned(self, generation: int, member: str, partitions: frozenset[int]) -> None:
+    def on_assigned(self, generation: int, member: str, partitions: frozenset[int]) -> None:
         """The coordinator answers a SyncGroup. `member` stays the same for a static member."""
         owners = self.owners.setdefault(generation, {})
         for partition in partitions:
@@ -49,7 +49,7 @@ class GroupTruth:
             self.report(f"takes a commit of generation {generation} after generation {newest} has begun")
         self.committed[partition] = max(self.committed[partition], offset)
 
-    def fetched(self, partition: int, offset: int, acknowledged: int) -> None:
+    def on_fetched(self, partition: int, offset: int, acknowledged: int) -> None:
         """A new owner was told where to go on; `acknowledged` is what was committed when it asked."""
         if offset < acknowledged:
             self.report(f"goes on from {offset} in partition {partition}, and {acknowledged} was acknowledged before")

@@ -139,7 +139,7 @@ class SimulatedCoordinators:
                     self._append(coordinator, effect)
 
     def _append(self, coordinator: SimulatedCoordinator, order: AppendRecords) -> None:
-        def done(answer: ReplicaAnswer) -> None:
+        def on_done(answer: ReplicaAnswer) -> None:
             assert isinstance(answer, AnswerProduce), "with acks=all there is an answer"
             if self.coordinators.get(coordinator.replica.partition.partition) is not coordinator:
                 return
@@ -154,4 +154,4 @@ class SimulatedCoordinators:
         info = BatchInfo(len(order.records), RECORD_BYTES * len(order.records))
         batch = SimulatedBatch(info, "group", order.records)
         replicas = self._host.replicas
-        replicas.step(coordinator.replica, Produce(replicas.token(done), -1, info, WRITE_TIMEOUT_S, (batch,)))
+        replicas.step(coordinator.replica, Produce(replicas.token(on_done), -1, info, WRITE_TIMEOUT_S, (batch,)))

@@ -121,13 +121,13 @@ class SimulatedMember:
             self._waits_until = self._world.now + within_s
         ticket, life, era = self._ticket, self._lives, self._truth.era
 
-        def taken(response: GroupResponse) -> None:
+        def on_taken(response: GroupResponse) -> None:
             if (ticket, life) == (self._ticket, self._lives) and era == self._truth.era:
                 if waits:
                     self._waits_until = 0.0
                 done(response)
 
-        return taken
+        return on_taken
 
     # ---------------------------------------------------------------- joining
 
@@ -144,10 +144,10 @@ class SimulatedMember:
             protocol_type="consumer",
             protocols=(JoinGroupProtocol(name="range", metadata=b""),),
         )
-        done = self._ask(self._joined, 2.5 * self._knobs.group_session_s + self._knobs.request_s)
+        done = self._ask(self._on_joined, 2.5 * self._knobs.group_session_s + self._knobs.request_s)
         self._wire.ask_group(request, JOIN_VERSION, done, member_suffix=f"{self.number}-{self._lives}-{self._ticket}")
 
-    def _joined(self, response: GroupResponse) -> None:
+    def _on_joined(self, response: GroupResponse) -> None:
         assert isinstance(response, JoinGroupResponse), "a join is answered as one"
         match response.error_code:
             case KafkaErrorCode.NONE if self._commits and response.generation_id == self._generation:
@@ -182,14 +182,14 @@ class SimulatedMember:
         def tap() -> Callable[[GroupResponse], None]:
             era = truth.era
 
-            def answered(response: GroupResponse) -> None:
+            def on_answered(response: GroupResponse) -> None:
                 assert isinstance(response, SyncGroupResponse), "a sync is answered as one"
                 if response.error_code == KafkaErrorCode.NONE and era == truth.era:
-                    truth.assigned(generation, name, frozenset(response.assignment))
+                    truth.on_assigned(generation, name, frozenset(response.assignment))
 
-            return answered
+            return on_answered
 
-        def synced(response: GroupResponse) -> None:
+        def on_synced(response: GroupResponse) -> None:
             assert isinstance(response, SyncGroupResponse), "a sync is answered as one"
             if response.error_code == KafkaErrorCode.NONE:
                 self._state = MemberState.STABLE
@@ -197,12 +197,12 @@ class SimulatedMember:
                 self._alive_until = asked_at + self._knobs.group_session_s
                 self._world.counts["group_assignments"] += 1
             else:
-                self._refused(response.error_code)
+                self._on_refused(response.error_code)
 
-        done = self._ask(synced, 2.5 * self._knobs.group_session_s + self._knobs.request_s)
+        done = self._ask(on_synced, 2.5 * self._knobs.group_session_s + self._knobs.request_s)
         self._wire.ask_group(request, SYNC_VERSION, done, tap=tap)
 
-    def _refused(self, error: int) -> None:
+    def _on_refused(self, error: int) -> None:
         """A rebalance, or this member is no longer known; other errors leave it as it is."""
         match error:
             case KafkaErrorCode.REBALANCE_IN_PROGRESS | KafkaErrorCode.ILLEGAL_GENERATION:
@@ -225,14 +225,14 @@ class SimulatedMember:
         )
         asked_at = self._world.now
 
-        def done(response: GroupResponse) -> None:
+        def on_done(response: GroupResponse) -> None:
             assert isinstance(response, HeartbeatResponse), "a heartbeat is answered as one"
             if response.error_code == KafkaErrorCode.NONE:
                 self._alive_until = asked_at + self._knobs.group_session_s
             else:
-                self._refused(response.error_code)
+                self._on_refused(response.error_code)
 
-        self._wire.ask_group(request, HEARTBEAT_VERSION, self._ask(done, 0.0, waits=False))
+        self._wire.ask_group(request, HEARTBEAT_VERSION, self._ask(on_done, 0.0, waits=False))
 
     def _leave(self) -> None:
         members = (LeaveGroupMember(member_id=self._member_id, group_instance_id=None),)
@@ -247,17 +247,17 @@ class SimulatedMember:
         truth, stale = self._truth, list[int]()
         acknowledged = truth.committed[partition]
 
-        def done(response: GroupResponse) -> None:
+        def on_done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
             if stale or response.error_code or not response.topics or partition not in self._owned:
                 return
             found = response.topics[0].partitions[0]
             if found.error_code == KafkaErrorCode.NONE:
                 offset = max(found.committed_offset, 0)
-                truth.fetched(partition, offset, acknowledged)
+                truth.on_fetched(partition, offset, acknowledged)
                 self._positions[partition] = max(offset, truth.asked[partition])
 
-        self._wire.ask_group(request, FETCH_VERSION, self._ask(done, 0.0, waits=False), stale=stale)
+        self._wire.ask_group(request, FETCH_VERSION, self._ask(on_done, 0.0, waits=False), stale=stale)
 
     def _commit(self, partition: int) -> None:
         truth, generation = self._truth, self._generation
@@ -274,7 +274,7 @@ class SimulatedMember:
         def tap() -> Callable[[GroupResponse], None]:
             era, newest = truth.era, truth.newest
 
-            def answered(response: GroupResponse) -> None:
+            def on_answered(response: GroupResponse) -> None:
                 assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
                 error = response.topics[0].partitions[0].error_code
                 if error == KafkaErrorCode.NONE and era == truth.era:
@@ -286,13 +286,13 @@ class SimulatedMember:
                     KafkaErrorCode.FENCED_INSTANCE_ID,
                 )
 
-            return answered
+            return on_answered
 
         self._commits[partition] = self._world.now + 1.3 * self._knobs.request_s
 
-        def done(response: GroupResponse) -> None:
+        def on_done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
             self._commits.pop(partition, None)
-            self._refused(response.topics[0].partitions[0].error_code)
+            self._on_refused(response.topics[0].partitions[0].error_code)
 
-        self._wire.ask_group(request, COMMIT_VERSION, self._ask(done, 0.0, waits=False), tap=tap)
+        self._wire.ask_group(request, COMMIT_VERSION, self._ask(on_done, 0.0, waits=False), tap=tap)

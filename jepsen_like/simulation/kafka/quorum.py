@@ -53,7 +53,7 @@ class QuorumWorld(Protocol):
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
 
-    def committed(self, index: int, command: bytes) -> None:
+    def on_committed(self, index: int, command: bytes) -> None:
         """A command is committed: the truth of the cluster changes."""
 
 
@@ -123,7 +123,7 @@ class ControlQuorum:
 
     def _commit(self, command: bytes) -> None:
         self.log.append(command)
-        self._world.committed(len(self.log), command)
+        self._world.on_committed(len(self.log), command)
 
     # ---------------------------------------------------------------- leaders
 
@@ -150,7 +150,7 @@ class ControlQuorum:
         elif world.now - self._vacant_since >= self._knobs.election_s * (0.5 + self._rng.random()):
             self.elect()
 
-    def stopped(self, node: int) -> None:
+    def on_stopped(self, node: int) -> None:
         """A process is gone: if it led, no broker does until another election, which may keep what it had proposed."""
         if self.leader == node:
             self.leader = None
@@ -174,7 +174,7 @@ class ControlQuorum:
         self._tell()
         return True
 
-    def learned(self, member: QuorumMember) -> None:
+    def on_learned(self, member: QuorumMember) -> None:
         """A broker knows the newest term, so what it had proposed as an earlier leader has ended, with an unknown
         outcome.
         """

@@ -107,15 +107,15 @@ class ReplicaHost(Protocol):
 class ReplicaWatch(Protocol):
     """The observers: invariants and audits."""
 
-    def stepped(self, host: Any, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]) -> None:
+    def on_stepped(self, host: Any, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]) -> None:
         """A decider has decided; nothing is carried out yet."""
 
-    def appended(
+    def on_appended(
         self, host: Any, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]
     ) -> None:
         """Batches are in a log."""
 
-    def shortened(self, host: Any, replica: SimulatedReplica) -> None:
+    def on_shortened(self, host: Any, replica: SimulatedReplica) -> None:
         """A log was truncated, reset or trimmed."""
 
     def leads(self, host: Any, replica: SimulatedReplica) -> None:
@@ -166,7 +166,7 @@ class SimulatedReplicas:
             while self._events:
                 stepped, next_event = self._events.popleft()
                 effects = stepped.decider.step(self._host.reading(), next_event)
-                self._watch.stepped(self._host, stepped, next_event, effects)
+                self._watch.on_stepped(self._host, stepped, next_event, effects)
                 self._execute(stepped, effects)
         finally:
             self._stepping = False
@@ -191,10 +191,10 @@ class SimulatedReplicas:
                     self._truncate(replica, effect)
                 case ResetLog():
                     replica.log.reset(effect.start)
-                    watch.shortened(host, replica)
+                    watch.on_shortened(host, replica)
                 case MoveLogStart():
                     replica.log.trim(effect.log_start)
-                    watch.shortened(host, replica)
+                    watch.on_shortened(host, replica)
                 case StopFetching():
                     replica.ticket = 0
                 case SendAlterPartition():
@@ -219,7 +219,7 @@ class SimulatedReplicas:
             info = attrs.evolve(batch.info, base_offset=order.base_offset, leader_epoch=order.leader_epoch)
             batches = [SimulatedBatch(info, batch.value, batch.records)]
         replica.log.append(batches)
-        self._watch.appended(self._host, replica, order, batches)
+        self._watch.on_appended(self._host, replica, order, batches)
         if self._knobs.before_ack:
             self._unflushed[replica] = None
             self._flush()
@@ -227,7 +227,7 @@ class SimulatedReplicas:
     def _truncate(self, replica: SimulatedReplica, order: TruncateLog) -> None:
         shorter = order.end < replica.log.end
         end = replica.log.truncate(order.end)
-        self._watch.shortened(self._host, replica)
+        self._watch.on_shortened(self._host, replica)
         event = Truncated(end, replica.log.producers() if shorter else None)
         if self._knobs.truncation_s:
             self._host.later(self._knobs.truncation_s * self._rng.random(), self.step, replica, event)
@@ -246,7 +246,7 @@ class SimulatedReplicas:
             order.keeps_eligible,
         )
 
-        def done(error: KafkaErrorCode, result: CommandResult | None) -> None:
+        def on_done(error: KafkaErrorCode, result: CommandResult | None) -> None:
             answer = AlterPartitionAnswered(order.request, error)
             if isinstance(result, PartitionsAltered):
                 if result.partitions:
@@ -257,7 +257,7 @@ class SimulatedReplicas:
                     answer = AlterPartitionAnswered(order.request, result.error)
             self.step(replica, answer)
 
-        self._host.command(AlterPartition(self._host.node, self._host.broker_epoch, (change,)), done)
+        self._host.command(AlterPartition(self._host.node, self._host.broker_epoch, (change,)), on_done)
 
     # ---------------------------------------------------------------- fetching
 
@@ -285,11 +285,11 @@ class SimulatedReplicas:
         host.later(self._knobs.fetch_timeout_s, self._send_fetch, replica, ticket)
         host.transmit(order.leader, ReplicaFetch(host.process, ticket, replica.partition, replica.topic_id, fetch))
 
-    def asked(self, sender: int, message: ReplicaFetch) -> None:
+    def on_asked(self, sender: int, message: ReplicaFetch) -> None:
         """A follower's fetch arrives."""
         replica = self.hosted.get(message.partition)
 
-        def done(answer: ReplicaAnswer) -> None:
+        def on_done(answer: ReplicaAnswer) -> None:
             assert isinstance(answer, AnswerFetch), "a fetch is answered as one"
             batches: list[SimulatedBatch] = []
             if replica is not None and answer.start < answer.end:
@@ -310,11 +310,11 @@ class SimulatedReplicas:
 
         if replica is None:
             code = KafkaErrorCode.UNKNOWN_TOPIC_ID
-            done(AnswerFetch(0, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET))
+            on_done(AnswerFetch(0, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET))
         else:
-            self.step(replica, attrs.evolve(message.fetch, token=self.token(done)))
+            self.step(replica, attrs.evolve(message.fetch, token=self.token(on_done)))
 
-    def fetched(self, message: ReplicaFetched) -> None:
+    def on_fetched(self, message: ReplicaFetched) -> None:
         """An answer arrives.
 
         One that came too late goes to the replica, too, with the order that it answers: it must ignore it.
@@ -348,9 +348,9 @@ class SimulatedReplicas:
         taken, self._unflushed = self._unflushed, {}
         round_ = [(each, each.log.end, each.log.changes) for each in taken]
         seconds = self._knobs.flush_s * self.slowness * (0.3 + self._rng.expovariate(1.0))
-        self._host.later(seconds, self._flushed, round_)
+        self._host.later(seconds, self._on_flushed, round_)
 
-    def _flushed(self, round_: Sequence[tuple[SimulatedReplica, int, int]]) -> None:
+    def _on_flushed(self, round_: Sequence[tuple[SimulatedReplica, int, int]]) -> None:
         self._flushing = False
         for replica, end, changes in round_:
             if replica.log.changes != changes:
@@ -416,7 +416,7 @@ class SimulatedReplicas:
             fetch_backoff_s=FETCH_BACKOFF_S,
             eligible_leaders=knobs.eligible,
         )
-        recovered = log.recovered(disk.high_watermarks.get(partition, 0))
+        recovered = log.recover(disk.high_watermarks.get(partition, 0))
         decider = PartitionReplica(self._host.node, partition, config, recovered, self._host.reading())
         replica = self.hosted[partition] = SimulatedReplica(partition, topic_id, log, decider)
         if knobs.before_ack and log.durable_end < log.end:

@@ -54,7 +54,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.quorum = ControlQuorum(self, knobs, brokers)
         brokers.update({node: SimulatedBroker(self, knobs, node, nodes, self.quorum) for node in nodes})
         self.audits = KafkaAudits(knobs, self.brokers, self.report)
-        self.audits.on_excuse = self._excused
+        self.audits.on_excuse = self._on_excused
         self.nemesis = KafkaNemesis(self, knobs)
         self.clients = [KafkaClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
         self.probe = KafkaClient(self, knobs, PROBE_CLIENT)
@@ -122,12 +122,12 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             broker = self.brokers[to]
             broker.take(broker.receive, sender, parcel.message, parcel.epoch)
 
-    def replaced(self, broker: SimulatedBroker) -> None:
+    def on_replaced(self, broker: SimulatedBroker) -> None:
         """See `BrokerWorld`."""
         self.counts["processes_replaced"] += 1
         self.kill(broker, 0.2)
 
-    def crashed(self, broker: SimulatedBroker, error: Exception) -> None:
+    def on_crashed(self, broker: SimulatedBroker, error: Exception) -> None:
         """See `BrokerWorld`."""
         self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
         self.kill(broker, 1.0)
@@ -148,9 +148,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     # ---------------------------------------------------------------- life and death
 
-    def committed(self, index: int, command: bytes) -> None:
+    def on_committed(self, index: int, command: bytes) -> None:
         """See `QuorumWorld`."""
-        self.audits.committed(index, command)
+        self.audits.on_committed(index, command)
 
     def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
         """See `KafkaVictims`."""
@@ -177,7 +177,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             lost += broker.disk.vanish()
         elif self.knobs.before_ack:
             lost = []
-        self._lost(broker, lost)
+        self._on_lost(broker, lost)
         self.schedule(self.now + back_after_s, self._start, broker)
 
     def spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
@@ -203,14 +203,14 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 case _:
                     lost = disk.vanish()
         self.note(f"{fault.value} strikes {', '.join(map(str, lost)) or 'no log'}", broker.node)
-        self._lost(broker, lost)
+        self._on_lost(broker, lost)
 
-    def _lost(self, broker: SimulatedBroker, partitions: Iterable[TopicPartition]) -> None:
+    def _on_lost(self, broker: SimulatedBroker, partitions: Iterable[TopicPartition]) -> None:
         for partition in dict.fromkeys(partitions):
             self.counts["logs_lost_in_part"] += 1
-            self.audits.lost(broker.node, partition)
+            self.audits.on_lost(broker.node, partition)
 
-    def stopped(self, broker: SimulatedBroker) -> None:
+    def on_stopped(self, broker: SimulatedBroker) -> None:
         """See `BrokerWorld`."""
         self.counts["shutdowns"] += 1
         self.note("has shut down", broker.node)
@@ -239,7 +239,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.note("starts", broker.node)
         broker.start(rng.random() < self.knobs.snapshots)
 
-    def _excused(self, partition: TopicPartition, end: int) -> None:
+    def _on_excused(self, partition: TopicPartition, end: int) -> None:
         if partition.topic == OFFSETS_TOPIC:
             for client in (*self.clients, self.probe):
                 client.era += 1
@@ -264,7 +264,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     # ---------------------------------------------------------------- what brokers do
 
-    def stepped(
+    def on_stepped(
         self, host: SimulatedBroker, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]
     ) -> None:
         """See `ReplicaWatch`."""
@@ -272,20 +272,20 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         for effect in effects:
             self.counts["truncations"] += isinstance(effect, TruncateLog | ResetLog)
             if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
-                self.audits.proposed(host, replica, effect)
+                self.audits.on_proposed(host, replica, effect)
         if self.observer is not None:
             words = f"{replica.partition} {event!r}"
             self.observer(TraceEvent(self.now, f"n{host.node}", words, describe(host), "; ".join(map(repr, effects))))
 
-    def appended(
+    def on_appended(
         self, host: SimulatedBroker, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]
     ) -> None:
         """See `ReplicaWatch`."""
-        self.audits.appended(host, replica, order, batches)
+        self.audits.on_appended(host, replica, order, batches)
 
-    def shortened(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
+    def on_shortened(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
         """See `ReplicaWatch`."""
-        self.audits.shortened(host, replica)
+        self.audits.on_shortened(host, replica)
 
     def leads(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
         """See `ReplicaWatch`."""
@@ -355,7 +355,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.probe.commit()
         self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
-    def unsettled(self) -> Sequence[str]:
+    def open_conditions(self) -> Sequence[str]:
         """See `SimulatedWorld`."""
         missing: list[str] = []
         index = len(self.quorum.log)
@@ -426,7 +426,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         for client in self.clients:
             yield [sent.outcome for sent in client.sent]
 
-    def asked(self) -> Sequence[tuple[int, int]]:
+    def all_requests(self) -> Sequence[tuple[int, int]]:
         """See `SimulatedWorld`."""
         return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
 

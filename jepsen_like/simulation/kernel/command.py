@@ -174,7 +174,7 @@ class Campaign:
                 self.whole.add(result)
                 if result.violations:
                     self._close_progress()
-                    return self._failed(result)
+                    return self._print_failure(result)
                 self._tell_progress()
                 if block.seeds == BLOCK_SEEDS:
                     self._close_block(block)
@@ -183,7 +183,7 @@ class Campaign:
             self._close_block(block)
         if self.whole.seeds > BLOCK_SEEDS:
             self._hold_to_floors(self.whole)
-        return self._finished()
+        return self._print_end()
 
     @property
     def _elapsed_s(self) -> float:
@@ -231,7 +231,7 @@ class Campaign:
 
     # ---------------------------------------------------------------- ends
 
-    def _failed(self, result: SeedResult) -> int:
+    def _print_failure(self, result: SeedResult) -> int:
         command = f"quorumlog replay {result.seed}{self.chosen.options}"
         for violation in result.violations:
             self._say(f"seed {result.seed}: {violation}")
@@ -245,7 +245,7 @@ class Campaign:
         self._say(f"reproduce with: {command}")
         return VIOLATION
 
-    def _finished(self) -> int:
+    def _print_end(self) -> int:
         rate = self.whole.seeds / self._elapsed_s
         clean = f"{self.whole.seeds:,} seeds clean in {self._elapsed_s:.1f} s ({rate:.1f} seeds/s, {self.jobs} job{'s' * (self.jobs != 1)})"
         self._say(clean)

@@ -73,7 +73,7 @@ def play_scenario(
         spoke[0],
         result.steps,
         tuple(sent for sent in messages if sent not in knobs.lost),
-        tuple(made for made in world.asked() if made not in knobs.unasked),
+        tuple(made for made in world.all_requests() if made not in knobs.unasked),
     )
 
 

@@ -88,7 +88,7 @@ class SimulatedWorld(ABC, Generic[K]):
         """End every fault but those of the network, which have ended; the world is `healed` from here on."""
 
     @abstractmethod
-    def unsettled(self) -> Sequence[str]:
+    def open_conditions(self) -> Sequence[str]:
         """The conditions, in words, that a healed world must still meet to be settled; empty once it is."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ class SimulatedWorld(ABC, Generic[K]):
         """The results of the world, as values of a stable `repr`: the fingerprint of the seed is made of them."""
 
     @abstractmethod
-    def asked(self) -> Sequence[tuple[int, int]]:
+    def all_requests(self) -> Sequence[tuple[int, int]]:
         """(client, number) of all requests that the clients came to, left out or not."""
 
     @abstractmethod
@@ -160,13 +160,13 @@ class SimulatedWorld(ABC, Generic[K]):
         self.schedule(self.now + POLL_S, self._poll)
 
     def _poll(self) -> None:
-        if self.unsettled():
+        if self.open_conditions():
             self.schedule(self.now + POLL_S, self._poll)
         else:
             self.finished = True
 
     def _out_of_patience(self) -> None:
-        self.report("V-liveness", 0, f"{HEAL_S_MAX:.0f} s after the last fault: {', '.join(self.unsettled())}")
+        self.report("V-liveness", 0, f"{HEAL_S_MAX:.0f} s after the last fault: {', '.join(self.open_conditions())}")
         self.finished = True
 
     # ---------------------------------------------------------------- findings

@@ -42,7 +42,7 @@ class Audits:
         self._votes: dict[tuple[NodeId, Term], tuple[NodeId, int]] = {}
         self._asked: dict[tuple[NodeId, Term], Position] = {}
 
-    def sent(self, machine: SimulatedMachine, send: Send) -> None:
+    def on_sent(self, machine: SimulatedMachine, send: Send) -> None:
         """A1, A2, A7 and A8: `send` goes on the wire now."""
         match send.message:
             case RequestVote(term=term, last_index=index, last_term=last_term):
@@ -106,7 +106,7 @@ class Audits:
         if match_index > len(leader_log) or not durable.has(leader_log[match_index - 1]):
             self._accuse("A2", machine, f"accepts up to {match_index}, where it differs from the leader of term {term}")
 
-    def trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
+    def on_trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
         """A8: the log begins at `start` from now on, in memory at least."""
         self._check_left(machine, start, "lets its log begin")
 
@@ -138,7 +138,7 @@ class Audits:
         if applied.index < end.index or (made.applied, made.digest, applied.term) != true:
             self._accuse("A8", machine, f"{deed} with a snapshot that is not what was committed up to {applied}")
 
-    def answered(self, machine: SimulatedMachine, batch: Batch, outcome: Committed) -> None:
+    def on_answered(self, machine: SimulatedMachine, batch: Batch, outcome: Committed) -> None:
         """A3: a client learns that `batch` is committed at an index."""
         ledger = self._record.ledger
         if outcome.index > len(ledger) or ledger[outcome.index - 1].entry.batch.crc != batch.crc:
@@ -169,7 +169,7 @@ class Audits:
             if votes >= self._majority:
                 self._accuse("A4", machine, f"n{other.node_id} could be elected without entry {committed.index}")
 
-    def restarted(self, machine: SimulatedMachine) -> None:
+    def on_restarted(self, machine: SimulatedMachine) -> None:
         """A5: what recovery made of the disk, the disk itself, and what the node left when it died must agree."""
         core = machine.core
         assert core is not None

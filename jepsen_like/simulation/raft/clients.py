@@ -123,7 +123,7 @@ class Clients:
         client = self.clients[waiting.op.client]
         match outcome:
             case Committed(base_offset=base_offset):
-                self._seen(waiting.op, base_offset)
+                self._on_seen(waiting.op, base_offset)
                 self.counts["acknowledgements"] += 1
                 return self._end(token, RequestOutcome.OK)
             case Rejected(leader_hint=hint):
@@ -135,7 +135,7 @@ class Clients:
                 self._retarget(client, hint)
                 return self._end(token, RequestOutcome.UNKNOWN)
 
-    def _seen(self, op: ClientRequest, base_offset: Offset) -> None:
+    def _on_seen(self, op: ClientRequest, base_offset: Offset) -> None:
         """It is at `base_offset`, and the node that answered leads."""
         op.base_offset = base_offset
         op.end_offset = base_offset + len(op.values)
@@ -150,7 +150,7 @@ class Clients:
         self.counts["reads"] += 1
         return self._end(token, RequestOutcome.OK)
 
-    def failed(self, token: Token, outcome: RequestOutcome) -> SimulatedClient | None:
+    def on_failed(self, token: Token, outcome: RequestOutcome) -> SimulatedClient | None:
         """No answer: refused, the connection broke, or time is up."""
         waiting = self.waiting.get(token)
         if waiting is None:
@@ -163,7 +163,7 @@ class Clients:
         """`node` died: a read had no effect, an append may have had it."""
         lost = [(token, waiting.op) for token, waiting in self.waiting.items() if waiting.op.node == node]
         ended = [
-            self.failed(token, RequestOutcome.FAIL if op.is_read else RequestOutcome.UNKNOWN) for token, op in lost
+            self.on_failed(token, RequestOutcome.FAIL if op.is_read else RequestOutcome.UNKNOWN) for token, op in lost
         ]
         return [client for client in ended if client is not None]
 

@@ -181,10 +181,10 @@ class DurableLog:
             # has from there on.
             self.entries, self.term, self.vote = [], NO_TERM, None
             self._segment, self._read = start.base, 0
-        self.entries[: start.index] = self._left(start)
+        self.entries[: start.index] = self._entries_before(start)
         self.start = start
 
-    def _left(self, start: DurableStart) -> list[Stored]:
+    def _entries_before(self, start: DurableStart) -> list[Stored]:
         """Returns the entries before `start`: the committed entries, if they end where it begins."""
         left = [
             Stored(known.entry.term, known.entry.batch.crc, known.entry.end_offset)

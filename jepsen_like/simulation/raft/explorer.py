@@ -111,7 +111,7 @@ class ExplorerNode:
         """Returns the end of the durable log."""
         return Position(self.log[-1].index, self.log[-1].term) if self.log else self.start.position
 
-    def kept(self, last_index: int) -> int:
+    def count_kept(self, last_index: int) -> int:
         """Returns the number of entries of the durable log up to `last_index`."""
         return max(0, last_index - self.start.index)
 
@@ -126,7 +126,7 @@ def _has(node: ExplorerNode, index: int, term: Term) -> bool:
     start = node.start
     if index <= start.index:
         return index < start.index or start.position.term == term
-    at = node.kept(index) - 1
+    at = node.count_kept(index) - 1
     return len(node.log) > at and node.log[at].term == term
 
 
@@ -156,7 +156,7 @@ def _terms_to(node: ExplorerNode, last_index: int) -> Iterator[tuple[LogIndex, T
     """Index and term of all that the disk tells of its log up to `last_index`."""
     if 0 < node.start.index <= last_index:
         yield node.start.index, node.start.position.term
-    for entry in node.log[: node.kept(last_index)]:
+    for entry in node.log[: node.count_kept(last_index)]:
         yield entry.index, entry.term
 
 
@@ -356,9 +356,9 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         network += reaction.posted
         committed, leaders = state.committed, state.leaders
         if reaction.crowned:
-            leaders = self._crowned(leaders, self._views[reaction.local], committed)
+            leaders = self._add_leader(leaders, self._views[reaction.local], committed)
         if reaction.committed > len(committed):
-            committed = self._committed(committed, self._views[reaction.local], reaction.committed, locals_)
+            committed = self._add_committed(committed, self._views[reaction.local], reaction.committed, locals_)
         if reaction.settled:
             self._check_settled(committed, self._views[reaction.local].core, reaction.settled)
         if committed and (action.kind == "persist" or committed is not state.committed):
@@ -508,10 +508,10 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
 
     def _trim(self, node: ExplorerNode, last_index: LogIndex, posted: list[int]) -> None:
         """Everything up to `last_index` leaves the log; what became of the state machine is no matter of the core's."""
-        last = node.log[node.kept(last_index) - 1]
+        last = node.log[node.count_kept(last_index) - 1]
         position = Position(last_index, last.term)
         start = LogStart(position, last.end_offset, position)
-        del node.log[: node.kept(last_index)]
+        del node.log[: node.count_kept(last_index)]
         node.start = start
         self._step(node, Trimmed(start), posted)
 
@@ -536,7 +536,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         if write.start is not None:
             node.start, node.log = write.start, []
         if write.entries:
-            del node.log[node.kept(write.entries[0].index - 1) :]
+            del node.log[node.count_kept(write.entries[0].index - 1) :]
             node.log.extend(write.entries)
         self._step(node, Persisted(write.write_id), posted)
         for send in node.outbox.release(write.write_id, node.core.term):
@@ -620,7 +620,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
             case _:
                 pass
 
-    def _crowned(
+    def _add_leader(
         self, leaders: tuple[tuple[int, int], ...], node: ExplorerNode, committed: tuple[tuple[int, int, int], ...]
     ) -> tuple[tuple[int, int], ...]:
         """At most one leader in each term; and a new leader holds what was committed before its term."""
@@ -635,7 +635,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
                 )
         return tuple(sorted(known.items()))
 
-    def _committed(
+    def _add_committed(
         self, committed: tuple[tuple[int, int, int], ...], node: ExplorerNode, upto: int, locals_: tuple[int, ...]
     ) -> tuple[tuple[int, int, int], ...]:
         """A3 for what a leader has just committed, and no node leads in a later term without it."""

@@ -36,7 +36,7 @@ class Invariants:
         self._accuse = accuse
         self._majority = len(machines) // 2 + 1
 
-    def appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
+    def on_appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """I2, I4, I5, before `entries` replace the tail of the machine's log."""
         core = machine.core
         assert core is not None
@@ -71,7 +71,7 @@ class Invariants:
         if entries[-1].index < committed:
             self._accuse("I4", machine, f"committed entries above {entries[-1].index} are cut")
 
-    def committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
+    def on_committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
         """I4, I6, I9 for everything that `machine` now considers committed."""
         core, record = machine.core, self._record
         assert core is not None
@@ -96,20 +96,20 @@ class Invariants:
         if len(copies) < self._majority:
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
-    def applied(self, machine: SimulatedMachine) -> None:
+    def on_applied(self, machine: SimulatedMachine) -> None:
         """I11, after `machine` gave more to its state machine or restored it."""
         replica, index = machine.replica, machine.applied_index
         if (replica.applied, replica.digest) != (index, self._record.digest(index)):
             self._accuse("I11", machine, f"has applied {replica.applied} entries, not the committed ones up to {index}")
 
-    def decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
+    def on_decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         """I1, I3 before a step's effects are carried out: a leader that is gone by then has led all the same."""
         core = machine.core
         assert core is not None
         if isinstance(core.role, Leader) and (not before.led or core.term != before.term):
             self._check_new_leader(machine)
 
-    def stepped(self, machine: SimulatedMachine, before: BeforeStep, event: Event) -> None:
+    def on_stepped(self, machine: SimulatedMachine, before: BeforeStep, event: Event) -> None:
         """I7, I8 once a step's effects are carried out."""
         core = machine.core
         assert core is not None

@@ -112,40 +112,42 @@ class Surroundings(Protocol):
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
 
-    def appended(self, machine: "SimulatedMachine", entries: Sequence[Entry]) -> None:
+    def on_appended(self, machine: "SimulatedMachine", entries: Sequence[Entry]) -> None:
         """`machine` is about to put `entries` into its log."""
 
-    def sent(self, machine: "SimulatedMachine", send: Send) -> None:
+    def on_sent(self, machine: "SimulatedMachine", send: Send) -> None:
         """`machine` puts a message on the wire, now."""
 
-    def committed(self, machine: "SimulatedMachine", index: LogIndex) -> None:
+    def on_committed(self, machine: "SimulatedMachine", index: LogIndex) -> None:
         """`machine` considers everything up to `index` committed."""
 
-    def trimmed(self, machine: "SimulatedMachine", start: LogStart) -> None:
+    def on_trimmed(self, machine: "SimulatedMachine", start: LogStart) -> None:
         """The log of `machine` begins at `start` from now on."""
 
-    def applied(self, machine: "SimulatedMachine") -> None:
+    def on_applied(self, machine: "SimulatedMachine") -> None:
         """The state machine of `machine` was given more, or restored."""
 
-    def answered(self, machine: "SimulatedMachine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
+    def on_answered(self, machine: "SimulatedMachine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
         """The client behind `token` learns the outcome of its proposal, now."""
 
     def read_answered(self, machine: "SimulatedMachine", token: Token, read_index: LogIndex | None) -> None:
         """The client behind `token` may read at `read_index`; None if it was refused."""
 
-    def decided(self, machine: "SimulatedMachine", before: BeforeStep) -> None:
+    def on_decided(self, machine: "SimulatedMachine", before: BeforeStep) -> None:
         """`machine` has taken one step, whose effects are still to be carried out: it may lose its power among them."""
 
-    def stepped(self, machine: "SimulatedMachine", before: BeforeStep, event: Event, effects: Sequence[Effect]) -> None:
+    def on_stepped(
+        self, machine: "SimulatedMachine", before: BeforeStep, event: Event, effects: Sequence[Effect]
+    ) -> None:
         """`machine` has taken one step and carried out its effects."""
 
-    def restarted(self, machine: "SimulatedMachine") -> None:
+    def on_restarted(self, machine: "SimulatedMachine") -> None:
         """`machine` has come up from its disk."""
 
-    def synced(self, machine: "SimulatedMachine") -> None:
+    def on_synced(self, machine: "SimulatedMachine") -> None:
         """An fsync of `machine` has ended: more of its log is durable."""
 
-    def died(self, machine: "SimulatedMachine", error: Exception) -> None:
+    def on_died(self, machine: "SimulatedMachine", error: Exception) -> None:
         """`machine` raised and ends."""
 
     def sprung(self, machine: "SimulatedMachine") -> None:
@@ -250,7 +252,7 @@ class SimulatedMachine:
         )
         self._note_guard(self.core)
         self._durable_stale = True
-        self._world.restarted(self)
+        self._world.on_restarted(self)
         self.replica = Replica()
         self.applied_index, self._restored = NO_INDEX, NO_POSITION
         self._trim_at, self._trim_due, self._has_trimmed = 0, float("-inf"), False
@@ -370,7 +372,7 @@ class SimulatedMachine:
             try:
                 self.stored_entries()
             except LogError as error:
-                self._world.died(self, error)
+                self._world.on_died(self, error)
 
     def stored_entries(self) -> tuple[Entry, ...]:
         """All that its log holds, from the disk."""
@@ -511,11 +513,11 @@ class SimulatedMachine:
                 assert (objection := core.objection(event.message)) is None, objection
             effects = core.step(self.clock.at(self._world.now), event)
             self._note_guard(core)
-            self._world.decided(self, before)
+            self._world.on_decided(self, before)
             for effect in effects:
                 if isinstance(effect, Persist) and effect.entries:
                     # First of all, since a leader's messages speak of what it has not written yet.
-                    self._world.appended(self, effect.entries)
+                    self._world.on_appended(self, effect.entries)
             for effect in effects:
                 self._carry_out(storage, effect)
                 if self.incarnation != incarnation:
@@ -528,9 +530,9 @@ class SimulatedMachine:
                     return
                 effects = [*effects, *released]
         except NODE_ERRORS as error:
-            self._world.died(self, error)
+            self._world.on_died(self, error)
             return
-        self._world.stepped(self, before, event, effects)
+        self._world.on_stepped(self, before, event, effects)
         if self.incarnation == incarnation and self._knobs.retention_bytes is not None:
             self._settle(storage)
         if self.incarnation == incarnation:
@@ -564,7 +566,7 @@ class SimulatedMachine:
         except NoSpace:
             self.counts["disk_full"] += 1
             if token is not None:
-                self._world.answered(self, token, Rejected(Refusal.BUSY, None))
+                self._world.on_answered(self, token, Rejected(Refusal.BUSY, None))
                 self.step(StepDown())
             return False
         return True
@@ -584,11 +586,11 @@ class SimulatedMachine:
                 if not self.outbox.hold(effect):
                     self._transmit(effect)
             case Commit(commit_index=index):
-                self._world.committed(self, index)
+                self._world.on_committed(self, index)
                 self.commit_index = index
                 self._check_restored(index)
             case Answer(token=token, outcome=outcome):
-                self._world.answered(self, token, outcome)
+                self._world.on_answered(self, token, outcome)
                 if self.traps.after_answer and isinstance(outcome, Committed):
                     self.counts["cuts_after_answer"] += 1
                     self._world.sprung(self)
@@ -616,7 +618,7 @@ class SimulatedMachine:
         return released
 
     def _transmit(self, send: Send) -> None:
-        self._world.sent(self, send)
+        self._world.on_sent(self, send)
         trap = self.traps.after_send
         if trap is not None and isinstance(send.message, trap):
             self.counts["cuts_after_send"] += 1
@@ -626,9 +628,9 @@ class SimulatedMachine:
         """Read now, deliver it later: by then the log may have changed."""
         self.counts["loads"] += 1
         loaded = Loaded(load.peer, storage.load(load))
-        self._world.schedule(self._world.now + self.load_s, self._loaded, self.incarnation, loaded)
+        self._world.schedule(self._world.now + self.load_s, self._on_loaded, self.incarnation, loaded)
 
-    def _loaded(self, incarnation: int, loaded: Loaded) -> None:
+    def _on_loaded(self, incarnation: int, loaded: Loaded) -> None:
         if incarnation == self.incarnation:
             self.deliver(loaded)
 
@@ -649,14 +651,14 @@ class SimulatedMachine:
             self._world.sprung(self)
             return
         self.disk.before_call = None
-        self._world.trimmed(self, start)
+        self._world.on_trimmed(self, start)
         self._restore(start)
         self._note_rot_gone()
 
     def _restore(self, start: LogStart) -> None:
         self.replica.restore(start.snapshot)
         self.applied_index, self._restored = start.applied.index, start.applied
-        self._world.applied(self)
+        self._world.on_applied(self)
 
     def _check_restored(self, commit_index: LogIndex) -> None:
         restored = self._restored
@@ -676,7 +678,7 @@ class SimulatedMachine:
             self._apply(storage)
             self._trim(storage)
         except NODE_ERRORS as error:
-            self._world.died(self, error)
+            self._world.on_died(self, error)
 
     def _apply(self, storage: RaftStorage) -> None:
         core = self.core
@@ -690,7 +692,7 @@ class SimulatedMachine:
                 break
             self.replica.apply(entry)
             self.applied_index = entry.index
-        self._world.applied(self)
+        self._world.on_applied(self)
 
     def apply_all(self) -> None:
         """Give everything that is committed to the state machine."""
@@ -724,7 +726,7 @@ class SimulatedMachine:
         if start is not None:
             self.counts["trims"] += 1
             self._has_trimmed = True
-            self._world.trimmed(self, start)
+            self._world.on_trimmed(self, start)
             self.step(Trimmed(start))
 
     # ---------------------------------------------------------------- the disk
@@ -763,10 +765,10 @@ class SimulatedMachine:
             with self.disk.issued_before(running.mark):
                 running.flush.run()
         except NODE_ERRORS as error:
-            self._world.died(self, error)
+            self._world.on_died(self, error)
             return
         self._durable_stale = True
-        self._world.synced(self)
+        self._world.on_synced(self)
         self._world.schedule(self._world.now + self._knobs.handoff_s, self._flush_ended, incarnation, running)
 
     def _flush_ended(self, incarnation: int, running: RunningFlush) -> None:

@@ -65,53 +65,55 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     # ---------------------------------------------------------------- what machines report
 
-    def appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
+    def on_appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """See `Surroundings`."""
-        self._invariants.appended(machine, entries)
+        self._invariants.on_appended(machine, entries)
 
-    def sent(self, machine: SimulatedMachine, send: Send) -> None:
+    def on_sent(self, machine: SimulatedMachine, send: Send) -> None:
         """See `Surroundings`: the wire tap."""
-        self._audits.sent(machine, send)
+        self._audits.on_sent(machine, send)
         self.network.transmit(self.now, (machine.node_id, send.to), send.message)
 
-    def committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
+    def on_committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
         """See `Surroundings`."""
         known = self.record.committed_index
-        self._invariants.committed(machine, index)
+        self._invariants.on_committed(machine, index)
         if self.record.committed_index != known:
             self._audits.check_electability(machine)
 
-    def trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
+    def on_trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
         """See `Surroundings`."""
-        self._audits.trimmed(machine, start)
+        self._audits.on_trimmed(machine, start)
 
-    def applied(self, machine: SimulatedMachine) -> None:
+    def on_applied(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
-        self._invariants.applied(machine)
+        self._invariants.on_applied(machine)
 
-    def synced(self, machine: SimulatedMachine) -> None:
+    def on_synced(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
         self._audits.check_start(machine)
         self._audits.check_electability(machine)
 
-    def decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
+    def on_decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         """See `Surroundings`."""
-        self._invariants.decided(machine, before)
+        self._invariants.on_decided(machine, before)
 
-    def stepped(self, machine: SimulatedMachine, before: BeforeStep, event: Event, effects: Sequence[Effect]) -> None:
+    def on_stepped(
+        self, machine: SimulatedMachine, before: BeforeStep, event: Event, effects: Sequence[Effect]
+    ) -> None:
         """See `Surroundings`."""
         self.steps += 1
-        self._invariants.stepped(machine, before, event)
+        self._invariants.on_stepped(machine, before, event)
         if self.observer is not None:
             words = "; ".join(map(describe_effect, effects))
             state = describe_state(machine)
             self.observer(TraceEvent(self.now, f"n{machine.node_id}", describe_event(event), state, words))
 
-    def restarted(self, machine: SimulatedMachine) -> None:
+    def on_restarted(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`: the log apart starts from what the disk holds."""
-        self._audits.restarted(machine)
+        self._audits.on_restarted(machine)
 
-    def died(self, machine: SimulatedMachine, error: Exception) -> None:
+    def on_died(self, machine: SimulatedMachine, error: Exception) -> None:
         """See `Surroundings`: a node that raises ends, as its process would, and is started again."""
         if machine.disk_refused(error):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
@@ -171,10 +173,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self.schedule(self.now + self.knobs.delay_s, self._client_refused, token)
 
     def _client_refused(self, token: Token) -> None:
-        self._client_ended(self.clients.failed(token, RequestOutcome.FAIL))
+        self._client_ended(self.clients.on_failed(token, RequestOutcome.FAIL))
 
     def _client_gives_up(self, token: Token) -> None:
-        self._client_ended(self.clients.failed(token, RequestOutcome.UNKNOWN))
+        self._client_ended(self.clients.on_failed(token, RequestOutcome.UNKNOWN))
 
     def _client_ended(self, client: SimulatedClient | None) -> None:
         if client is None or client.outstanding:
@@ -186,14 +188,14 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             client.discouraged = False
             self.schedule(self.now + mean_s * client.rng.expovariate(1.0), self._client_wakes, client)
 
-    def answered(self, machine: SimulatedMachine, token: Token, outcome: Committed | Rejected | Unknown) -> None:
+    def on_answered(self, machine: SimulatedMachine, token: Token, outcome: Committed | Rejected | Unknown) -> None:
         """See `Surroundings`."""
         waiting = self.clients.waiting.get(token)
         if waiting is None:
             return
         if isinstance(outcome, Committed):
             assert waiting.batch is not None
-            self._audits.answered(machine, waiting.batch, outcome)
+            self._audits.on_answered(machine, waiting.batch, outcome)
             if waiting.op.client == PROBE_CLIENT:
                 self._probes["append"] = True
         self._client_ended(self.clients.append_ended(token, outcome))
@@ -204,7 +206,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         if waiting is None:
             return
         if read_index is None:
-            self._client_ended(self.clients.failed(token, RequestOutcome.FAIL))
+            self._client_ended(self.clients.on_failed(token, RequestOutcome.FAIL))
             return
         self._audits.read_ready(machine, read_index, waiting.committed_when_asked)
         if waiting.op.client == PROBE_CLIENT:
@@ -297,7 +299,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self._start_failed(machine, error)
             return
         except CorruptLog as error:
-            self._refused(machine, error)
+            self._on_refused(machine, error)
             return
         except NODE_ERRORS as error:
             self._accuse("A5", machine, f"cannot restart: {type(error).__name__}: {error}")
@@ -321,7 +323,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         machine.give_up_start()
         self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
 
-    def _refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
+    def _on_refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
         """Damage that cannot be repaired costs the node its log, and it begins blank; but only a power cut leaves such
         damage.
         """
@@ -364,14 +366,14 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         elif not self._probes["read"]:
             self._ask_read(client, node)
 
-    def unsettled(self) -> list[str]:
+    def open_conditions(self) -> list[str]:
         """Probes that have not succeeded yet, and whether the nodes agree."""
         missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
-        if not self._converged():
+        if not self._has_converged():
             missing.append("the nodes do not agree")
         return missing
 
-    def _converged(self) -> bool:
+    def _has_converged(self) -> bool:
         cores = [machine.core for machine in self.machines.values()]
         ends = {(core.commit_index, core.log.durable_index, core.log.position) for core in cores if core is not None}
         return (
@@ -384,7 +386,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def judge(self) -> None:
         """The log as stored on every node against the committed one, and that against what clients saw."""
         for machine in self.machines.values():
-            if machine.storage is None or not self.record.ledger or not self._converged():
+            if machine.storage is None or not self.record.ledger or not self._has_converged():
                 continue
             try:
                 stored = machine.stored_entries()
@@ -429,7 +431,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         for machine in self.machines.values():
             yield machine.incarnation, len(machine.entries), machine.durable_log().term
 
-    def asked(self) -> list[tuple[int, int]]:
+    def all_requests(self) -> list[tuple[int, int]]:
         """The requests of all clients, probes too."""
         return [
             (client.number, number) for client in self.clients.clients for number in range(1, client.considered + 1)

@@ -115,7 +115,7 @@ class RocketmqAudits:
 
     # ---------------------------------------------------------------- before orders are carried out
 
-    def stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
+    def on_stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
         """A copy has decided."""
         if isinstance(event, Received) and broker.listens:
             self._master_received(broker, event, effects)
@@ -213,7 +213,7 @@ class RocketmqAudits:
 
     # ---------------------------------------------------------------- after orders were carried out
 
-    def carried_out(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
+    def on_effect(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
         """An order was carried out."""
         match effect:
             case SendMessage(message=Welcome()) if isinstance(event, Received):
@@ -227,7 +227,7 @@ class RocketmqAudits:
             case CloseHaConnection(connection=connection) if broker.listens:
                 self._links.pop(connection, None)
             case AppendPushed():
-                self._pushed(broker, effect, event)
+                self._on_pushed(broker, effect, event)
             case AnswerPut():
                 self._answers(broker, effect)
             case RefusePut(token=token):
@@ -304,7 +304,7 @@ class RocketmqAudits:
         if end > held:
             self._report("Q6", broker.node, f"reports {end}, and holds {held}")
 
-    def _pushed(self, broker: GroupBroker, effect: AppendPushed, event: Event | None) -> None:
+    def _on_pushed(self, broker: GroupBroker, effect: AppendPushed, event: Event | None) -> None:
         self.counts["pushes"] += 1
         disk = broker.disk
         if len(disk.epochs) > 1 and disk.epochs[-2].epoch > disk.epochs[-1].epoch:
@@ -331,7 +331,7 @@ class RocketmqAudits:
             other.node
             for other in self._brokers.values()
             if other is not broker
-            and (offset < other.disk.trimmed or other.disk.held(offset, data, durable=self._knobs.slave_sync_flush))
+            and (offset < other.disk.trimmed or other.disk.has_held(offset, data, durable=self._knobs.slave_sync_flush))
         ]
 
     def _answers(self, broker: GroupBroker, answer: AnswerPut) -> None:
@@ -415,15 +415,15 @@ class RocketmqAudits:
             if each.state is PutState.FAILED and count:
                 self._report("Q8", master.node, f"{each.record!r} has failed for certain, and is in the log")
             if each.state is PutState.OK and not count and each.offset >= master.disk.start:
-                self._lost(master, each)
+                self._on_lost(master, each)
 
-    def _lost(self, master: GroupBroker, sent: SentRecord) -> None:
+    def _on_lost(self, master: GroupBroker, sent: SentRecord) -> None:
         """An acknowledged record is not in the final log: some disk must have lost it, by a fault or an operator."""
         kinds = {
             lost.kind
             for broker in self._brokers.values()
             for lost in broker.disk.losses
-            if lost.held(sent.offset, sent.record, durable=False)
+            if lost.has_held(sent.offset, sent.record, durable=False)
         }
         self.counts["excused_losses"] += 1
         if sent.offset < max(broker.disk.trimmed for broker in self._brokers.values()):

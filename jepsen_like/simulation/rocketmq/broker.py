@@ -75,16 +75,16 @@ class GroupWorld(Protocol):
     def new_connection(self) -> int:
         """The number of a connection that is to be made."""
 
-    def stepped(self, broker: "GroupBroker", event: Event | None, effects: Sequence[Effect]) -> None:
+    def on_stepped(self, broker: "GroupBroker", event: Event | None, effects: Sequence[Effect]) -> None:
         """A copy has decided, and nothing is carried out yet; without an event it has begun."""
 
-    def carried_out(self, broker: "GroupBroker", event: Event | None, effect: Effect) -> None:
+    def on_effect(self, broker: "GroupBroker", event: Event | None, effect: Effect) -> None:
         """An order of that decision was carried out."""
 
     def tables_of_master(self) -> int | None:
         """Returns the tables that the master answers a slave that asks for them; None if it does not."""
 
-    def crashed(self, broker: "GroupBroker", error: Exception) -> None:
+    def on_crashed(self, broker: "GroupBroker", error: Exception) -> None:
         """A broker died of its own assertions, or of a bug."""
 
 
@@ -155,7 +155,7 @@ class GroupBroker:
         incarnation = stream(self._knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
         copy = self.copy = CopyFile(self.disk.page)
         self.began_without_tables = self.disk.has_lost_tables
-        recovered = self.disk.recovered(copy)
+        recovered = self.disk.recover(copy)
         self.replica = CommitLogReplica(self.config, role, recovered, incarnation)
         boot, flushes = self.disk.boot, self.config.sync_flush
         copy.change(
@@ -190,7 +190,7 @@ class GroupBroker:
     def _begin(self) -> None:
         assert self.replica is not None, "a process begins with its copy"
         effects = self.replica.begin(self.reading())
-        self._world.stepped(self, None, effects)
+        self._world.on_stepped(self, None, effects)
         self._carry_out(None, effects)
         self._flush_soon()
 
@@ -227,7 +227,7 @@ class GroupBroker:
             if self.up:
                 self._arm()
         except (*NODE_ERRORS, ReplicationError) as error:
-            self._world.crashed(self, error)
+            self._world.on_crashed(self, error)
 
     def resume(self) -> None:
         """It goes on, with all that has come meanwhile."""
@@ -261,9 +261,9 @@ class GroupBroker:
         if self.config.sync_flush and not self._is_flushing and self.disk.durable_end < self.disk.end:
             self._is_flushing = True
             seconds = self._knobs.flush_s * self.slowness * (0.5 + self._rng.expovariate(1.0))
-            self.later(seconds, self._flushed, self.disk.end, self.disk.changes)
+            self.later(seconds, self._on_flushed, self.disk.end, self.disk.changes)
 
-    def _flushed(self, end: int, changes: int) -> None:
+    def _on_flushed(self, end: int, changes: int) -> None:
         self._is_flushing = False
         if changes == self.disk.changes:
             self.disk.durable_end = max(self.disk.durable_end, end)
@@ -296,19 +296,19 @@ class GroupBroker:
         """A segment arrives."""
         self.sockets.receive(sender, segment)
 
-    def accepted(self, connection: int) -> None:
+    def on_accepted(self, connection: int) -> None:
         """See `SocketHost`."""
         self.step(Connected(connection))
 
-    def established(self, connection: int) -> None:
+    def on_established(self, connection: int) -> None:
         """See `SocketHost`."""
         self.step(Connected(self.dials[connection]))
 
-    def arrived(self, socket: Socket, data: bytes) -> None:
+    def on_arrived(self, socket: Socket, data: bytes) -> None:
         """See `SocketHost`: bytes that are no message end the connection."""
         name = self.dials.get(socket.connection, socket.connection)
         try:
-            messages = [_owned(decode(frame)) for frame in socket.decoder.feed(data)]
+            messages = [_copy_bytes(decode(frame)) for frame in socket.decoder.feed(data)]
             if socket.decoder.failure is not None:
                 raise socket.decoder.failure
         except WireError:
@@ -318,7 +318,7 @@ class GroupBroker:
         for message in messages:
             self.step(Received(name, message))
 
-    def ended(self, connection: int) -> None:
+    def on_ended(self, connection: int) -> None:
         """See `SocketHost`."""
         self.step(HaConnectionClosed(self.dials.get(connection, connection)))
 
@@ -327,7 +327,7 @@ class GroupBroker:
         if self.replica is None:
             return
         effects = self.replica.step(self.reading(), event)
-        self._world.stepped(self, event, effects)
+        self._world.on_stepped(self, event, effects)
         process = self.process
         self._carry_out(event, effects)
         if self.copy is not None and self.process == process:
@@ -343,7 +343,7 @@ class GroupBroker:
         process = self.process
         for effect in effects:
             self._one(effect, LossKind.OPERATOR if isinstance(event, DivergenceDiscarded) else LossKind.RESET)
-            self._world.carried_out(self, event, effect)
+            self._world.on_effect(self, event, effect)
             if isinstance(effect, AnswerPut | RefusePut):
                 self.waiting.pop(effect.token).done(effect)
             if self.process != process or not self.up:
@@ -424,6 +424,6 @@ class GroupBroker:
         self.step(Pushed(name, end))
 
 
-def _owned(message: HaMessage) -> HaMessage:
+def _copy_bytes(message: HaMessage) -> HaMessage:
     """The message with bytes of its own, which look the same in every trace."""
     return attrs.evolve(message, payload=bytes(message.payload)) if isinstance(message, Push) else message

@@ -83,7 +83,9 @@ class RocketmqClient:
         if not plainly and rng.random() < knobs.lost_clients:
             node = rng.choice(list(world.brokers))
         broker = world.brokers[node]
-        self._carry(plainly, broker.take, broker.put, record, sent.wait, lambda outcome: self._answered(sent, outcome))
+        self._carry(
+            plainly, broker.take, broker.put, record, sent.wait, lambda outcome: self._on_answered(sent, outcome)
+        )
         world.schedule(world.now + knobs.request_s, self._gives_up, sent)
         return sent
 
@@ -97,7 +99,7 @@ class RocketmqClient:
             delay_s += 3 * knobs.request_s * rng.random()
         world.schedule(world.now + delay_s, action, *arguments)
 
-    def _answered(self, sent: SentRecord, outcome: PutOutcome) -> None:
+    def _on_answered(self, sent: SentRecord, outcome: PutOutcome) -> None:
         self._carry(self._world.healed, self._learns, sent, outcome)
 
     def _learns(self, sent: SentRecord, outcome: PutOutcome) -> None:

@@ -41,7 +41,7 @@ class LostBytes:
     durable_end: int
     kind: LossKind
 
-    def held(self, offset: int, data: bytes, *, durable: bool) -> bool:
+    def has_held(self, offset: int, data: bytes, *, durable: bool) -> bool:
         """Returns whether these bytes were there."""
         end = offset + len(data)
         if offset < self.start or (durable and end > self.durable_end):
@@ -155,11 +155,11 @@ class SimulatedCommitLog:
         end = offset + len(data)
         return offset >= self.start and (not durable or end <= self.durable_end) and self.read(offset, end) == data
 
-    def held(self, offset: int, data: bytes, *, durable: bool = False) -> bool:
+    def has_held(self, offset: int, data: bytes, *, durable: bool = False) -> bool:
         """Returns whether these bytes are there, or were until a fault or an operator took them."""
         if self.holds(offset, data, durable=durable):
             return True
-        return any(lost.held(offset, data, durable=durable) for lost in self.losses)
+        return any(lost.has_held(offset, data, durable=durable) for lost in self.losses)
 
     def is_beginning_of(self, other: "SimulatedCommitLog") -> bool:
         """Returns whether the other log holds all that this one does, where both have begun."""
@@ -251,7 +251,7 @@ class SimulatedCommitLog:
         self.durable_end = self.end
         return is_less
 
-    def recovered(self, notes: CopyFile) -> RecoveredCopy:
+    def recover(self, notes: CopyFile) -> RecoveredCopy:
         """Returns what a restart finds here; `notes` was just opened."""
         doubt = doubt_of(notes, boot=self.boot, reach=self.reach, cut=self.cut, lacks_tables=self.has_lost_tables)
         self.cut = None

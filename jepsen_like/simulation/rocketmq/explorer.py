@@ -141,7 +141,7 @@ class RocketmqExplorer(Explorer[Pair, Action]):
         recovered = RecoveredCopy(0, len(disk.data), disk.durable_end, disk.epochs, disk.doubt, disk.slaves)
         return CommitLogReplica(config, "master" if is_master else "slave", recovered, 2**start)
 
-    def _started(self, state: Pair, node: int) -> Pair:
+    def _start(self, state: Pair, node: int) -> Pair:
         """A process of this node begins; the connection is gone, and the other end is told if it lives."""
         replica = self._replica(node, state.disks[node], state.starts, is_master=node == state.master)
         replicas = [*state.replicas]
@@ -226,12 +226,12 @@ class RocketmqExplorer(Explorer[Pair, Action]):
                     disk, durable_end=kept, doubt=CopyDoubt(), slaves=disk.slaves if kept else frozenset()
                 )
                 state = self._with_disk(state, node, disk)
-                return self._started(attrs.evolve(state, cuts=state.cuts + 1), node)
+                return self._start(attrs.evolve(state, cuts=state.cuts + 1), node)
             case ("promote",):
                 state = attrs.evolve(
                     state, promotions=state.promotions + 1, master=slave, dialed=0, to_slave=(), to_master=()
                 )
-                return self._started(self._started(state, slave), master)
+                return self._start(self._start(state, slave), master)
             case _:
                 raise AssertionError(f"no such action: {action}")
 
@@ -290,14 +290,14 @@ class RocketmqExplorer(Explorer[Pair, Action]):
                 case SendMessage(message=message):
                     if isinstance(message, Welcome):
                         self._check_copy(state)
-                    state = self._sent(state, node, effect.connection, message)
+                    state = self._send(state, node, effect.connection, message)
                 case CloseHaConnection(connection=connection):
-                    state = self._sent(state, node, connection, None)
+                    state = self._send(state, node, connection, None)
                 case PushLog():
                     end = min(effect.end_max, effect.offset + 1)
                     data = disk.data[effect.offset : end]
                     push = Push(effect.offset, effect.epoch, effect.confirm_offset, crc32c.crc32c(data), data)
-                    state = self._sent(state, node, effect.connection, push)
+                    state = self._send(state, node, effect.connection, push)
                     follow.append((node, Pushed(effect.connection, end)))
                 case _:
                     pass
@@ -306,7 +306,7 @@ class RocketmqExplorer(Explorer[Pair, Action]):
         return state
 
     @staticmethod
-    def _sent(state: Pair, node: int, connection: int, message: HaMessage | None) -> Pair:
+    def _send(state: Pair, node: int, connection: int, message: HaMessage | None) -> Pair:
         if connection != state.dialed:
             return state
         if node == state.master:

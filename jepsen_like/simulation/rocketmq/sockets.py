@@ -58,16 +58,16 @@ class SocketHost(Protocol):
     def listens(self) -> bool:
         """True if connections are accepted here."""
 
-    def accepted(self, connection: int) -> None:
+    def on_accepted(self, connection: int) -> None:
         """Another process has dialed."""
 
-    def established(self, connection: int) -> None:
+    def on_established(self, connection: int) -> None:
         """A dial was accepted."""
 
-    def arrived(self, socket: Socket, data: bytes) -> None:
+    def on_arrived(self, socket: Socket, data: bytes) -> None:
         """Bytes have come."""
 
-    def ended(self, connection: int) -> None:
+    def on_ended(self, connection: int) -> None:
         """The other end has closed, or does not know the connection."""
 
 
@@ -107,7 +107,7 @@ class SimulatedSockets:
         socket = self.open.pop(connection, None)
         if socket is not None:
             self._refuse(socket.peer, connection)
-            self._host.ended(connection)
+            self._host.on_ended(connection)
 
     def _send(self, socket: Socket, kind: SegmentKind, data: bytes = b"") -> None:
         number, socket.sent = socket.sent, socket.sent + 1
@@ -120,7 +120,7 @@ class SimulatedSockets:
         """A segment arrives."""
         connection = segment.connection
         if segment.kind is SegmentKind.DIAL:
-            self._dialed(sender, connection)
+            self._on_dialed(sender, connection)
             return
         socket = self.open.get(connection)
         if socket is None:
@@ -138,7 +138,7 @@ class SimulatedSockets:
             if self.open.get(connection) is not socket:
                 return
 
-    def _dialed(self, sender: int, connection: int) -> None:
+    def _on_dialed(self, sender: int, connection: int) -> None:
         if connection in self._seen:
             return
         if not self._host.listens:
@@ -147,14 +147,14 @@ class SimulatedSockets:
         self._seen.add(connection)
         socket = self.open[connection] = Socket(connection, sender, due=1)
         self._send(socket, SegmentKind.ACCEPT)
-        self._host.accepted(connection)
+        self._host.on_accepted(connection)
 
     def _take(self, socket: Socket, segment: StreamSegment) -> None:
         match segment.kind:
             case SegmentKind.ACCEPT:
-                self._host.established(socket.connection)
+                self._host.on_established(socket.connection)
             case SegmentKind.DATA:
-                self._host.arrived(socket, segment.data)
+                self._host.on_arrived(socket, segment.data)
             case SegmentKind.END:
                 self._end(socket)
             case _:
@@ -162,4 +162,4 @@ class SimulatedSockets:
 
     def _end(self, socket: Socket) -> None:
         del self.open[socket.connection]
-        self._host.ended(socket.connection)
+        self._host.on_ended(socket.connection)

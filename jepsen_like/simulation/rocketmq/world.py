@@ -106,7 +106,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- life and death
 
-    def crashed(self, broker: GroupBroker, error: Exception) -> None:
+    def on_crashed(self, broker: GroupBroker, error: Exception) -> None:
         """See `GroupWorld`."""
         self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
         self.kill(broker, 1.0)
@@ -204,19 +204,19 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- what brokers do
 
-    def stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
+    def on_stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
         """See `GroupWorld`."""
         self.steps += 1
-        self.audits.stepped(broker, event, effects)
+        self.audits.on_stepped(broker, event, effects)
         if self.observer is not None and (effects or not isinstance(event, DeadlineReached)):
             words = "begins" if event is None else repr(event)
             self.observer(
                 TraceEvent(self.now, f"n{broker.node}", words, describe(broker), "; ".join(map(repr, effects)))
             )
 
-    def carried_out(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
+    def on_effect(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
         """See `GroupWorld`."""
-        self.audits.carried_out(broker, event, effect)
+        self.audits.on_effect(broker, event, effect)
         if isinstance(effect, AnswerPut) and self.nemesis.trap_answer and not self.healed:
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
@@ -239,7 +239,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             self._probed = self.probe.put(plainly=True)
         self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
-    def unsettled(self) -> Sequence[str]:
+    def open_conditions(self) -> Sequence[str]:
         """See `SimulatedWorld`."""
         missing: list[str] = []
         master = self.brokers[self.master]
@@ -288,7 +288,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         for client in self.clients:
             yield [sent.state for sent in client.sent]
 
-    def asked(self) -> Sequence[tuple[int, int]]:
+    def all_requests(self) -> Sequence[tuple[int, int]]:
         """See `SimulatedWorld`."""
         return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
 

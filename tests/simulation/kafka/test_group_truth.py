@@ -13,22 +13,22 @@ def audited() -> tuple[GroupTruth, list[str]]:
 
 def test_a_partition_has_one_owner_in_a_generation() -> None:
     truth, said = audited()
-    truth.assigned(1, "a", frozenset({0, 1}))
-    truth.assigned(1, "a", frozenset({0, 1}))
-    truth.assigned(1, "b", frozenset({2}))
-    truth.assigned(2, "b", frozenset({0}))
+    truth.on_assigned(1, "a", frozenset({0, 1}))
+    truth.on_assigned(1, "a", frozenset({0, 1}))
+    truth.on_assigned(1, "b", frozenset({2}))
+    truth.on_assigned(2, "b", frozenset({0}))
     assert said == []
-    truth.assigned(2, "c", frozenset({0}))
+    truth.on_assigned(2, "c", frozenset({0}))
     assert said == ["gives partition 0 to b and c in generation 2"]
 
 
 def test_a_commit_that_arrives_after_a_newer_generation_has_begun_is_not_taken() -> None:
     truth, said = audited()
-    truth.assigned(3, "a", frozenset({0}))
+    truth.on_assigned(3, "a", frozenset({0}))
     truth.commit_taken(3, truth.newest, 0, 5)
     truth.commit_taken(3, 3, 0, 6)  # it arrived before generation 4 began, and was answered afterwards
     assert said == []
-    truth.assigned(4, "b", frozenset({0}))
+    truth.on_assigned(4, "b", frozenset({0}))
     truth.commit_taken(3, truth.newest, 0, 7)
     assert said == ["takes a commit of generation 3 after generation 4 has begun"]
 
@@ -37,11 +37,11 @@ def test_an_owner_goes_on_where_the_last_one_has_committed() -> None:
     truth, said = audited()
     truth.asked[0] = 6
     truth.commit_taken(1, -1, 0, 5)
-    truth.fetched(0, 5, truth.committed[0])
-    truth.fetched(0, 6, truth.committed[0])
+    truth.on_fetched(0, 5, truth.committed[0])
+    truth.on_fetched(0, 6, truth.committed[0])
     assert said == []
-    truth.fetched(0, 4, truth.committed[0])
-    truth.fetched(0, 7, truth.committed[0])
+    truth.on_fetched(0, 4, truth.committed[0])
+    truth.on_fetched(0, 7, truth.committed[0])
     assert said == [
         "goes on from 4 in partition 0, and 5 was acknowledged before",
         "goes on from 7 in partition 0, which no member has committed",
@@ -50,9 +50,9 @@ def test_an_owner_goes_on_where_the_last_one_has_committed() -> None:
 
 def test_what_was_promised_before_an_excused_loss_proves_nothing_after_it() -> None:
     truth, said = audited()
-    truth.assigned(3, "a", frozenset({0}))
+    truth.on_assigned(3, "a", frozenset({0}))
     truth.excuse()
-    truth.assigned(3, "b", frozenset({0}))
+    truth.on_assigned(3, "b", frozenset({0}))
     truth.commit_taken(1, truth.newest, 0, 1)
     assert (said, truth.newest, truth.era) == (["takes a commit of generation 1 after generation 3 has begun"], 3, 1)
 

@@ -158,7 +158,7 @@ class PairWorld(SimulatedWorld[PairKnobs]):
     def end_faults(self) -> None:
         """Only the network has faults."""
 
-    def unsettled(self) -> Sequence[str]:
+    def open_conditions(self) -> Sequence[str]:
         return [] if self.pair.acknowledged == self.pair.primary else ["a write is not acknowledged"]
 
     def judge(self) -> None:
@@ -171,7 +171,7 @@ class PairWorld(SimulatedWorld[PairKnobs]):
     def outcome(self) -> Iterator[object]:
         yield attrs.astuple(self.pair)
 
-    def asked(self) -> Sequence[tuple[int, int]]:
+    def all_requests(self) -> Sequence[tuple[int, int]]:
         return [(client, number) for client, most in self._considered.items() for number in range(1, most + 1)]
 
     def state_of(self, node: int) -> str:

@@ -94,25 +94,25 @@ def entry_after(machine: SimulatedMachine, term: int, data: bytes = b"never writ
 
 def vote_that_is_not_on_disk(world: RaftWorld) -> None:
     voter = follower_of(world)
-    world.sent(voter, Send(NodeId(1 + voter.node_id % 3), VoteReply(Term(term_of(voter) + 5), granted=True)))
+    world.on_sent(voter, Send(NodeId(1 + voter.node_id % 3), VoteReply(Term(term_of(voter) + 5), granted=True)))
 
 
 def candidacy_that_is_not_on_disk(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.sent(node, Send(NodeId(1), RequestVote(Term(term_of(node) + 5), LogIndex(9), Term(1))))
+    world.on_sent(node, Send(NodeId(1), RequestVote(Term(term_of(node) + 5), LogIndex(9), Term(1))))
 
 
 def second_vote_in_a_term(world: RaftWorld) -> None:
     voter = follower_of(world)
     term = max(voter.durable_log().votes)
     other = next(node for node in world.machines if node not in (voter.node_id, voter.durable_log().votes[term]))
-    world.sent(voter, Send(other, VoteReply(term, granted=True)))
+    world.on_sent(voter, Send(other, VoteReply(term, granted=True)))
 
 
 def acceptance_beyond_the_disk(world: RaftWorld) -> None:
     node = follower_of(world)
     beyond = LogIndex(len(node.entries) + 1)
-    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), beyond, beyond, 1)))
+    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), beyond, beyond, 1)))
 
 
 def acceptance_of_what_the_leader_does_not_have(world: RaftWorld) -> None:
@@ -120,26 +120,26 @@ def acceptance_of_what_the_leader_does_not_have(world: RaftWorld) -> None:
     end = LogIndex(len(node.entries))
     log = world.record.leader_logs[term_of(leader_of(world))]
     log[end - 1] = attrs.evolve(log[end - 1], batch=attrs.evolve(log[end - 1].batch, crc=1))
-    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), end, end, 1)))
+    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), end, end, 1)))
 
 
 def acceptance_in_a_term_that_is_over(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) - 1), NO_INDEX, NO_INDEX, 1)))
+    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) - 1), NO_INDEX, NO_INDEX, 1)))
 
 
 def acknowledgement_of_what_one_disk_has(world: RaftWorld) -> None:
     leader = leader_of(world)
     entry = entry_after(leader, term_of(leader))
     leader.entries.append(entry)
-    world.committed(leader, entry.index)
+    world.on_committed(leader, entry.index)
 
 
 def acknowledgement_of_another_batch(world: RaftWorld) -> None:
     leader = leader_of(world)
     batch = entry_after(leader, 1).batch
     outcome = Committed(world.record.committed_index, Term(1), Offset(0))
-    world._audits.answered(leader, batch, outcome)
+    world._audits.on_answered(leader, batch, outcome)
 
 
 def commit_that_a_majority_could_unmake(world: RaftWorld) -> None:
@@ -147,7 +147,7 @@ def commit_that_a_majority_could_unmake(world: RaftWorld) -> None:
     for machine in list(world.machines.values())[:2]:
         del machine.durable.entries[1:]
         machine.durable.position = attrs.evolve(machine.durable.position, index=LogIndex(1))
-    world.synced(leader_of(world))
+    world.on_synced(leader_of(world))
 
 
 def restart_that_forgets_its_vote(world: RaftWorld) -> None:
@@ -156,7 +156,7 @@ def restart_that_forgets_its_vote(world: RaftWorld) -> None:
     node.start()
     assert node.core is not None
     node.core.vote = None
-    world.restarted(node)
+    world.on_restarted(node)
 
 
 def restart_that_lost_durable_entries(world: RaftWorld) -> None:
@@ -182,7 +182,7 @@ def _damaged(world: RaftWorld) -> SimulatedMachine:
 def repair_of_a_sound_disk(world: RaftWorld) -> None:
     node = _damaged(world)
     node.came_up_spoilt = False
-    world.restarted(node)
+    world.on_restarted(node)
 
 
 def second_repair_of_what_was_damaged_once(world: RaftWorld) -> None:
@@ -195,26 +195,26 @@ def second_repair_of_what_was_damaged_once(world: RaftWorld) -> None:
 
 
 def damage_met_after_its_repair(world: RaftWorld) -> None:
-    world.died(_damaged(world), CorruptLog("log/1", 0, "made up"))
+    world.on_died(_damaged(world), CorruptLog("log/1", 0, "made up"))
 
 
 def start_refused_after_the_repair(world: RaftWorld) -> None:
     node = _damaged(world)
     node.cut_power()
-    world._refused(node, CorruptLog("log/1", 0, "made up"))
+    world._on_refused(node, CorruptLog("log/1", 0, "made up"))
 
 
 def restart_that_forgets_its_floor(world: RaftWorld) -> None:
     node = _damaged(world)
     assert node.core is not None
     node.core.floor = NO_POSITION
-    world.restarted(node)
+    world.on_restarted(node)
 
 
 def candidacy_below_the_floor(world: RaftWorld) -> None:
     node = _damaged(world)
     last = node.entries[-1]
-    world.sent(node, Send(NodeId(1), RequestPreVote(Term(term_of(node) + 1), last.index, last.term)))
+    world.on_sent(node, Send(NodeId(1), RequestPreVote(Term(term_of(node) + 1), last.index, last.term)))
 
 
 def _blank(world: RaftWorld) -> SimulatedMachine:
@@ -228,19 +228,19 @@ def _blank(world: RaftWorld) -> SimulatedMachine:
 
 
 def candidacy_without_memory(world: RaftWorld) -> None:
-    world.sent(_blank(world), Send(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)))
+    world.on_sent(_blank(world), Send(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)))
 
 
 def vote_without_memory(world: RaftWorld) -> None:
-    world.sent(_blank(world), Send(NodeId(1), PreVoteReply(Term(9), granted=True)))
+    world.on_sent(_blank(world), Send(NodeId(1), PreVoteReply(Term(9), granted=True)))
 
 
 def vote_for_less_than_the_floor(world: RaftWorld) -> None:
     node = _damaged(world)
     other = next(machine for machine in world.machines.values() if machine is not node)
     term = Term(term_of(node) + 1)
-    world.sent(other, Send(node.node_id, RequestPreVote(term, LogIndex(1), Term(1))))
-    world.sent(node, Send(other.node_id, PreVoteReply(term, granted=True)))
+    world.on_sent(other, Send(node.node_id, RequestPreVote(term, LogIndex(1), Term(1))))
+    world.on_sent(node, Send(other.node_id, PreVoteReply(term, granted=True)))
 
 
 def read_behind_what_was_committed(world: RaftWorld) -> None:
@@ -252,27 +252,27 @@ def second_vote_that_is_on_disk(world: RaftWorld) -> None:
     votes = voter.durable_log().votes
     term = max(votes)
     votes[term] = next(node for node in world.machines if node not in (voter.node_id, votes[term]))
-    world.sent(voter, Send(votes[term], VoteReply(term, granted=True)))
+    world.on_sent(voter, Send(votes[term], VoteReply(term, granted=True)))
 
 
 def acknowledgement_after_one_flush(world: RaftWorld) -> None:
     leader = leader_of(world)
     entry = world.record.ledger[-1].entry
     leave_only_on(world, leader)
-    world._audits.answered(leader, entry.batch, Committed(entry.index, entry.term, entry.base_offset))
+    world._audits.on_answered(leader, entry.batch, Committed(entry.index, entry.term, entry.base_offset))
 
 
 def acknowledgement_at_another_offset(world: RaftWorld) -> None:
     entry = world.record.ledger[-1].entry
     elsewhere = Committed(entry.index, entry.term, Offset(entry.base_offset + 1))
-    world._audits.answered(leader_of(world), entry.batch, elsewhere)
+    world._audits.on_answered(leader_of(world), entry.batch, elsewhere)
 
 
 def commit_after_one_flush(world: RaftWorld) -> None:
     leader = leader_of(world)
     leave_only_on(world, leader)
     world.record.ledger.pop()
-    world.committed(leader, LogIndex(len(leader.entries)))
+    world.on_committed(leader, LogIndex(len(leader.entries)))
 
 
 def leave_only_on(world: RaftWorld, machine: SimulatedMachine) -> None:
@@ -290,24 +290,24 @@ def leader_that_counts_what_is_not_there(world: RaftWorld) -> None:
     peer = next(world.machines[node] for node, of_node in progress.items() if of_node.match_index == end)
     leave_only_on(world, leader)
     accepted = AppendAccepted(term_of(leader), end, end, 1)
-    world.stepped(leader, as_it_was(leader), Receive(peer.node_id, accepted), ())
+    world.on_stepped(leader, as_it_was(leader), Receive(peer.node_id, accepted), ())
 
 
 def leader_that_rewrites_its_log(world: RaftWorld) -> None:
     leader = leader_of(world)
-    world.appended(leader, [leader.entries[-1]])
+    world.on_appended(leader, [leader.entries[-1]])
 
 
 def entry_of_a_term_to_come(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.appended(node, [entry_after(node, term_of(node) + 1)])
+    world.on_appended(node, [entry_after(node, term_of(node) + 1)])
 
 
 def leader_that_few_have_voted_for(world: RaftWorld) -> None:
     leader = leader_of(world)
     for machine in world.machines.values():
         machine.durable_log().votes.pop(term_of(leader), None)
-    world.decided(leader, as_it_was(leader)._replace(led=False))
+    world.on_decided(leader, as_it_was(leader)._replace(led=False))
 
 
 def leader_that_is_gone_in_the_step_that_made_it(world: RaftWorld) -> None:
@@ -333,7 +333,7 @@ NOTHING = Tick()
 
 def term_that_fell(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.stepped(node, as_it_was(node)._replace(term=Term(term_of(node) + 1)), NOTHING, ())
+    world.on_stepped(node, as_it_was(node)._replace(term=Term(term_of(node) + 1)), NOTHING, ())
 
 
 def vote_that_moved(world: RaftWorld) -> None:
@@ -341,30 +341,30 @@ def vote_that_moved(world: RaftWorld) -> None:
     assert node.core is not None
     before = as_it_was(node)
     node.core.vote = NodeId(9)
-    world.stepped(node, before._replace(vote=NodeId(8)), NOTHING, ())
+    world.on_stepped(node, before._replace(vote=NodeId(8)), NOTHING, ())
 
 
 def commit_that_fell(world: RaftWorld) -> None:
     node = follower_of(world)
     before = as_it_was(node)
-    world.stepped(node, before._replace(commit_index=LogIndex(before.commit_index + 1)), NOTHING, ())
+    world.on_stepped(node, before._replace(commit_index=LogIndex(before.commit_index + 1)), NOTHING, ())
 
 
 def view_that_is_not_the_log(world: RaftWorld) -> None:
     node = follower_of(world)
     node.entries.pop()
-    world.stepped(node, as_it_was(node), NOTHING, ())
+    world.on_stepped(node, as_it_was(node), NOTHING, ())
 
 
 def pre_vote_that_moved_the_term(world: RaftWorld) -> None:
     node = follower_of(world)
     before = as_it_was(node)._replace(term=Term(term_of(node) - 1), vote=None)
-    world.stepped(node, before, Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)), ())
+    world.on_stepped(node, before, Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)), ())
 
 
 def commit_beyond_the_log(world: RaftWorld) -> None:
     leader = leader_of(world)
-    world.committed(leader, LogIndex(len(leader.entries) + 1))
+    world.on_committed(leader, LogIndex(len(leader.entries) + 1))
 
 
 def commit_of_another_entry(world: RaftWorld) -> None:
@@ -372,7 +372,7 @@ def commit_of_another_entry(world: RaftWorld) -> None:
     known = world.record.ledger[-1]
     batch = attrs.evolve(known.entry.batch, crc=4)
     world.record.ledger[-1] = attrs.evolve(known, entry=attrs.evolve(known.entry, batch=batch))
-    world.committed(leader, LogIndex(len(world.record.ledger)))
+    world.on_committed(leader, LogIndex(len(world.record.ledger)))
 
 
 def restart_behind_its_disk(world: RaftWorld) -> None:
@@ -380,7 +380,7 @@ def restart_behind_its_disk(world: RaftWorld) -> None:
     node.kill()
     node.start()
     node.durable_log().position = attrs.evolve(node.durable_log().position, term=Term(99))
-    world.restarted(node)
+    world.on_restarted(node)
 
 
 def restart_with_what_none_wrote(world: RaftWorld) -> None:
@@ -408,33 +408,33 @@ def restart_after_a_kill_that_lost_the_page_cache(world: RaftWorld) -> None:
 
 def acceptance_of_a_term_its_disk_does_not_know(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) + 1), NO_INDEX, NO_INDEX, 1)))
+    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) + 1), NO_INDEX, NO_INDEX, 1)))
 
 
 def two_leaders_in_a_term(world: RaftWorld) -> None:
     leader = leader_of(world)
     world.record.leaders[term_of(leader)] = NodeId(99)
-    world.decided(leader, BeforeStep(NO_TERM, None, NO_INDEX, False))
+    world.on_decided(leader, BeforeStep(NO_TERM, None, NO_INDEX, False))
 
 
 def one_place_two_contents(world: RaftWorld) -> None:
     leader = leader_of(world)
-    world.appended(leader, [entry_after(leader, term_of(leader), b"one")])
+    world.on_appended(leader, [entry_after(leader, term_of(leader), b"one")])
     other = entry_after(leader, term_of(leader))
-    world.appended(leader, [attrs.evolve(other, batch=attrs.evolve(other.batch, crc=78))])
+    world.on_appended(leader, [attrs.evolve(other, batch=attrs.evolve(other.batch, crc=78))])
 
 
 def committed_entry_replaced(world: RaftWorld) -> None:
     node = follower_of(world)
     first = node.entries[0]
-    world.appended(node, [attrs.evolve(first, batch=attrs.evolve(first.batch, crc=3))])
+    world.on_appended(node, [attrs.evolve(first, batch=attrs.evolve(first.batch, crc=3))])
 
 
 def leader_that_lacks_what_was_committed(world: RaftWorld) -> None:
     leader = leader_of(world)
     world.record.ledger[-1] = attrs.evolve(world.record.ledger[-1], leader_term=NO_TERM)
     leader.entries.pop()
-    world.decided(leader, BeforeStep(NO_TERM, None, NO_INDEX, False))
+    world.on_decided(leader, BeforeStep(NO_TERM, None, NO_INDEX, False))
 
 
 def commit_by_count_of_an_older_term(world: RaftWorld) -> None:
@@ -442,15 +442,15 @@ def commit_by_count_of_an_older_term(world: RaftWorld) -> None:
     assert leader.core is not None
     leader.core.term = Term(leader.core.term + 1)
     leader.entries.append(entry_after(leader, leader.core.term - 1))
-    world.committed(leader, LogIndex(len(leader.entries)))
+    world.on_committed(leader, LogIndex(len(leader.entries)))
 
 
 def failure_of_a_disk_that_was_asked_for_none(world: RaftWorld) -> None:
-    world.died(follower_of(world), StorageFailed("sync", "log/1", "made up"))
+    world.on_died(follower_of(world), StorageFailed("sync", "log/1", "made up"))
 
 
 def full_disk_that_has_room(world: RaftWorld) -> None:
-    world.died(follower_of(world), NoSpace("open", "log/1"))
+    world.on_died(follower_of(world), NoSpace("open", "log/1"))
 
 
 def start_that_fails_on_a_sound_disk(world: RaftWorld) -> None:
@@ -473,28 +473,28 @@ def true_start(world: RaftWorld, index: int, applied: int) -> LogStart:
 def start_behind_what_is_not_committed(world: RaftWorld) -> None:
     start = true_start(world, 3, 3)
     beyond = attrs.evolve(start, position=Position(LogIndex(len(world.record.ledger) + 1), Term(1)))
-    world.trimmed(follower_of(world), beyond)
+    world.on_trimmed(follower_of(world), beyond)
 
 
 def start_at_another_offset(world: RaftWorld) -> None:
     start = true_start(world, 3, 5)
-    world.trimmed(follower_of(world), attrs.evolve(start, offset=Offset(start.offset + 1)))
+    world.on_trimmed(follower_of(world), attrs.evolve(start, offset=Offset(start.offset + 1)))
 
 
 def start_of_another_term(world: RaftWorld) -> None:
     start = true_start(world, 3, 5)
-    world.trimmed(follower_of(world), attrs.evolve(start, position=Position(start.index, Term(99))))
+    world.on_trimmed(follower_of(world), attrs.evolve(start, position=Position(start.index, Term(99))))
 
 
 def snapshot_of_another_moment(world: RaftWorld) -> None:
     start = true_start(world, 3, 5)
     message = InstallSnapshot(Term(1), attrs.evolve(start, snapshot=true_start(world, 3, 4).snapshot), 1)
-    world.sent(leader_of(world), Send(follower_of(world).node_id, message))
+    world.on_sent(leader_of(world), Send(follower_of(world).node_id, message))
 
 
 def part_of_another_snapshot(world: RaftWorld) -> None:
     start = attrs.evolve(true_start(world, 3, 5), snapshot=b"another")
-    world.sent(leader_of(world), Send(follower_of(world).node_id, InstallSnapshot(Term(1), start, 1, bytes_left=9)))
+    world.on_sent(leader_of(world), Send(follower_of(world).node_id, InstallSnapshot(Term(1), start, 1, bytes_left=9)))
 
 
 def snapshot_of_less_than_what_left(world: RaftWorld) -> None:
@@ -502,7 +502,7 @@ def snapshot_of_less_than_what_left(world: RaftWorld) -> None:
     start = attrs.evolve(true_start(world, 5, 5), applied=applied.applied, snapshot=applied.snapshot)
     node = follower_of(world)
     node.durable_log().start = DurableStart(0, start.position, start.offset, start.applied, start.snapshot)
-    world.synced(node)
+    world.on_synced(node)
 
 
 def restart_that_begins_elsewhere(world: RaftWorld) -> None:
@@ -510,7 +510,7 @@ def restart_that_begins_elsewhere(world: RaftWorld) -> None:
     node.kill()
     node.start()
     node.durable_log().start = DurableStart(7, *attrs.astuple(true_start(world, 3, 3), recurse=False))
-    world.restarted(node)
+    world.on_restarted(node)
 
 
 def restart_that_brings_back_what_had_left(world: RaftWorld) -> None:
@@ -526,7 +526,7 @@ def entry_applied_twice(world: RaftWorld) -> None:
     node = follower_of(world)
     node.apply_all()
     node.replica.apply(node.entries[-1])
-    world.applied(node)
+    world.on_applied(node)
 
 
 def entry_skipped(world: RaftWorld) -> None:
@@ -534,7 +534,7 @@ def entry_skipped(world: RaftWorld) -> None:
     node.apply_all()
     node.replica.restore(true_start(world, 3, len(node.entries) - 1).snapshot)
     node.replica.applied += 1
-    world.applied(node)
+    world.on_applied(node)
 
 
 LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
@@ -640,7 +640,7 @@ def test_a_disk_that_fails_or_is_full_as_asked_ends_its_node_without_blame(world
     node.disk.fail_call(1)
     with pytest.raises(StorageFailed) as failed:
         node.disk.exists(LOG_DIRECTORY)
-    world.died(node, failed.value)
+    world.on_died(node, failed.value)
     node.disk.capacity_bytes = 0
     world._start_failed(node, NoSpace("open", LOG_DIRECTORY))
     assert not world.violations
@@ -700,14 +700,14 @@ def test_a_trimmed_node_comes_back_as_it_was(trimmed_world: RaftWorld) -> None:
 def test_the_truth_is_left_alone(world: RaftWorld) -> None:
     node, leader = follower_of(world), leader_of(world)
     start = true_start(world, 3, 5)
-    world.trimmed(node, start)
-    world.sent(leader, Send(node.node_id, InstallSnapshot(term_of(leader), start, 1)))
+    world.on_trimmed(node, start)
+    world.on_sent(leader, Send(node.node_id, InstallSnapshot(term_of(leader), start, 1)))
     node.apply_all()
     end = LogIndex(len(node.entries))
-    world.sent(node, Send(leader.node_id, AppendAccepted(term_of(node), end, end, 1)))
+    world.on_sent(node, Send(leader.node_id, AppendAccepted(term_of(node), end, end, 1)))
     voted_in = max(node.durable_log().votes)
     if node.durable_log().votes[voted_in] != node.node_id:
-        world.sent(node, Send(node.durable_log().votes[voted_in], VoteReply(voted_in, granted=True)))
+        world.on_sent(node, Send(node.durable_log().votes[voted_in], VoteReply(voted_in, granted=True)))
     node.kill()
     node.start()
     node.cut_power()

@@ -68,8 +68,8 @@ def test_an_audit_names_a_vote_that_only_the_mistaken_rule_allows() -> None:
     held = DurableLog("log", position=at(1, 2))
     voter.rot = Rot(Flip("log/1", 0), found=True, held=held)
     asks = RequestPreVote(Term(9), LogIndex(3), Term(1))
-    world.sent(candidate, Send(voter.node_id, asks))
-    world.sent(voter, Send(candidate.node_id, PreVoteReply(Term(9), granted=True)))
+    world.on_sent(candidate, Send(voter.node_id, asks))
+    world.on_sent(voter, Send(candidate.node_id, PreVoteReply(Term(9), granted=True)))
     assert [violation.oracle for violation in world.violations] == ["A7"]
 
 

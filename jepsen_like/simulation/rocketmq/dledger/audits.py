@@ -76,14 +76,14 @@ class DledgerAudits:
 
     # ---------------------------------------------------------------- what brokers apply
 
-    def applied(self, broker: DledgerBroker, now: float, index: int, command: bytes, *, had_effect: bool) -> None:
+    def on_applied(self, broker: DledgerBroker, now: float, index: int, command: bytes, *, had_effect: bool) -> None:
         """A copy has applied a command."""
         last, ordinal = self._place.get(broker.process, (0, 0))
         ordinal = ordinal + 1 if last == index else 0
         self._place[broker.process] = index, ordinal
         self.counts["commands_applied"] += 1
         known = len(self.truth.delayed)
-        outcome = self.truth.applied(broker.node, index, ordinal, command, had_effect)
+        outcome = self.truth.on_applied(broker.node, index, ordinal, command, had_effect)
         if len(self.truth.delayed) > known:
             body = next(reversed(self.truth.delayed))
             self._due[body] = now
@@ -102,7 +102,7 @@ class DledgerAudits:
             size = outcome.end - getattr(decoded, "base", outcome.end)
             self._same_bytes(broker, outcome.end - max(size, 0), outcome.end)
 
-    def copied(self, broker: DledgerBroker, start: int, end: int) -> None:
+    def on_copied(self, broker: DledgerBroker, start: int, end: int) -> None:
         """A copy has taken over a part of another commit log."""
         self.counts["copies_taken"] += 1
         self._same_bytes(broker, start, end)
@@ -130,7 +130,7 @@ class DledgerAudits:
 
     # ---------------------------------------------------------------- who is master
 
-    def rounded(self, broker: DledgerBroker) -> None:
+    def on_round_end(self, broker: DledgerBroker) -> None:
         """A round has ended."""
         core = broker.core
         if broker.idle_rounds > IDLE_ROUNDS_MAX:
@@ -171,19 +171,19 @@ class DledgerAudits:
 
     # ---------------------------------------------------------------- answers
 
-    def answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
+    def on_answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
         """A client is about to be answered."""
         is_ok = answer.code == OK
         self.counts[f"{request.kind.value}s_{'ok' if is_ok else 'refused'}"] += 1
         match request.kind:
             case RequestKind.SEND if is_ok:
-                self._stored(broker, request, SendMessageResponseHeader.read(answer.ext))
+                self._on_stored(broker, request, SendMessageResponseHeader.read(answer.ext))
             case RequestKind.SEND if answer.code != ResponseCode.SYSTEM_ERROR:
                 self.refused.update(request.bodies)
             case RequestKind.PULL if "maxOffset" in answer.ext:
-                self._pulled(broker, request, answer)
+                self._on_pulled(broker, request, answer)
             case RequestKind.COMMIT if is_ok:
-                self._committed(broker, request)
+                self._on_committed(broker, request)
             case RequestKind.QUERY if is_ok and broker.claims:
                 key = request.group, request.topic, request.queue
                 found = OffsetResponseHeader.read(answer.ext).offset
@@ -201,7 +201,7 @@ class DledgerAudits:
     def _is_newest(self, broker: DledgerBroker) -> bool:
         return self._claims.get(broker.process) == max(self._masters, default=0)
 
-    def _stored(self, broker: DledgerBroker, request: BrokerRequest, answer: SendMessageResponseHeader) -> None:
+    def _on_stored(self, broker: DledgerBroker, request: BrokerRequest, answer: SendMessageResponseHeader) -> None:
         topic = request.topic
         if request.level:
             topic = TIMER_TOPIC if request.level == TIMER_LEVEL else SCHEDULE_TOPIC
@@ -236,7 +236,7 @@ class DledgerAudits:
             where = "on the disks of" if durably else "with"
             self._report("G1", broker.node, f"{what} is acknowledged, and is {where} {holders} alone")
 
-    def _committed(self, broker: DledgerBroker, request: BrokerRequest) -> None:
+    def _on_committed(self, broker: DledgerBroker, request: BrokerRequest) -> None:
         key = request.group, request.topic, request.queue
         if self.truth.offsets.get(key, -1) < request.offset:
             self._report(
@@ -246,7 +246,7 @@ class DledgerAudits:
             self._held_by_majority(broker, self.truth.changed_at[key], f"offset {request.offset} of {key}")
         self._acked_offsets[key] = max(self._acked_offsets.get(key, 0), request.offset)
 
-    def _pulled(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
+    def _on_pulled(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
         """G6."""
         content = b"".join((answer.body, *answer.more))
         for start, head in read_heads(content):

@@ -73,11 +73,11 @@ class DledgerClient:
         self.considered += 1
         draw, topic, queue = self.rng.random(), self.rng.choice(TOPICS), self.rng.randrange(QUEUES)
         if (self.number, self.considered) not in knobs.unasked:
-            request = self._drawn(draw, topic, queue)
+            request = self._draw_request(draw, topic, queue)
             if request is not None:
                 self.ask(request)
 
-    def _drawn(self, draw: float, topic: str, queue: int) -> BrokerRequest | None:
+    def _draw_request(self, draw: float, topic: str, queue: int) -> BrokerRequest | None:
         dledger = self._knobs.dledger
         if draw < dledger.consumes:
             return self._consume(draw / dledger.consumes, topic, queue)
@@ -131,9 +131,9 @@ class DledgerClient:
         if broker.up:
             broker.take(broker.serve, asked.request, lambda answer: self._carry(self._ends, asked, answer))
         else:
-            self._carry(self._refused, asked)
+            self._carry(self._on_refused, asked)
 
-    def _refused(self, asked: _Open) -> None:
+    def _on_refused(self, asked: _Open) -> None:
         """Its connection was refused."""
         if asked.is_open:
             self._end(asked, "unreached")

@@ -82,7 +82,7 @@ class BrokerGroupTruth:
         """The end of the commit log."""
         return len(self.content)
 
-    def applied(self, node: int, index: int, ordinal: int, command: bytes, had_effect: bool) -> CommandOutcome:
+    def on_applied(self, node: int, index: int, ordinal: int, command: bytes, had_effect: bool) -> CommandOutcome:
         """A broker has applied the command at this place of the log.
 
         G2: the same as every other broker, and with the effect that it must have. Returns what the state is after it.

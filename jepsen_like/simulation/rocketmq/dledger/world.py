@@ -98,7 +98,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- life and death
 
-    def crashed(self, broker: DledgerBroker, error: Exception) -> None:
+    def on_crashed(self, broker: DledgerBroker, error: Exception) -> None:
         """See `DledgerHost`. A process that has read damage begins again, and repairs its copy."""
         if isinstance(error, CorruptLog) and self.knobs.nodes > 1:
             self.counts["starts_for_damage"] += 1
@@ -216,33 +216,33 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- what brokers do
 
-    def applied(self, broker: DledgerBroker, index: int, command: bytes, had_effect: bool) -> None:
+    def on_applied(self, broker: DledgerBroker, index: int, command: bytes, had_effect: bool) -> None:
         """See `DledgerHost`."""
-        self.audits.applied(broker, self.now, index, command, had_effect=had_effect)
+        self.audits.on_applied(broker, self.now, index, command, had_effect=had_effect)
 
     def snapshot_taken(self, broker: DledgerBroker) -> None:
         """See `DledgerHost`."""
         self.audits.snapshot_taken(broker)
 
-    def copied(self, broker: DledgerBroker, start: int, end: int) -> None:
+    def on_copied(self, broker: DledgerBroker, start: int, end: int) -> None:
         """See `DledgerHost`."""
-        self.audits.copied(broker, start, end)
+        self.audits.on_copied(broker, start, end)
 
-    def answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
+    def on_answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
         """See `DledgerHost`."""
-        self.audits.answered(broker, request, answer)
+        self.audits.on_answered(broker, request, answer)
         is_stored = request.kind is RequestKind.SEND and answer.code == ResponseCode.SUCCESS
         if is_stored and self.nemesis.trap_answer and not self.healed:
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
 
-    def rounded(self, broker: DledgerBroker) -> None:
+    def on_round_end(self, broker: DledgerBroker) -> None:
         """See `DledgerHost`."""
         if self.observer is not None and broker.said:
             first, *rest = broker.said
             self.observer(TraceEvent(self.now, f"n{broker.node}", first, describe(broker), "; ".join(rest)))
         broker.said.clear()
-        self.audits.rounded(broker)
+        self.audits.on_round_end(broker)
 
     # ---------------------------------------------------------------- healing and the end
 
@@ -264,7 +264,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
             self.probe.ask(requests.send(TOPICS[0], 0, [self.probe.body()]))
         self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
-    def unsettled(self) -> Sequence[str]:
+    def open_conditions(self) -> Sequence[str]:
         """See `SimulatedWorld`."""
         missing: list[str] = []
         if sum(broker.claims for broker in self.brokers.values()) != 1:
@@ -297,7 +297,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         for client in self.clients:
             yield sorted(client.outcomes.items())
 
-    def asked(self) -> Sequence[tuple[int, int]]:
+    def all_requests(self) -> Sequence[tuple[int, int]]:
         """See `SimulatedWorld`."""
         return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
 
