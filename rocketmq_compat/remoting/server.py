@@ -81,7 +81,7 @@ class RemotingServer:
             self.listener.close(reason)
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
-        session = RemotingSession(self._handlers, self.listener.greeted, self._on_connection_closed)
+        session = RemotingSession(self._handlers, self.listener.on_greeted, self._on_connection_closed)
         decoder: Decoder[Any] = BodyDecoder(FRAME_BYTES_MAX)
         if self._sharers:
             decoder = UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES)

@@ -98,15 +98,15 @@ class ClientWire:
                 stale.append(broker.node)
             seen = tap() if tap is not None else None
 
-            def arrived(token: int) -> GroupRequestArrived:
+            def make_arrival(token: int) -> GroupRequestArrived:
                 return GroupRequestArrived(token, version, request, broker.wall_ms(), member_suffix=member_suffix)
 
-            def answered(response: GroupResponse) -> None:
+            def on_answered(response: GroupResponse) -> None:
                 if seen is not None:
                     seen(response)
                 answers(response)
 
-            if not broker.coordinators.request(0, arrived, answered):
+            if not broker.coordinators.request(0, make_arrival, on_answered):
                 answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 
         self.call(self.leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)

@@ -88,22 +88,22 @@ class DledgerHost(Protocol):
     def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
         """Put a message on the wire."""
 
-    def applied(self, broker: "DledgerBroker", index: int, command: bytes, had_effect: bool) -> None:
+    def on_applied(self, broker: "DledgerBroker", index: int, command: bytes, had_effect: bool) -> None:
         """The copy has applied a command."""
 
     def snapshot_taken(self, broker: "DledgerBroker") -> None:
         """The copy has taken a snapshot, for which entries may leave the raft log."""
 
-    def copied(self, broker: "DledgerBroker", start: int, end: int) -> None:
+    def on_copied(self, broker: "DledgerBroker", start: int, end: int) -> None:
         """The copy has taken over these bytes of another one's commit log."""
 
-    def answered(self, broker: "DledgerBroker", request: BrokerRequest, answer: Command) -> None:
+    def on_answered(self, broker: "DledgerBroker", request: BrokerRequest, answer: Command) -> None:
         """A client is answered."""
 
-    def rounded(self, broker: "DledgerBroker") -> None:
+    def on_round_end(self, broker: "DledgerBroker") -> None:
         """A round has ended."""
 
-    def crashed(self, broker: "DledgerBroker", error: Exception) -> None:
+    def on_crashed(self, broker: "DledgerBroker", error: Exception) -> None:
         """A broker died of its own assertions, or of a bug."""
 
 
@@ -118,7 +118,7 @@ class WatchedCopy(RaftCopy):
     def apply(self, index: int, command: bytes) -> bytes:
         """See `RaftCopy`."""
         result = super().apply(index, command)
-        self._host.applied(self._broker, index, command, result == b"\1")
+        self._host.on_applied(self._broker, index, command, result == b"\1")
         return result
 
     def snapshot(self) -> bytes | None:
@@ -131,7 +131,7 @@ class WatchedCopy(RaftCopy):
     def append_missing(self, payload: bytes, *, offset: int, epoch: int) -> None:
         """See `RaftCopy`."""
         super().append_missing(payload, offset=offset, epoch=epoch)
-        self._host.copied(self._broker, offset, offset + len(payload))
+        self._host.on_copied(self._broker, offset, offset + len(payload))
 
 
 @attrs.frozen
@@ -234,7 +234,7 @@ class DledgerBroker:
         )
         self.context = context = self._context()
         self.delays = DelayedMessages(context, {})
-        self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._dispatched)
+        self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._on_dispatched)
         peers = [node for node in range(1, knobs.nodes + 1) if node != self.node]
         self._copying = CommitLogCopying(context, self.copy, peers, bytes_max=dledger.copy_bytes)
         self._housekeeping = Housekeeping(context, self.copy.tables, self, lambda event: None)
@@ -377,7 +377,7 @@ class DledgerBroker:
         try:
             action(*arguments)
         except (*NODE_ERRORS, RaftError) as error:
-            self._host.crashed(self, error)
+            self._host.on_crashed(self, error)
             return
         if self.process == process:
             self.round()
@@ -398,10 +398,10 @@ class DledgerBroker:
                 self.driver.begin_flush()
                 self.copy.flush_if_due(now)
         except (*NODE_ERRORS, RaftError) as error:
-            self._host.crashed(self, error)
+            self._host.on_crashed(self, error)
             return
         if self.process == process:
-            self._host.rounded(self)
+            self._host.on_round_end(self)
             self._arm()
 
     def _arm(self) -> None:
@@ -452,7 +452,7 @@ class DledgerBroker:
         if process == self.process:
             self.take(action, *arguments)
 
-    def _dispatched(self, runs: list[QueueRun]) -> None:
+    def _on_dispatched(self, runs: list[QueueRun]) -> None:
         self.delays.on_arrived(runs)
         self._pulls.on_arrived(runs)
 
@@ -464,9 +464,9 @@ class DledgerBroker:
     def _submit_flush(self, flush: Flush) -> None:
         """The driver's: a flush of the raft log begins."""
         self.flush_begun = self.reading()
-        self.later(self._flush_s(), self._flushed, flush, self.disk.mark())
+        self.later(self._flush_s(), self._on_flushed, flush, self.disk.mark())
 
-    def _flushed(self, flush: Flush, mark: int) -> None:
+    def _on_flushed(self, flush: Flush, mark: int) -> None:
         with self.disk.issued_before(mark):
             flush.run()
         self.flush_begun = None
@@ -476,9 +476,9 @@ class DledgerBroker:
         """See `DiskWork`: one piece of work after the other."""
         begins = max(self._disk_free_at, self._host.now)
         self._disk_free_at = begins + self._flush_s()
-        self.later(self._disk_free_at - self._host.now, self._worked, work, done, self.disk.mark())
+        self.later(self._disk_free_at - self._host.now, self._on_work_done, work, done, self.disk.mark())
 
-    def _worked(self, work: Callable[[], None], done: Callable[[BaseException | None], None], mark: int) -> None:
+    def _on_work_done(self, work: Callable[[], None], done: Callable[[BaseException | None], None], mark: int) -> None:
         with self.disk.issued_before(mark):
             work()
         done(None)
@@ -591,7 +591,7 @@ class DledgerBroker:
     def answers(self, request: BrokerRequest, answer: Command) -> None:
         """A client is answered."""
         self.said.append(f"answers {answer.code} to: {request}")
-        self._host.answered(self, request, answer)
+        self._host.on_answered(self, request, answer)
 
 
 def _store_config(segment_bytes: int) -> MessageStoreConfig:
