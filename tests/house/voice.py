@@ -34,7 +34,6 @@ NOT_YET: tuple[str, ...] = (
     "jepsen_like/bench",
     "jepsen_like/cluster",
     "jepsen_like/nemesis",
-    "jepsen_like/simulation",
     "jepsen_like/systems",
     "jepsen_like/testing",
     "jepsen_like/workload",

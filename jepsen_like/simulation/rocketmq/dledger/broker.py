@@ -148,13 +148,13 @@ class RequestSession:
         self._request = request
         self._done = done
 
-    def answered(self, call: RemotingCall, answer: Command) -> None:
+    def send_answer(self, call: RemotingCall, answer: Command) -> None:
         """See `RemotingSession`."""
         call.state = call.ANSWERED
         self._broker.answers(self._request, answer)
         self._done(answer)
 
-    def held(self, call: RemotingCall) -> bool:
+    def try_hold(self, call: RemotingCall) -> bool:
         """See `RemotingSession`."""
         call.state = call.HELD
         return True
