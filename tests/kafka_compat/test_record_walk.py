@@ -197,6 +197,15 @@ def test_offset_deltas_are_read_in_each_of_their_sizes() -> None:
             newest(batch(b"".join(parts), count))
 
 
+def test_headers_are_walked_in_every_record_of_a_run() -> None:
+    body = b"".join(record(number, headers=[(b"k", b"")]) for number in range(4))
+    assert newest(batch(body, 4)) == BASE_MS
+    wrong = bytearray(body)
+    wrong[-4] = 4  # the last record counts two headers where one is
+    with pytest.raises(InvalidBatch, match="record 3"):
+        newest(batch(bytes(wrong), 4))
+
+
 @given(body=st.binary(min_size=7, max_size=60), count=st.integers(1, 8))
 def test_of_any_bytes_both_say_the_same(body: bytes, count: int) -> None:
     if count <= len(body) // 7:
