@@ -1,6 +1,4 @@
-"""What a forge reads is true: workflows test what pyproject.toml promises, by the commands that a contributor types, and the citation names
-this version.
-"""
+"""The files for a forge agree with the project: Python versions, commands, and the version that the citation names."""
 
 import re
 from pathlib import Path
