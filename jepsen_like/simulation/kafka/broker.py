@@ -23,8 +23,8 @@ from jepsen_like.simulation.kafka.messages import (
 from jepsen_like.simulation.kafka.quorum import ControlQuorum, Settled
 from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, ReplicaWatch, SimulatedReplica, SimulatedReplicas
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kernel.clock import SimulatedClock
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
+from jepsen_like.simulation.kernel.process import SimulatedProcess
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.controller.commands import (
     Acknowledged,
@@ -109,31 +109,25 @@ class _Waiting:
             self.done(error, result)
 
 
-class SimulatedBroker:
-    """One broker; `process` names its present life, and is never used again."""
+class SimulatedBroker(SimulatedProcess):
+    """One broker of the cluster."""
+
+    ERRORS = (*NODE_ERRORS, PartitionError)
 
     def __init__(
         self, world: BrokerWorld, knobs: KafkaKnobs, node: int, nodes: list[int], quorum: ControlQuorum
     ) -> None:
-        self.node = node
+        super().__init__(world, node)
         self.disk = BrokerDisk()
-        self.clock = SimulatedClock()
-        self.up = False
-        self.paused = False
-        self.lives = 0
-        self.process = 0
         self.fenced_seen = 0
         self.alters = 0
         self.loads = 0
         self.reports = 0
-        self.slowness = 1.0
-        self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._world = world
         self._knobs = knobs
         self._peers = [each for each in nodes if each != node]
         self._quorum = quorum
         self._rng = stream(knobs.seed, f"broker/{node}")
-        self._armed_at = float("inf")
         self._clear()
 
     def _clear(self) -> None:
@@ -179,13 +173,9 @@ class SimulatedBroker:
         """A process begins, with what is on the disk; `registered` if the controller knows it already, as at the very
         beginning.
         """
-        self.lives += 1
         self.disk.begin(before_ack=self._knobs.before_ack)
-        self.process = self.lives * 100 + self.node
+        self.begin_life()
         self._clear()
-        self.up, self.paused = True, False
-        self._armed_at = float("inf")
-        self._inbox.clear()
         if snapshot and self.disk.metadata is not None:
             index, content = self.disk.metadata
             self.machine.restore(content)
@@ -201,8 +191,7 @@ class SimulatedBroker:
         """The process is gone, whatever it was doing."""
         self.alters += self.replicas.alters
         self.loads += self.coordinators.loads
-        self.up = self.paused = False
-        self._inbox.clear()
+        self.end_life()
         self._quorum.on_stopped(self.node)
 
     def shut_down(self) -> None:
@@ -215,44 +204,25 @@ class SimulatedBroker:
         self.disk.running = None
         self._world.on_stopped(self)
 
-    def reading(self) -> float:
-        """See `ReplicaHost`."""
-        return self.clock.at(self._world.now)
-
     def wall_ms(self) -> int:
         """See `CoordinatorHost`."""
         return int(self._world.now * 1000) + 1_600_000_000_000
 
-    def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
-        """See `ReplicaHost`."""
-        self._world.schedule(self._world.now + seconds, self._due, self.process, action, arguments)
+    @property
+    def deadline(self) -> float:
+        """See `SimulatedProcess`."""
+        return min(self.replicas.deadline, self.coordinators.deadline, self.liveness.deadline or float("inf"))
 
-    def _due(self, process: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        if process == self.process:
-            self.take(action, *arguments)
+    def serve_deadline(self) -> None:
+        """See `SimulatedProcess`."""
+        now = self.reading()
+        self.replicas.tick(now)
+        due = self.liveness.deadline
+        if due is not None and due <= now:
+            self._live(LivenessDue())
 
-    def take(self, action: Callable[..., None], *arguments: object) -> None:
-        """Something reaches this process: now, or when it goes on after a pause."""
-        if not self.up:
-            return
-        if self.paused:
-            self._inbox.append((action, arguments))
-            return
-        try:
-            action(*arguments)
-            if self.up:
-                self._end_round()
-        except (*NODE_ERRORS, PartitionError) as error:
-            self._world.on_crashed(self, error)
-
-    def resume(self) -> None:
-        """It goes on, with all that has come meanwhile."""
-        self.paused = False
-        inbox, self._inbox = self._inbox, []
-        for action, arguments in inbox:
-            self.take(action, *arguments)
-
-    def _end_round(self) -> None:
+    def end_round(self) -> None:
+        """Follow what the metadata say now, and let the coordinators work."""
         now = self.reading()
         for delta in self.machine.drain_changes():
             self._on_changed(delta)
@@ -261,30 +231,10 @@ class SimulatedBroker:
         self.coordinators.pump(now)
         while self.coordinators.is_loading:
             self.coordinators.pump(now)
-        self._arm()
 
-    def _arm(self) -> None:
-        due = min(self.replicas.deadline, self.coordinators.deadline, self.liveness.deadline or float("inf"))
-        if due == float("inf"):
-            return
-        at = max(self.clock.when(due), self._world.now)
-        if at < self._armed_at:
-            self._armed_at = at
-            self._world.schedule(at + 1e-6, self._due, self.process, self._wake, (at,))
-
-    def _wake(self, armed_at: float) -> None:
-        if armed_at != self._armed_at:
-            return
-        self._armed_at = float("inf")
-        now = self.reading()
-        self.replicas.tick(now)
-        due = self.liveness.deadline
-        if due is not None and due <= now:
-            self._live(LivenessDue())
-
-    def clock_jumped(self) -> None:
-        """Deadlines are nearer than they were."""
-        self._armed_at = float("inf")
+    def crash(self, error: Exception) -> None:
+        """See `SimulatedProcess`."""
+        self._world.on_crashed(self, error)
 
     def _checkpoint(self) -> None:
         self._checkpoint_now()
@@ -369,7 +319,7 @@ class SimulatedBroker:
 
     def settle(self, process: int, settled: Settled, error: KafkaErrorCode, result: CommandResult | None) -> None:
         """See `QuorumMember`."""
-        self._due(process, settled, (error, result))
+        self.reach(process, settled, (error, result))
 
     def _live(self, event: LivenessEvent) -> None:
         for effect in self.liveness.step(self.reading(), event):

@@ -7,8 +7,8 @@ from typing import Protocol, assert_never
 import attrs
 import crc32c
 
-from jepsen_like.simulation.kernel.clock import SimulatedClock
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
+from jepsen_like.simulation.kernel.process import SimulatedProcess
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.disk import LossKind, SimulatedCommitLog
 from jepsen_like.simulation.rocketmq.sockets import SimulatedSockets, Socket, StreamSegment
@@ -99,23 +99,18 @@ class WaitingClient:
     done: Done
 
 
-class GroupBroker:
-    """One broker; `process` names its present life, and is never used again."""
+class GroupBroker(SimulatedProcess):
+    """One broker of the group."""
+
+    ERRORS = (*NODE_ERRORS, ReplicationError)
 
     def __init__(self, world: GroupWorld, knobs: RocketmqKnobs, node: int) -> None:
-        self.node = node
+        super().__init__(world, node)
         self.disk = SimulatedCommitLog()
-        self.clock = SimulatedClock()
-        self.up = False
-        self.paused = False
-        self.lives = 0
         self.began_without_tables = False
-        self.process = 0
-        self.slowness = 1.0
         self.waiting: dict[int, WaitingClient] = {}
         self.dials: dict[int, int] = {}
         """The number of its `Dial` by the number of a connection."""
-        self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._world = world
         self._knobs = knobs
         self._rng: random.Random = stream(knobs.seed, f"broker/{node}")
@@ -129,9 +124,7 @@ class GroupBroker:
         self.sockets = SimulatedSockets(self, self._transmit)
         self.waiting.clear()
         self.dials.clear()
-        self._inbox.clear()
         self._is_flushing = False
-        self._armed_at = float("inf")
 
     # ---------------------------------------------------------------- life and death
 
@@ -147,10 +140,8 @@ class GroupBroker:
 
     def start(self) -> None:
         """A process begins, with what is on the disk, in the role that the operator has given this broker."""
-        self.lives += 1
-        self.process = self.lives * 100 + self.node
+        self.begin_life()
         self._clear()
-        self.up, self.paused = True, False
         role: RoleName = "master" if self._world.master == self.node else "slave"
         incarnation = stream(self._knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
         copy = self.copy = CopyFile(self.disk.page)
@@ -200,60 +191,24 @@ class GroupBroker:
         """
         if closes:
             self.sockets.close_all()
-        self.up = self.paused = False
+        self.end_life()
         self._clear()
 
-    def reading(self) -> float:
-        """Returns the time on its clock."""
-        return self.clock.at(self._world.now)
+    @property
+    def deadline(self) -> float:
+        """See `SimulatedProcess`."""
+        return self.replica.deadline if self.replica is not None else float("inf")
 
-    def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
-        """Do it after a while, if this process still lives."""
-        self._world.schedule(self._world.now + seconds, self._due, self.process, action, arguments)
+    def serve_deadline(self) -> None:
+        """See `SimulatedProcess`."""
+        self.step(DeadlineReached())
 
-    def _due(self, process: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        if process == self.process:
-            self.take(action, *arguments)
+    def end_round(self) -> None:
+        """See `SimulatedProcess`: everything was carried out by the step that ordered it."""
 
-    def take(self, action: Callable[..., None], *arguments: object) -> None:
-        """Something reaches this process: now, or when it goes on after a pause."""
-        if not self.up:
-            return
-        if self.paused:
-            self._inbox.append((action, arguments))
-            return
-        try:
-            action(*arguments)
-            if self.up:
-                self._arm()
-        except (*NODE_ERRORS, ReplicationError) as error:
-            self._world.on_crashed(self, error)
-
-    def resume(self) -> None:
-        """It goes on, with all that has come meanwhile."""
-        self.paused = False
-        inbox, self._inbox = self._inbox, []
-        for action, arguments in inbox:
-            self.take(action, *arguments)
-
-    def _arm(self) -> None:
-        due = self.replica.deadline if self.replica is not None else float("inf")
-        if due == float("inf"):
-            return
-        at = max(self.clock.when(due), self._world.now)
-        if at < self._armed_at:
-            self._armed_at = at
-            self._world.schedule(at + 1e-6, self._due, self.process, self._wake, (at,))
-
-    def _wake(self, armed_at: float) -> None:
-        if armed_at == self._armed_at:
-            self._armed_at = float("inf")
-            self.step(DeadlineReached())
-
-    def clock_jumped(self) -> None:
-        """Deadlines are nearer than they were."""
-        self._armed_at = float("inf")
-        self.take(self._arm)
+    def crash(self, error: Exception) -> None:
+        """See `SimulatedProcess`."""
+        self._world.on_crashed(self, error)
 
     # ---------------------------------------------------------------- the disk
 

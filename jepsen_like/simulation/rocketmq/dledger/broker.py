@@ -14,8 +14,8 @@ from typing import Any, Protocol, cast
 
 import attrs
 
-from jepsen_like.simulation.kernel.clock import SimulatedClock
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
+from jepsen_like.simulation.kernel.process import SimulatedProcess
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.durable import DurableLog
 from jepsen_like.simulation.rocketmq.dledger.messages import CopyReply, CopyRequest, DledgerMessage
@@ -72,7 +72,6 @@ ASK_TIMEOUT_S = 1.0
 """A broker waits this long for what it copies."""
 ROUND_S = 1e-5
 """A round follows another after so long at the earliest."""
-ROUNDING_S = 1e-9
 Answered = Callable[[Command], None]
 
 
@@ -160,21 +159,20 @@ class RequestSession:
         return True
 
 
-class DledgerBroker:
-    """One broker; `process` names its present life, and is never used again.
+class DledgerBroker(SimulatedProcess):
+    """One broker of a raft group.
 
     It is the raft group to its copy (`GroupPort`), the transport and the callers to its driver, and the thread of its
     disk (`DiskWork`).
     """
 
+    ERRORS = (*NODE_ERRORS, RaftError)
+    ROUND_S = ROUND_S
+
     def __init__(self, host: DledgerHost, knobs: RocketmqKnobs, node: int) -> None:
-        self.node = node
+        super().__init__(host, node)
         self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
         self.durable = DurableLog(RAFT_DIRECTORY)
-        self.clock = SimulatedClock()
-        self.up = self.paused = False
-        self.lives = self.process = 0
-        self.slowness = 1.0
         self.begun_in = 0
         """The last term of this process of which it has applied the begin of a leadership."""
         self.flush_begun: float | None = None
@@ -188,8 +186,6 @@ class DledgerBroker:
         self._host = host
         self._knobs = knobs
         self._rng: random.Random = stream(knobs.seed, f"broker/{node}")
-        self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
-        self._armed_at = float("inf")
         self._wants_round = False
         self._disk_free_at = 0.0
         self._proposals: dict[int, Callable[[Applied | RaftError], None]] = {}
@@ -221,13 +217,11 @@ class DledgerBroker:
     def start(self) -> None:
         """A process begins, with what is on the disk. What recovery raises is for the world to judge."""
         knobs, dledger = self._knobs, self._knobs.dledger
-        self.lives += 1
-        self.process = self.lives * 100 + self.node
+        self.begin_life()
         self.begun_in, self.flush_begun = 0, None
-        self._inbox.clear()
         self._proposals = {}
         self._copy_asked = None
-        self._armed_at, self._disk_free_at, self._wants_round = float("inf"), 0.0, False
+        self._disk_free_at, self._wants_round = 0.0, False
         self.durable = DurableLog(RAFT_DIRECTORY)
         self.store = MessageStore.open(
             self.disk, DIRECTORY, _store_config(dledger.commit_segment_bytes), repairs=self._repairs
@@ -246,9 +240,7 @@ class DledgerBroker:
             **AdminRequests(context, self.copy.tables, lambda: self.copy.epoch).handlers(),
         }
         self.driver = self._open_driver()
-        self.up, self.paused = True, False
-        self.copy.open_on(self)
-        self.round()
+        self.take(self.copy.open_on, self)
 
     def _context(self) -> Context:
         levels = DelayLevels.parse(LEVELS)
@@ -332,14 +324,8 @@ class DledgerBroker:
         self.disk = self.disk.after_crash(stream(self._knobs.seed, f"cut/{self.process}"))
 
     def _stop(self) -> None:
-        self.up = self.paused = False
-        self.process = 0
-        self._inbox.clear()
+        self.end_life()
         self._proposals.clear()
-
-    def reading(self) -> float:
-        """Returns the time on its clock."""
-        return self.clock.at(self._host.now)
 
     def _wall_ms(self) -> int:
         return BEGIN_MS + int(self._host.now * 1000)
@@ -363,94 +349,49 @@ class DledgerBroker:
     # ---------------------------------------------------------------- rounds
 
     def take(self, action: Callable[..., None], *arguments: object) -> None:
-        """Something reaches this process: now, or when it goes on after a pause."""
+        """See `SimulatedProcess`."""
         self.has_worked = True
-        self._take(action, *arguments)
+        super().take(action, *arguments)
 
-    def _take(self, action: Callable[..., None], *arguments: object) -> None:
-        if not self.up:
-            return
-        if self.paused:
-            self._inbox.append((action, arguments))
-            return
-        process = self.process
-        try:
-            action(*arguments)
-        except (*NODE_ERRORS, RaftError) as error:
-            self._host.on_crashed(self, error)
-            return
-        if self.process == process:
-            self.round()
-
-    def round(self) -> None:
+    def end_round(self) -> None:
         """Work as in a round of the reactor when messages have arrived, up to the begin of the flushes."""
         process, now = self.process, self.reading()
         self._wants_round = False
-        try:
-            self.driver.pump()
-            self.copy.tick(now)
-            self.delays.tick(self.copy)
-            self.copy.tick(now)
-            self._pulls.tick(now)
-            self._housekeeping.tick(now)
-            self._ask_for_copies(now)
-            if self.process == process:
-                self.driver.begin_flush()
-                self.copy.flush_if_due(now)
-        except (*NODE_ERRORS, RaftError) as error:
-            self._host.on_crashed(self, error)
-            return
-        if self.process == process:
+        self.driver.pump()
+        self.copy.tick(now)
+        self.delays.tick(self.copy)
+        self.copy.tick(now)
+        self._pulls.tick(now)
+        self._housekeeping.tick(now)
+        self._ask_for_copies(now)
+        if self.lives_as(process):
+            self.driver.begin_flush()
+            self.copy.flush_if_due(now)
             self._host.on_round_end(self)
-            self._arm()
+            self.idle_rounds = self.idle_rounds + 1 if self.deadline == float("-inf") and not self.has_worked else 0
+            self.has_worked = False
 
-    def _arm(self) -> None:
-        soon = self._host.now + ROUND_S
+    @property
+    def deadline(self) -> float:
+        """See `SimulatedProcess`."""
         if self._wants_round or self.driver.has_postponed:
-            at = soon
-        else:
-            due = min(
-                self.driver.deadline,
-                self.copy.deadline,
-                self.delays.deadline,
-                self._pulls.deadline,
-                self._housekeeping.deadline,
-                self._copying.deadline,
-            )
-            at = soon if due == float("-inf") else max(soon, self.clock.when(due) + ROUNDING_S)
-        self.idle_rounds = self.idle_rounds + 1 if at == soon and not self.has_worked else 0
+            return float("-inf")
+        return min(
+            self.driver.deadline,
+            self.copy.deadline,
+            self.delays.deadline,
+            self._pulls.deadline,
+            self._housekeeping.deadline,
+            self._copying.deadline,
+        )
+
+    def serve_deadline(self) -> None:
+        """See `SimulatedProcess`: a round does what is due."""
         self.has_worked = False
-        if at < self._armed_at:
-            self._armed_at = at
-            self._host.schedule(at, self._wake, self.process, at)
 
-    def _wake(self, process: int, armed_at: float) -> None:
-        if process == self.process and armed_at == self._armed_at:
-            self._armed_at = float("inf")
-            self._take(lambda: None)
-
-    def resume(self) -> None:
-        """It goes on, with all that has come meanwhile."""
-        self.paused = False
-        process, inbox, self._inbox = self.process, self._inbox, []
-        for action, arguments in inbox:
-            if self.process == process:
-                self.take(action, *arguments)
-        if self.process == process:
-            self.round()
-
-    def clock_jumped(self) -> None:
-        """Deadlines are nearer than they were."""
-        self._armed_at = float("inf")
-        self.take(lambda: None)
-
-    def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
-        """Do it after a while, if this process still lives."""
-        self._host.schedule(self._host.now + seconds, self._due, self.process, action, arguments)
-
-    def _due(self, process: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        if process == self.process:
-            self.take(action, *arguments)
+    def crash(self, error: Exception) -> None:
+        """See `SimulatedProcess`."""
+        self._host.on_crashed(self, error)
 
     def _on_dispatched(self, runs: list[QueueRun]) -> None:
         self.delays.on_arrived(runs)
