@@ -41,6 +41,8 @@ from log.store_recovery import SUSPECT_NAME, StoreRecovery, StoreSegment
 
 INDEXES_MAX = 64
 """Indexes of sealed segments that a store keeps in memory, of all logs together."""
+RESERVE_CHUNK_BYTES = 1 << 20
+"""`reserve` allocates this far ahead when there is room, so that most calls need no disk."""
 _WALK_BYTES = 8 * 1024
 
 
@@ -187,6 +189,28 @@ class StoreLog:
         self._end_offset = end_offset
         self._note_dirty()
         return end_offset
+
+    def reserve(self, size: int) -> None:
+        """Make sure that the next append has room for frames of `size` bytes in all, headers included.
+
+        Raises `NoSpace` without the room. The log holds what it held, whatever the outcome; a full segment is ended.
+        Most calls need no disk.
+        """
+        self._require_usable()
+        if self._active.size >= self._shared.config.segment_bytes_max:
+            self.roll()
+        segment = self._active
+        wanted = segment.size + size
+        if wanted <= segment.reserved:
+            return
+        with self._fatal():
+            ahead = wanted + RESERVE_CHUNK_BYTES
+            try:
+                segment.file.reserve(ahead)
+            except NoSpace:
+                ahead = wanted
+                segment.file.reserve(ahead)
+            segment.reserved = ahead
 
     def roll(self) -> None:
         """Let the next batch begin a segment; nothing to do if the newest one is empty.
@@ -536,6 +560,7 @@ class StoreLog:
             segment.file.write_at(segment.size, buffers)
         except NoSpace:
             # Durably: a part of it must not turn up behind later frames after a crash.
+            segment.reserved = 0
             with self._final():
                 segment.file.cut(segment.size)
                 segment.file.sync()

@@ -53,6 +53,8 @@ class StoreSegment:
     size: int = 0
     newest_ms: int = 0
     index: BatchIndex | None = None
+    reserved: int = 0
+    """The size up to which there is room on the disk, if something was reserved."""
 
     @property
     def end(self) -> Address:

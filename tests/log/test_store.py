@@ -15,10 +15,11 @@ import pytest
 from log.config import StoreConfig
 from log.disk import RealDisk
 from log.errors import CorruptLog, DirectoryLocked, LogExists, NoSpace, OffsetOutOfRange, StorageFailed, UnknownLog
+from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.retention import Retention
 from log.store import NAME_BYTES_MAX, LogStore
-from log.store_log import StoreLog
+from log.store_log import RESERVE_CHUNK_BYTES, StoreLog
 from tests.log.store_model import DIRECTORY, SMALL, batch, content, memory_disk, moment_of, offsets, open_store
 
 ROOMY = attrs.evolve(SMALL, open_files_max=100)
@@ -680,6 +681,47 @@ def test_a_full_disk_refuses_appends_and_can_be_trimmed() -> None:
     log.append([batch(30, 9, size=2000)])
     store.flush()
     assert offsets(open_store(disk.durable_copy()).log("a")) == list(range(25, 31))
+
+
+@pytest.mark.parametrize("is_same", [False, True], ids=["new segment", "same segment"])
+def test_what_was_reserved_takes_the_next_append_on_a_full_disk(is_same: bool) -> None:
+    disk = memory_disk()
+    store = open_store(disk)
+    log = filled(store, "a", 1, size=100 if is_same else SMALL.segment_bytes_max)
+    before = moment_of(log)
+    wanted = batch(1, 9, size=2000)
+    log.reserve(HEADER_BYTES + len(wanted.payload))
+    assert moment_of(log) == before
+    disk.capacity_bytes = disk.used_bytes()
+    log.append([wanted])
+    assert offsets(log) == [0, 1]
+
+
+def test_room_that_is_not_there_is_refused_and_the_log_holds_what_it_held() -> None:
+    disk = memory_disk()
+    store = open_store(disk)
+    log = filled(store, "a", 3)
+    before = moment_of(log)
+    disk.capacity_bytes = disk.used_bytes() + 500
+    with pytest.raises(NoSpace):
+        log.reserve(1000)
+    assert moment_of(log) == before
+    log.reserve(400)
+    disk.capacity_bytes += 1000
+    log.reserve(1000)
+    log.append([batch(3, 9, size=900)])
+
+
+def test_reserved_room_is_released_with_the_segment() -> None:
+    disk = memory_disk()
+    store = open_store(disk)
+    log = filled(store, "a", 3)
+    before = disk.used_bytes()
+    log.reserve(1000)
+    assert disk.used_bytes() > before + RESERVE_CHUNK_BYTES
+    log.roll()
+    store.flush()
+    assert disk.used_bytes() < before + 2000
 
 
 @pytest.mark.parametrize("change", [lambda log: log.flush(), lambda log: log.truncate(1)], ids=["flush", "cut"])
