@@ -44,5 +44,5 @@ class MessagePort(Protocol):
         """Store whole records; they get their offsets here.
 
         `done` is called once with their outcome, perhaps within this call. Without `wait`, and with fixed roles, it is
-        called when they are in this broker's log. Raises `BadRecord` for malformed bytes.
+        called when they are in this broker's log. Malformed bytes are `NotStored`, or raise `BadRecord`.
         """

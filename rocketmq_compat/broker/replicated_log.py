@@ -1,8 +1,10 @@
 """The broker's copy of the commit log: carries out the orders of `CommitLogReplica`, and reports the results to it.
 
-All writing goes through here. A put is appended just before the decider takes it, because the disk may be full: the put
-is then refused, and the decider never learns of it. Its outcome comes when the decider answers. With SYNC_FLUSH a flush
-begins whenever there is something to flush, otherwise every `flushIntervalCommitLog`. Flushes run in the disk thread.
+All writing goes through here. The puts of a round are one put to the decider, so that they share one write and one push
+to each slave. The disk reserves room for them before the decider takes them; if it is full they are refused, and the
+decider never learns of them. The decider then orders the append, and answers when the promise holds. With SYNC_FLUSH a
+flush begins whenever there is something to flush, otherwise every `flushIntervalCommitLog`. Flushes run in the disk
+thread.
 
 This module writes the notes for the next start (`copy_notes`). It notes the end of the log after every round, before it
 is published. It notes durably and at once a new slave, and the beginning and end of a doubt about this copy. While a
@@ -22,9 +24,9 @@ import crc32c
 
 from log.errors import NoSpace
 from log.frame import Buffer, buffers_of
-from raft.disk_thread import DiskThread
-from rocketmq_compat.broker.context import Context
-from rocketmq_compat.broker.puts import NotStored, PutDone, StoredMessages
+from rocketmq_compat.broker.context import Context, DiskWork
+from rocketmq_compat.broker.put_groups import PutGroup, PutGroups
+from rocketmq_compat.broker.puts import PutDone
 from rocketmq_compat.broker.tables import Saved
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody
@@ -66,8 +68,7 @@ from rocketmq_compat.replication.ha_codec import FRAME_BYTES_MAX
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import HaMessage, Push, Tables
 from rocketmq_compat.replication.model import MASTER_ID, CopyDoubt, LogReach
-from rocketmq_compat.storage.broker_store import AppendedMessages
-from rocketmq_compat.storage.dispatch import QueueRun
+from rocketmq_compat.storage.dispatch import BadRecord, QueueRun
 
 SLAVE_LACKS: Final = "this slave has not copied yet all that its master has"
 """The doubt that a slave reports: as a master it would wait for another copy."""
@@ -101,6 +102,8 @@ UNANSWERED_IN_DOUBT: Final = frozenset({RequestCode.QUERY_CONSUMER_OFFSET})
 
 A lost connection makes them ask again.
 """
+ENDS_GATHERING: Final = frozenset({RequestCode.DELETE_TOPIC_IN_BROKER})
+"""Messages that came before such a request are stored before it is carried out."""
 PUSHED_BYTES_A_ROUND: Final = 256 * 1024
 """The bytes read from the log for slaves in one turn: a slave that lacks much may be pushed MiB after MiB at once."""
 
@@ -118,13 +121,6 @@ class CopiedTables(Protocol):
         """Make them last; `done` is called with None when they do, or with the reason if they do not."""
 
 
-@attrs.define(eq=False)
-class _Put:
-    records: Sequence[bytes]
-    done: PutDone
-    appended: AppendedMessages | None = None
-
-
 class ReplicatedLog:
     """The decider with its hands: one for a broker."""
 
@@ -132,7 +128,7 @@ class ReplicatedLog:
         self,
         context: Context,
         decider: CommitLogReplica,
-        disk: DiskThread,
+        disk: DiskWork,
         links: HaLinks,
         on_dispatched: Callable[[list[QueueRun]], None],
         tables: CopiedTables,
@@ -145,8 +141,7 @@ class ReplicatedLog:
         self._disk = disk
         self._links = links
         self._on_dispatched = on_dispatched
-        self._puts: dict[int, _Put] = {}
-        self._last_token = 0
+        self._puts = PutGroups()
         self._events: deque[Event] = deque()
         self._is_stepping = False
         self._flushing = False
@@ -154,8 +149,6 @@ class ReplicatedLog:
         """The ordered pushes that are left for the next round."""
         self._pushed_bytes = 0
         """Of this round."""
-        self._cuts = 0
-        """The number of cuts of the log: a flush that began before a cut confirms nothing about later appends."""
         self._flush_every_s = context.properties.seconds("flushIntervalCommitLog")
         self._flush_due = math.inf
 
@@ -164,7 +157,7 @@ class ReplicatedLog:
     @property
     def deadline(self) -> float:
         """The time at which `tick` is due."""
-        if self._pushes:
+        if self._pushes or self._puts.are_waiting:
             return 0.0
         return min(self._decider.deadline, self._flush_due if not self._flushing else math.inf)
 
@@ -223,8 +216,11 @@ class ReplicatedLog:
         """Returns a handler of this request that refuses clients while this master is in doubt."""
         if code in SERVED_IN_DOUBT:
             return handler
+        ends_gathering = code in ENDS_GATHERING
 
         def serve(call: RemotingCall) -> None:
+            if ends_gathering:
+                self._store_gathered()
             objection = self.objection
             if objection is None:
                 handler(call)
@@ -252,12 +248,17 @@ class ReplicatedLog:
         self._work()
 
     def put(self, records: Sequence[bytes], done: PutDone, *, wait: bool = True) -> None:
-        """Store records (see `MessagePort`).
+        """Store records (see `MessagePort`), together with the other puts of this round.
 
         Without `wait` the answer waits neither for the flush nor for slaves (the property WAIT of a message).
         """
-        self._last_token += 1
-        self.step(PutMessages(self._last_token, sum(map(len, records)), _Put(records, done), wait))
+        self._puts.gather(records, done, wait=wait)
+        if not self._puts.is_gathering:
+            self._store_gathered()
+
+    def _store_gathered(self) -> None:
+        for event in self._puts.take_all():
+            self.step(event)
 
     def step(self, event: Event) -> None:
         """Report a fact, and carry out its consequences."""
@@ -266,7 +267,12 @@ class ReplicatedLog:
             self._work()
 
     def tick(self, now: float) -> None:
-        """Once a round: end waits whose time is over, push the log, and dispatch to consumers."""
+        """Once a round: store its puts, end waits whose time is over, push the log, and dispatch to consumers."""
+        self._puts.is_gathering = False
+        self._store_gathered()
+        durable_end = self._store.log.durable_offset
+        if durable_end > self._decider.log.flushed_end:  # by a cut, or the deletion of a topic, or the end of a doubt
+            self.step(CommitLogFlushed(durable_end))
         if self._decider.deadline <= now:
             self.step(DeadlineReached())
         self._pushed_bytes = 0
@@ -284,6 +290,7 @@ class ReplicatedLog:
 
     def flush_if_due(self, now: float) -> None:
         """Once a round, after urgent bytes have left: begin a flush if it is due."""
+        self._puts.is_gathering = True
         if self._flushing or not self._store.is_dirty:
             return
         if self._decider.config.sync_flush or self._flush_due <= now:
@@ -298,48 +305,49 @@ class ReplicatedLog:
         try:
             while self._events:
                 event = self._events.popleft()
-                if not isinstance(event, PutMessages) or self._append(event):
+                if not isinstance(event, PutMessages) or self._has_room(event):
                     self._carry_out(self._decider.step(self._context.clock(), event))
         finally:
             self._is_stepping = False
 
-    def _append(self, event: PutMessages) -> bool:
-        """Append the records of a put that the decider is going to take.
+    def _has_room(self, event: PutMessages) -> bool:
+        """Reserve room for a group of puts, behind all that is in the log now.
 
-        Returns False on a full disk: the decider must not see the put.
+        Returns False if the decider must not see the group: the disk is full, or a record is malformed.
         """
-        put = event.payload
-        assert isinstance(put, _Put), "a put is given back as it was given"
-        role = self._decider.role
-        if isinstance(role, Master) and self._decider.refusal(event) is None:
-            try:
-                put.appended = self._store.append(put.records, epoch=role.epoch)
-            except NoSpace as error:
-                put.done(NotStored(PutRefusal.SERVICE_NOT_AVAILABLE, f"the broker's disk is full: {error}"))
-                return False
-        self._puts[event.token] = put
+        group = event.payload
+        assert isinstance(group, PutGroup), "puts come as a group"
+        try:
+            group.messages = self._store.assign(group.records)
+            self._store.reserve(group.messages)
+        except NoSpace as error:
+            group.refuse(PutRefusal.SERVICE_NOT_AVAILABLE, f"the broker's disk is full: {error}")
+            return False
+        except BadRecord as error:
+            if len(group.puts) == 1:
+                group.refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}")
+            else:  # each by itself: the others are stored
+                for put in group.puts:
+                    self.step(self._puts.join([put]))
+            return False
+        self._puts.open(event.token, group)
         return True
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case AppendMessages(offset=offset, size=size, payload=payload):
-                    assert isinstance(payload, _Put), "a put is given back as it was given"
-                    assert payload.appended is not None, "it was appended before the decider knew of it"
-                    assert payload.appended.end == offset + size, "the decider and the log differ"
+                case AppendMessages(epoch=epoch, payload=group):
+                    assert isinstance(group, PutGroup), "a group is given back as it was given"
+                    self._store.append_messages(group.messages, epoch=epoch)
                 case AnswerPut(token=token, status=status):
-                    put = self._puts.pop(token)
-                    assert put.appended is not None, "only what was appended is answered"
-                    put.done(StoredMessages(status, put.appended.physical_offsets, put.appended.queue_offsets))
+                    self._puts.close(token).answer(status)
                 case RefusePut(token=token, code=code, reason=reason):
-                    self._puts.pop(token).done(NotStored(code, reason))
+                    self._puts.close(token).refuse(code, reason)
                 case AppendPushed(offset=offset, epoch=epoch, payload=pushed):
                     self._store.append_copy(pushed, offset=offset, epoch=epoch)
                 case TruncateCommitLog(end=end):
-                    self._cuts += 1
                     self._store.truncate(end)
                 case ResetCommitLog(start=start):
-                    self._cuts += 1
                     self._store.reset(start)
                 case Dial(connection=connection):
                     self._links.dial(connection)
@@ -425,15 +433,12 @@ class ReplicatedLog:
         self._flushing = True
         self._flush_due = math.inf
         flush = self._store.begin_flush()
-        cuts = self._cuts
 
         def on_flushed(error: BaseException | None) -> None:
             self._flushing = False
             if error is not None:
                 raise error
-            durable_end = self._store.end_flush(flush)
-            if cuts == self._cuts:
-                self.step(CommitLogFlushed(durable_end))
+            self.step(CommitLogFlushed(self._store.end_flush(flush)))
 
         self._disk.submit(flush.run, on_flushed)
 

@@ -18,8 +18,7 @@ from typing import Protocol, TypeVar, cast
 import attrs
 
 from log.errors import NoSpace
-from raft.disk_thread import DiskThread
-from rocketmq_compat.broker.context import Context
+from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
 from rocketmq_compat.consumers.topics import TopicTable, new_topic
@@ -104,7 +103,7 @@ def offset_snapshot(wrapper: ConsumerOffsetSerializeWrapper) -> OffsetSnapshot:
 class BrokerTables:
     """The files of the tables. `delay_offsets` gives the delay offsets as they are."""
 
-    def __init__(self, context: Context, disk: DiskThread, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
+    def __init__(self, context: Context, disk: DiskWork, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
         self._context = context
         self._disk = disk
         self._delay_offsets = delay_offsets

@@ -106,15 +106,6 @@ class CommitLogReplica:
                 assert_never(self.role)
         return out
 
-    def refusal(self, event: PutMessages) -> RefusePut | None:
-        """Returns the refusal with which `step` would answer these records now, or None if it would append them.
-
-        A shell uses it to write the records, since a disk can be full, before the replica counts on them.
-        """
-        if isinstance(self.role, Master):
-            return self.role.refusal(event)
-        return RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, "this broker is a slave")
-
     def step(self, now: float, event: Event) -> Sequence[Effect]:
         """Take a fact and return the orders for the shell, in order. `now` never falls.
 
@@ -131,11 +122,11 @@ class CommitLogReplica:
         role = self.role
         match event:
             case PutMessages():
-                refusal = self.refusal(event)
                 if isinstance(role, Master):
                     role.put(event, now, out)
-                elif refusal is not None:
-                    out.append(refusal)
+                else:
+                    refused = PutRefusal.SERVICE_NOT_AVAILABLE
+                    out.append(RefusePut(event.token, refused, "this broker is a slave"))
             case CommitLogFlushed():
                 self._on_flushed(now, event.end, out)
             case Connected():

@@ -6,7 +6,7 @@ from rocketmq_compat.replication.messages import HaMessage
 
 @frozen
 class PutMessages:
-    """A client sent records, `size` bytes as they are stored at the log's end.
+    """Clients sent records, `size` bytes as they are stored at the log's end, for which there is room on the disk.
 
     Answered by one `AnswerPut` or `RefusePut` with `token`. `wait` is RocketMQ's message property WAIT
     (isWaitStoreMsgOK): without it the answer waits neither for the flush nor for slaves. `payload` is handed back in

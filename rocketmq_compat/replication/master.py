@@ -150,7 +150,7 @@ class Master:
 
     # ------------------------------------------------------------ records of clients
 
-    def refusal(self, event: PutMessages) -> RefusePut | None:
+    def _refusal(self, event: PutMessages) -> RefusePut | None:
         """Returns the refusal of these records, or None if they may be appended now."""
         if self.is_blocked:
             return RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, self._objection())
@@ -170,7 +170,7 @@ class Master:
         """Append records, unless something speaks against it, and answer when their promise holds."""
         if event.size <= 0:
             raise ReplicationError(f"records of {event.size} bytes")
-        refusal = self.refusal(event)
+        refusal = self._refusal(event)
         if refusal is not None:
             out.append(refusal)
             return

@@ -116,6 +116,15 @@ class AppendedMessages:
     queue_offsets: Sequence[int]
 
 
+@attrs.frozen
+class AssignedMessages:
+    """Records with the places that they get if they are appended next, in batches of up to 64 KiB or of one record."""
+
+    start: int
+    batches: Sequence[AssignedBatch]
+    places: AppendedMessages
+
+
 class MessageStore:
     """The messages of one broker; made by `open`. Times in ms since 1970."""
 
@@ -257,11 +266,15 @@ class MessageStore:
         return self.derived.queues.next_of(key) if found is None else found
 
     def append(self, records: Sequence[Buffer], *, epoch: int) -> AppendedMessages:
-        """Append records, each whole, as the master. They get their offsets here; all other bytes stay.
+        """Append records, each whole, as the master: `assign` and `append_messages`."""
+        assigned = self.assign(records)
+        self.append_messages(assigned, epoch=epoch)
+        return assigned.places
 
-        One write appends them all, in batches of up to 64 KiB or of one record. Raises `BadRecord` (a `ValueError`) for
-        a malformed record, `ValueError` for an epoch below the log's, and `NoSpace` on a full disk; the log is
-        unchanged then.
+    def assign(self, records: Sequence[Buffer]) -> AssignedMessages:
+        """Returns these whole records with the offsets of the log's present end; all other bytes stay.
+
+        Nothing is written. Raises `BadRecord` (a `ValueError`) for a malformed record.
         """
         nexts: dict[QueueKey, int] = {}
 
@@ -269,19 +282,32 @@ class MessageStore:
             found = nexts.get(key)
             return self.next_offset(key) if found is None else found
 
-        physical = self.log.end_offset
+        start = physical = self.log.end_offset
         batches: list[AssignedBatch] = []
         for group in _groups(records):
             batch = assign(group, physical, next_of)
             nexts.update((run.key, run.next) for run in batch.found.runs)
             physical = batch.found.end
             batches.append(batch)
-        end = self._write([(each.payload, each.found) for each in batches], epoch)
-        return AppendedMessages(
-            end,
+        places = AppendedMessages(
+            physical,
             [offset for each in batches for offset in each.found.physical_offsets],
             [offset for each in batches for offset in each.found.queue_offsets],
         )
+        return AssignedMessages(start, batches, places)
+
+    def reserve(self, messages: AssignedMessages) -> None:
+        """Make sure that the log has room for these messages. Raises `NoSpace` without the room."""
+        self.log.reserve([each.payload for each in messages.batches])
+
+    def append_messages(self, messages: AssignedMessages, *, epoch: int) -> int:
+        """Append messages in one write, at the end for which they were assigned. Returns the new end.
+
+        Raises `ValueError` for another end and for an epoch below the log's, and `NoSpace` on a full disk; the log is
+        unchanged then.
+        """
+        self._require_end(messages.start)
+        return self._write([(each.payload, each.found) for each in messages.batches], epoch)
 
     def append_copy(self, payload: Buffer, *, offset: int, epoch: int) -> int:
         """Append bytes of another copy of the log where this one ends, as a slave. Returns the new end.

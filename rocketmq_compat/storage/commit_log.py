@@ -18,7 +18,7 @@ import attrs
 from log.batch import StoredBatch
 from log.byte_reader import ByteReader
 from log.errors import OffsetOutOfRange, StorageFailed
-from log.frame import Buffer, checksum
+from log.frame import HEADER_BYTES, Buffer, checksum
 from log.retention import SegmentFacts
 from log.store_log import StoreLog
 from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size
@@ -109,6 +109,10 @@ class CommitLog:
         return f"<CommitLog [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
 
     # Writing
+
+    def reserve(self, payloads: Sequence[Buffer]) -> None:
+        """Make sure that `append` has room for these batches. Raises `NoSpace` without the room."""
+        self._log.reserve(sum([HEADER_BYTES + len(each) for each in payloads]))
 
     def append(
         self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int, are_records: Sequence[bool] | None = None
