@@ -5,7 +5,6 @@ from collections.abc import Callable
 from log.errors import NoSpace
 from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.broker.tables import TablesPort
-from rocketmq_compat.replication.events import Event, LogStartMoved
 from rocketmq_compat.storage.retention import CommitLogRetention
 
 SAVE_EVERY_S = 60.0
@@ -16,12 +15,12 @@ SAVE_CHECK_S = 1.0
 class Housekeeping:
     """Does the work that is due; call `tick` once a round. Slow work goes to the disk thread."""
 
-    def __init__(self, context: Context, tables: TablesPort, disk: DiskWork, report: Callable[[Event], None]) -> None:
-        """`report` informs the decider of the log."""
+    def __init__(self, context: Context, tables: TablesPort, disk: DiskWork, on_trimmed: Callable[[int], None]) -> None:
+        """`on_trimmed` is called with the new start of the log."""
         properties, now = context.properties, context.clock()
         self._context = context
         self._disk = disk
-        self._report = report
+        self._on_trimmed = on_trimmed
         self._saving = False
         self._save_due = now + SAVE_EVERY_S
         self._every: list[tuple[float, Callable[[], None]]] = [
@@ -49,7 +48,7 @@ class Housekeeping:
         before = store.log.start_offset
         start = store.retain(rule, self._context.wall_ms(), self._context.delays_from())
         if start > before:
-            self._report(LogStartMoved(start))
+            self._on_trimmed(start)
         store.close_idle()
 
     def _save_if_due(self) -> None:

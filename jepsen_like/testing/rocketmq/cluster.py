@@ -42,7 +42,8 @@ from jepsen_like.testing.rocketmq.ledger import (
 from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
 from log.disk import Disk
 from raft.loop_thread import Opener
-from rocketmq_compat.broker.broker import Broker, BrokerPlan, replication_config
+from rocketmq_compat.broker.broker import Broker, BrokerPlan
+from rocketmq_compat.broker.fixed_roles import replication_config
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan

@@ -11,7 +11,8 @@ import trio
 
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.config import RaftConfig
-from rocketmq_compat.broker.broker import RAFT_LOG_BYTES, Broker, BrokerPlan
+from rocketmq_compat.broker.broker import Broker, BrokerPlan
+from rocketmq_compat.broker.raft_group import RAFT_LOG_BYTES
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
 from rocketmq_compat.remoting.client import RemotingClient, connected_client

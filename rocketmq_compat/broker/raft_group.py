@@ -1,0 +1,190 @@
+"""Replication as a raft group (DLedger mode): the members elect the master, and a majority stores each message."""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+import attrs
+import trio
+
+from log.disk import Disk
+from log.policy import FlushPolicy
+from raft.client_codec import HELLO
+from raft.config import MIB, RaftConfig
+from raft.directory import IDENTITY_NAME
+from raft.group import RaftGroup
+from raft.net.connection import SocketConnection
+from raft.net.decoder import Decoder
+from raft.net.errors import WireError
+from raft.net.listener import Listener
+from raft.net.reactor import Reactor
+from raft.notices import LogTrimmed, Notice
+from raft.settings import NodeSettings
+from rocketmq_compat.broker.catch_up import CatchUp
+from rocketmq_compat.broker.context import Context, DiskWork
+from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.dledger import GroupMembers
+from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
+from rocketmq_compat.broker.replication_port import Address
+from rocketmq_compat.config_keys import DURABLE
+from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
+from rocketmq_compat.remoting.server import PortSharer
+from rocketmq_compat.remoting.session import Handler
+from rocketmq_compat.storage.dispatch import QueueRun
+
+logger = logging.getLogger(__name__)
+
+RAFT_LOG_BYTES: Final = 256 * MIB
+RAFT_DIRECTORY: Final = "raft"
+
+
+class RaftGroupReplication:
+    """One member. See `Replication`."""
+
+    def __init__(
+        self,
+        context: Context,
+        reactor: Reactor,
+        disk: DiskWork,
+        on_dispatched: Callable[[list[QueueRun]], None],
+        *,
+        members: GroupMembers,
+        directory: str,
+        boot: str,
+        settings: NodeSettings,
+        listener: Callable[[], Listener[Any]],
+    ) -> None:
+        """`on_dispatched` is called once a round with the runs that have become visible to consumers.
+
+        The group uses the port of clients, whose `listener` exists once the broker is made. `directory` is the
+        broker's.
+        """
+        self._context = context
+        self._reactor = reactor
+        self._members = members
+        self._directory = directory
+        self._boot = boot
+        self._settings = settings
+        self._listener = listener
+        self._group: RaftGroup | None = None
+        self.delays = DelayedMessages(context, {})
+        self.log = RaftCopy(context, members.node_id, disk, self.delays, on_dispatched)
+        self.tables = self.log.tables
+        self.synced = trio.Event()
+        peers = {node: at for node, at in members.addresses.items() if node != members.node_id}
+        self._catch_up = CatchUp(context, reactor, self.log, peers)
+
+    @property
+    def ha_address(self) -> Address | None:
+        """See `Replication`: a group has members."""
+        return None
+
+    @property
+    def ha_registered(self) -> str:
+        """See `Replication`."""
+        return ""
+
+    @property
+    def slaves(self) -> Mapping[int, int]:
+        """See `Replication`: a group has members."""
+        return {}
+
+    @property
+    def guests(self) -> Mapping[int, PortSharer]:
+        """See `Replication`: the other members."""
+        return {HELLO: self._take_over}
+
+    def _take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> Decoder[Any]:
+        if self._group is None or listener is not self._listener():
+            raise WireError("the raft group is not there")
+        return self._group.take_over(connection)
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """See `Replication`."""
+        return self._catch_up.handlers()
+
+    def when_sure(self, code: int, handler: Handler) -> Handler:
+        """See `Replication`: a member that must not serve is no master."""
+        return handler
+
+    def on_dispatched(self, runs: list[QueueRun]) -> None:
+        """See `Replication`: the tables are in the raft log."""
+
+    def on_log_trimmed(self, start: int) -> None:
+        """See `Replication`: each member trims its own."""
+
+    def on_master_found(self, master: str | None, ha: str | None) -> None:
+        """See `Replication`: the members elect it."""
+
+    def on_serving(self) -> None:
+        """See `Replication`: the copy reports its role when it has one."""
+
+    @contextlib.asynccontextmanager
+    async def run(self, disk: Disk, nursery: trio.Nursery) -> AsyncIterator[None]:
+        """See `Replication`."""
+        store, members = self._context.store, self._members
+        if store.log.end_offset and not disk.exists(f"{self._directory}/{RAFT_DIRECTORY}/{IDENTITY_NAME}"):
+            self._begin_again()
+        store.copy.change(lambda notes: attrs.evolve(notes, boot=self._boot, is_running=True, group=members.group))
+        async with RaftGroup.open(
+            node_id=members.node_id,
+            members=members.addresses,
+            directory=f"{self._directory}/{RAFT_DIRECTORY}",
+            cluster_id=members.group,
+            state_machine=self.log,
+            settings=self._settings,
+            disk=disk,
+            notify=self._notice,
+            reactor=self._reactor,
+            listener=self._listener(),
+        ) as group:
+            self.log.open_on(group)
+            self._group = group
+            group.campaign()
+            nursery.start_soon(self._catch_up.run)
+            try:
+                yield
+            finally:
+                self._group = None
+                self.log.close()
+
+    def _begin_again(self) -> None:
+        """Begin again after the loss of this member's raft log: keep the commit log aside, and copy the group's.
+
+        Raises `ForeignCommitLog` unless the disk proves that these are messages of this group.
+        """
+        store = self._context.store
+        if store.copy.notes.group != self._members.group:
+            raise ForeignCommitLog(store.log.directory)
+        kept = store.keep_aside(store.log.start_offset)
+        store.reset(0)
+        self._context.tell("raft_log_lost", kept=kept)
+
+    def _notice(self, notice: Notice) -> None:
+        logger.info("%s", notice)
+        if isinstance(notice, LogTrimmed):
+            self._context.tell("raft_log_trimmed", start=notice.start_index)
+
+    def close(self, reason: str) -> None:
+        """See `Replication`."""
+        self._catch_up.close()
+
+    def save(self) -> None:
+        """See `Replication`."""
+        self.tables.save()
+
+
+def raft_settings(raft: RaftConfig, log_bytes: int, *, ack: str | None) -> NodeSettings:
+    """Returns the settings of the group: a command may be a client's whole batch, as large as a frame of RocketMQ's.
+
+    `ack` is the property: `durable`, or acknowledgements from page caches.
+    """
+    return NodeSettings(
+        raft=raft,
+        flush=FlushPolicy.BEFORE_ACK if ack == DURABLE else FlushPolicy.INTERVAL,
+        frame_bytes_max=FRAME_BYTES_MAX + MIB,
+        batch_bytes_max=3 * MIB,
+        retention_bytes=log_bytes,
+        segment_bytes_max=max(log_bytes // 4, 64 * 1024),
+    )
