@@ -183,7 +183,8 @@ def doubt_of(
     lost_power = file.found is not None and file.found.is_running and file.found.boot != boot
     notes, before = file.found, file.found_reach
     if notes is None:
-        return CopyDoubt(None, lacks_tables)  # another disk, or one that has lost its notes: who knows what else
+        # Another disk, or one that has lost its notes: who knows what else, or if its tables were whole again.
+        return CopyDoubt(None, lacks_tables=True)
     floors: list[LogReach | None] = []
     if notes.doubt is not None:
         lacks_tables |= notes.doubt.lacks_tables
