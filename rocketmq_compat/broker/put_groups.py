@@ -29,12 +29,15 @@ class Put:
     size: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PutGroup:
     """Puts that are stored together; `messages` are their records once the log has room for them."""
 
     puts: Sequence[Put]
     messages: AssignedMessages = attrs.field(init=False)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.puts)} puts>"
 
     @property
     def records(self) -> list[bytes]:

@@ -17,7 +17,7 @@ WIDE_CLASSES: dict[str, int] = {
     "jepsen_like.Allowance": 16,
     "jepsen_like.ChunkFacts": 26,
     "jepsen_like.Cluster": 16,
-    "jepsen_like.DledgerBroker": 25,
+    "jepsen_like.DledgerBroker": 21,
     "jepsen_like.DledgerKnobs": 17,
     "jepsen_like.Facts": 33,
     "jepsen_like.FaultRecord": 19,
@@ -47,12 +47,11 @@ WIDE_CLASSES: dict[str, int] = {
     "raft.RaftDriver": 46,
     "raft.RaftGroup": 21,
     "raft.SocketConnection": 19,
-    "rocketmq_compat.Broker": 26,
+    "rocketmq_compat.Broker": 20,
     "rocketmq_compat.Context": 22,
     "rocketmq_compat.RaftCopy": 20,
     "rocketmq_compat.RecordHead": 17,
     "rocketmq_compat.RemotingSession": 16,
-    "rocketmq_compat.ReplicatedLog": 17,
     "rocketmq_compat.ReplicationConfig": 19,
 }
 """`package.Class` -> attributes."""

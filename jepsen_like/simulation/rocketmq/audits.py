@@ -14,18 +14,23 @@ Q9 confirm offset   what is below a master's confirm offset is on as many copies
 Q10 whole master    a master takes no records while it lacks an acknowledged one that any disk still holds, unless an
                     operator has decided so
 Q11 tables          it lacks no committed offset either that a slave had when it shook hands
+Q12 disk            a killed process finds all that it wrote, and one that lost power all that was durable
+Q13 queue           a message has the offset in its queue that its client was answered; offsets of a queue follow each
+                    other, and consumers see all of them
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from jepsen_like.simulation.rocketmq.broker import GroupBroker, WaitingClient
+from jepsen_like.simulation.rocketmq.broker import GroupBroker, WaitingPut
 from jepsen_like.simulation.rocketmq.clients import PutState, SentRecord
-from jepsen_like.simulation.rocketmq.disk import LossKind
+from jepsen_like.simulation.rocketmq.held import LossKind
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
+from rocketmq_compat.record_layout import OFFSETS, OFFSETS_AT
 from rocketmq_compat.replication.acks import SendStatus
 from rocketmq_compat.replication.effects import (
     AdoptTables,
@@ -38,7 +43,6 @@ from rocketmq_compat.replication.effects import (
     DivergenceFound,
     DoubtEnded,
     Effect,
-    RefusePut,
     ResetCommitLog,
     SendMessage,
     TruncateCommitLog,
@@ -49,9 +53,11 @@ from rocketmq_compat.replication.events import (
     Event,
     HaConnectionClosed,
     LossAccepted,
+    PutMessages,
     Received,
 )
 from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Report, Welcome
+from rocketmq_compat.storage.dispatch import QueueRun, walk
 
 Accuse = Callable[[str, int, str], None]
 EARLY_S = 1e-6
@@ -71,12 +77,15 @@ class HaLink:
 
 @attrs.define(eq=False)
 class StoredRecord:
-    """The facts known when a record was stored."""
+    """The facts known when the puts of a round were stored together."""
 
-    client: WaitingClient
+    stored_at: float
+    """By the broker's own clock."""
+    wait: bool
     end: int
     copies: int
     is_slave_near: bool
+    data: bytes = b""
     is_flushed: bool = False
     """True if the master learned in time that it is flushed."""
     is_copied: bool = False
@@ -132,21 +141,21 @@ class RocketmqAudits:
             self.operator_decided()
         for effect in effects:
             match effect:
-                case AppendMessages():
-                    self._appends(broker, effect)
+                case AppendMessages() if isinstance(event, PutMessages):
+                    self._appends(broker, event, effect)
                 case TruncateCommitLog() if not isinstance(event, DivergenceDiscarded):
                     self._report("Q8", broker.node, "a log is cut, and no operator has decided so")
-                case ResetCommitLog(start=start) if broker.disk.data and not isinstance(event, DivergenceDiscarded):
-                    if start < broker.disk.end:
+                case ResetCommitLog(start=start) if broker.held.data and not isinstance(event, DivergenceDiscarded):
+                    if start < broker.held.end:
                         self._report(
-                            "Q8", broker.node, f"a log up to {broker.disk.end} is dropped, to begin at {start}"
+                            "Q8", broker.node, f"a log up to {broker.held.end} is dropped, to begin at {start}"
                         )
                 case _:
                     pass
 
     @staticmethod
     def _waited_s(broker: GroupBroker, stored: StoredRecord) -> float:
-        return broker.reading() - stored.client.put_at
+        return broker.reading() - stored.stored_at
 
     def _master_received(self, broker: GroupBroker, event: Received, effects: Sequence[Effect]) -> None:
         message, connection = event.message, event.connection
@@ -169,7 +178,7 @@ class RocketmqAudits:
         mine = [link for link in self._links.values() if link.master == broker.process and link.is_welcome]
         return list({link.slave: link.reported for link in mine}.values())
 
-    def _appends(self, broker: GroupBroker, order: AppendMessages) -> None:
+    def _appends(self, broker: GroupBroker, event: PutMessages, order: AppendMessages) -> None:
         if self._diverging.get(broker.process):
             slaves = sorted(self._diverging[broker.process])
             self._report("Q4", broker.node, f"records are taken at {order.offset}, although {slaves} diverge")
@@ -178,23 +187,22 @@ class RocketmqAudits:
         owner = self._epochs.setdefault(order.epoch, broker.process)
         if owner != broker.process:
             self._report("Q5", broker.node, f"epoch {order.epoch} was begun by another start, too")
-        if broker.disk.epochs and broker.disk.epochs[-1].epoch > order.epoch:
-            self._report("Q5", broker.node, f"epoch {order.epoch} after {broker.disk.epochs[-1].epoch}")
+        if broker.held.epochs and broker.held.epochs[-1].epoch > order.epoch:
+            self._report("Q5", broker.node, f"epoch {order.epoch} after {broker.held.epochs[-1].epoch}")
         knobs, reports = self._knobs, self._near(broker)
-        token = max(broker.waiting)
-        in_sync = 1 + sum(broker.disk.end - each < knobs.fallbehind_bytes_max for each in reports)
+        in_sync = 1 + sum(broker.held.end - each < knobs.fallbehind_bytes_max for each in reports)
         end = order.offset + order.size
         near = bool(reports) and end - max(reports) < knobs.fallbehind_bytes_max
-        record = StoredRecord(broker.waiting[token], end, self._copies(in_sync), near)
-        self._stored.setdefault(broker.process, {})[token] = record
+        stored = StoredRecord(broker.reading(), event.wait, end, self._copies(in_sync), near)
+        self._stored.setdefault(broker.process, {})[event.token] = stored
 
     def _check_whole(self, broker: GroupBroker) -> None:
         """Before the first record of a start: the master has what is acknowledged, as far as any disk has it."""
-        trimmed = max(each.disk.trimmed for each in self._brokers.values())
+        trimmed = max(each.held.trimmed for each in self._brokers.values())
         for offset, record in self._acknowledged:
-            if offset < trimmed or broker.disk.holds(offset, record):
+            if offset < trimmed or broker.held.holds(offset, record):
                 continue
-            holders = [each.node for each in self._brokers.values() if each.disk.holds(offset, record)]
+            holders = [each.node for each in self._brokers.values() if each.held.holds(offset, record)]
             if holders:
                 self._report("Q10", broker.node, f"takes records without {record!r} at {offset}, which {holders} have")
                 return
@@ -228,12 +236,12 @@ class RocketmqAudits:
                 self._links.pop(connection, None)
             case AppendPushed():
                 self._on_pushed(broker, effect, event)
+            case AppendMessages(offset=offset) if isinstance(event, PutMessages):
+                stored = self._stored[broker.process][event.token]
+                stored.data = broker.held.read(offset, stored.end)
+                self.counts["puts_stored_together"] += broker.held.end != stored.end or len(broker.waiting) > 1
             case AnswerPut():
                 self._answers(broker, effect)
-            case RefusePut(token=token):
-                self.counts["refusals"] += 1
-                if broker.waiting[token].record in broker.disk.data:
-                    self._report("Q8", broker.node, "a record is refused, and stored")
             case ConfirmOffsetMoved(confirm_offset=offset) if broker.listens:
                 self._confirms(broker, offset)
             case CopyBackBegan():
@@ -245,6 +253,7 @@ class RocketmqAudits:
                 self.counts["doubts_ended"] += 1
                 self.counts["doubts_ended_short"] += effect.missing_bytes > 0
                 self._check_tables(broker)
+                broker.lacks_tables = False
             case DivergenceFound(blocks=blocks):
                 self.counts["divergences"] += 1
                 self.counts["blocked_masters"] += blocks
@@ -254,19 +263,22 @@ class RocketmqAudits:
     def _check_tables(self, broker: GroupBroker) -> None:
         """A master that takes records again has the offsets that its slaves had."""
         is_free = broker.process in self._decided or not self._knobs.refuses
-        if not broker.listens or not broker.began_without_tables or is_free:
+        if not broker.listens or not broker.lacks_tables or is_free:
             return
         near = {link.slave for link in self._links.values() if link.master == broker.process and link.is_welcome}
-        ahead = [node for node in sorted(near) if self._brokers[node].disk.tables > broker.disk.tables]
-        if ahead:
-            self._report("Q11", broker.node, f"is sure at {broker.disk.tables}, and {ahead} have later offsets")
+        offsets = broker.context.offsets.offsets
+        for node in sorted(near):
+            for key, offset in self._brokers[node].context.offsets.offsets.items():
+                if offset > offsets.get(key, 0):
+                    self._report("Q11", broker.node, f"is sure without offset {offset} of {key}, which {node} has")
+                    return
 
     def _slave_of(self, connection: int, shake: Handshake) -> GroupBroker | None:
         """The broker that has shaken hands, if it still has that connection, and the log of which it told."""
         slave = self._brokers.get(shake.slave_id)
-        if slave is None or connection not in slave.sockets.open:
+        if slave is None or connection not in slave.links.sockets.open:
             return None
-        if (slave.disk.start, slave.disk.end) != (shake.log_start, shake.log_end):
+        if (slave.held.start, slave.held.end) != (shake.log_start, shake.log_end):
             return None
         return slave
 
@@ -276,14 +288,14 @@ class RocketmqAudits:
         self._links[connection].is_welcome = True
         if not isinstance(shake, Handshake):  # its master has copied back what it had
             source = self._brokers[self._links[connection].slave]
-            if connection in source.sockets.open and not source.disk.is_beginning_of(broker.disk):
+            if connection in source.links.sockets.open and not source.held.is_beginning_of(broker.held):
                 self._report("Q3", broker.node, f"slave {source.node} is welcomed, and has more than was copied back")
             return
         if self._knobs.refuses:
             self._diverging.get(broker.process, set()).discard(shake.slave_id)
             slave = self._slave_of(event.connection, shake)
-            if slave is not None and not slave.disk.is_beginning_of(broker.disk):
-                ends = f"{slave.disk.end}, of {broker.disk.end}"
+            if slave is not None and not slave.held.is_beginning_of(broker.held):
+                ends = f"{slave.held.end}, of {broker.held.end}"
                 self._report("Q3", broker.node, f"slave {slave.node} is welcomed with another log up to {ends}")
 
     def _refuses(self, broker: GroupBroker, event: Received) -> None:
@@ -291,7 +303,7 @@ class RocketmqAudits:
         assert isinstance(shake, Handshake), "a handshake is refused"
         self.counts["handshakes_refused"] += 1
         slave = self._slave_of(event.connection, shake)
-        if slave is not None and slave.disk.is_beginning_of(broker.disk) and not _is_later(slave, broker):
+        if slave is not None and slave.held.is_beginning_of(broker.held) and not _is_later(slave, broker):
             self._report(
                 "Q3", broker.node, f"slave {slave.node} is refused, and its log is a beginning of the master's"
             )
@@ -299,26 +311,26 @@ class RocketmqAudits:
             self._diverging.setdefault(broker.process, set()).add(shake.slave_id)
 
     def _reports(self, broker: GroupBroker, end: int) -> None:
-        disk = broker.disk
-        held = disk.durable_end if broker.config.sync_flush else disk.end
+        disk = broker.held
+        held = disk.durable_end if broker.replica.config.sync_flush else disk.end
         if end > held:
             self._report("Q6", broker.node, f"reports {end}, and holds {held}")
 
     def _on_pushed(self, broker: GroupBroker, effect: AppendPushed, event: Event | None) -> None:
         self.counts["pushes"] += 1
-        disk = broker.disk
+        disk = broker.held
         if len(disk.epochs) > 1 and disk.epochs[-2].epoch > disk.epochs[-1].epoch:
             self._report("Q5", broker.node, f"epoch {disk.epochs[-1].epoch} after {disk.epochs[-2].epoch}")
         assert isinstance(event, Received), "what is pushed was received"
         if broker.listens:
             slave = self._brokers[self._links[event.connection].slave]
-            if event.connection in slave.sockets.open and not disk.is_beginning_of(slave.disk):
+            if event.connection in slave.links.sockets.open and not disk.is_beginning_of(slave.held):
                 self._report("Q2", broker.node, f"its log up to {disk.end} is not a beginning of broker {slave.node}'s")
             return
-        connection = next((each for each, name in broker.dials.items() if name == event.connection), 0)
+        connection = next((each for each, name in broker.links.dials.items() if name == event.connection), 0)
         link = self._links.get(connection)
         master = self._by_process(link.master) if link is not None else None
-        if master is None or disk.is_beginning_of(master.disk):
+        if master is None or disk.is_beginning_of(master.held):
             return
         if self._knobs.refuses:
             self._report("Q2", broker.node, f"its log up to {disk.end} is not a beginning of broker {master.node}'s")
@@ -331,24 +343,39 @@ class RocketmqAudits:
             other.node
             for other in self._brokers.values()
             if other is not broker
-            and (offset < other.disk.trimmed or other.disk.has_held(offset, data, durable=self._knobs.slave_sync_flush))
+            and (offset < other.held.trimmed or other.held.has_held(offset, data, durable=self._knobs.slave_sync_flush))
         ]
 
+    def on_put_ended(self, broker: GroupBroker, put: WaitingPut, outcome: PutOutcome) -> None:
+        """A client is answered."""
+        held = broker.held
+        if not isinstance(outcome, StoredMessages):
+            self.counts["refusals"] += 1
+            if put.body in held.data:
+                self._report("Q8", broker.node, "a message is refused, and stored")
+            return
+        self.counts[f"status_{outcome.status.name}"] += 1
+        (offset,) = outcome.physical_offsets
+        record = held.read(offset, offset + put.record_bytes)
+        if offset >= held.start and put.body not in record:
+            self._report("Q1", broker.node, f"a message is answered at {offset}, where it is not")
+        elif offset >= held.start and OFFSETS.unpack_from(record, OFFSETS_AT) != (outcome.queue_offsets[0], offset):
+            self._report("Q13", broker.node, f"the message at {offset} is answered as {outcome.queue_offsets[0]}")
+
     def _answers(self, broker: GroupBroker, answer: AnswerPut) -> None:
-        client, stored = broker.waiting[answer.token], self._stored[broker.process].pop(answer.token)
-        disk, end = broker.disk, answer.offset + len(client.record)
-        self.counts[f"status_{answer.status.name}"] += 1
-        if answer.offset >= disk.start and not disk.holds(answer.offset, client.record):
-            self._report("Q1", broker.node, f"a record is answered at {answer.offset}, where it is not")
-        self._check_status(broker, client, stored, answer.status)
-        if answer.status is not SendStatus.SEND_OK or not client.wait:
+        stored = self._stored[broker.process].pop(answer.token)
+        held = broker.held
+        if answer.offset >= held.start and not held.holds(answer.offset, stored.data):
+            self._report("Q1", broker.node, f"records are answered at {answer.offset}, where they are not")
+        self._check_status(broker, stored, answer.status)
+        if answer.status is not SendStatus.SEND_OK or not stored.wait:
             return
         if broker.is_designated:
-            self._acknowledged.append((answer.offset, client.record))
-        if self._knobs.sync_flush and disk.durable_end < end:
+            self._acknowledged.append((answer.offset, stored.data))
+        if self._knobs.sync_flush and held.durable_end < stored.end:
             self._report("Q1", broker.node, f"the record at {answer.offset} is acknowledged, and not durable")
-        holders = self._holders(broker, answer.offset, client.record)
-        if len(holders) < stored.copies - 1 and answer.offset >= disk.trimmed:
+        holders = self._holders(broker, answer.offset, stored.data)
+        if len(holders) < stored.copies - 1 and answer.offset >= held.trimmed:
             if self._knobs.refuses:
                 self._report(
                     "Q1", broker.node, f"the record at {answer.offset} is acknowledged with copies on {holders}"
@@ -356,21 +383,19 @@ class RocketmqAudits:
             else:
                 self.counts["acknowledged_without_copies"] += 1
 
-    def _check_status(
-        self, broker: GroupBroker, client: WaitingClient, stored: StoredRecord, status: SendStatus
-    ) -> None:
+    def _check_status(self, broker: GroupBroker, stored: StoredRecord, status: SendStatus) -> None:
         knobs = self._knobs
-        waited_s = broker.reading() - client.put_at + EARLY_S
-        is_unavailable = knobs.sync_master and not knobs.five_x and client.wait and not stored.is_slave_near
+        waited_s = broker.reading() - stored.stored_at + EARLY_S
+        is_unavailable = knobs.sync_master and not knobs.five_x and stored.wait and not stored.is_slave_near
         problem = ""
         match status:
             case SendStatus.FLUSH_DISK_TIMEOUT:
-                if not (knobs.sync_flush and client.wait and waited_s >= knobs.sync_flush_timeout_s) or is_unavailable:
+                if not (knobs.sync_flush and stored.wait and waited_s >= knobs.sync_flush_timeout_s) or is_unavailable:
                     problem = f"{waited_s:.3f} s"
                 elif stored.is_flushed:
                     problem = "it was flushed in time"
             case SendStatus.FLUSH_SLAVE_TIMEOUT:
-                if not (knobs.sync_master and client.wait and waited_s >= knobs.slave_timeout_s) or is_unavailable:
+                if not (knobs.sync_master and stored.wait and waited_s >= knobs.slave_timeout_s) or is_unavailable:
                     problem = f"{waited_s:.3f} s"
                 elif stored.is_copied:
                     problem = "enough slaves had it in time"
@@ -384,12 +409,12 @@ class RocketmqAudits:
             self._report("Q7", broker.node, f"the answer {status.name}: {problem}")
 
     def _confirms(self, broker: GroupBroker, offset: int) -> None:
-        knobs, disk = self._knobs, broker.disk
+        knobs, disk = self._knobs, broker.held
         if knobs.sync_flush and disk.durable_end < offset:
             self._report("Q9", broker.node, f"{offset} is confirmed, and not durable")
         if not knobs.sync_master or not knobs.refuses or knobs.auto_in_sync_replicas:
             return
-        start = max(self._confirmed.get(broker.process, 0), *[each.disk.trimmed for each in self._brokers.values()])
+        start = max(self._confirmed.get(broker.process, 0), *[each.held.trimmed for each in self._brokers.values()])
         self._confirmed[broker.process] = offset
         wanted = COPIES_4X if not knobs.five_x else knobs.copies_wanted
         for begin, end in itertools.pairwise([start, *[each for each in disk.ends if start < each <= offset]]):
@@ -402,48 +427,63 @@ class RocketmqAudits:
     def judge(self, master: GroupBroker, sent: Sequence[SentRecord]) -> None:
         """All logs are alike, and have each record once or not at all, as its client knows it."""
         for broker in self._brokers.values():
-            if broker.disk.end != master.disk.end or not broker.disk.is_beginning_of(master.disk):
+            if broker.held.end != master.held.end or not broker.held.is_beginning_of(master.held):
                 if self._knobs.refuses:
-                    self._report("Q2", broker.node, f"its log up to {broker.disk.end} is not the master's")
+                    self._report("Q2", broker.node, f"its log up to {broker.held.end} is not the master's")
                 else:
                     self.counts["silent_divergences"] += 1
-        content = bytes(master.disk.data)
+        if self._knobs.refuses:
+            for broker in self._brokers.values():
+                self._check_queues(broker)
+        content = bytes(master.held.data)
         for each in sent:
-            count = content.count(each.record)
+            count = content.count(each.body)
             if count > 1:
-                self._report("Q8", master.node, f"{each.record!r} is in the log {count} times")
+                self._report("Q8", master.node, f"{each.body!r} is in the log {count} times")
             if each.state is PutState.FAILED and count:
-                self._report("Q8", master.node, f"{each.record!r} has failed for certain, and is in the log")
-            if each.state is PutState.OK and not count and each.offset >= master.disk.start:
+                self._report("Q8", master.node, f"{each.body!r} has failed for certain, and is in the log")
+            if each.state is PutState.OK and not count and each.offset >= master.held.start:
                 self._on_lost(master, each)
+
+    def _check_queues(self, broker: GroupBroker) -> None:
+        """The offsets of each queue follow each other in the log, and consumers see all of them."""
+        found = walk(bytes(broker.held.data), broker.held.start)
+        if len({run.key for run in found.runs}) < len(found.runs):
+            self._report("Q13", broker.node, f"the offsets of a queue have a gap: {describe_runs(found.runs)}")
+        for run in found.runs:
+            seen = broker.store.queue(run.key)
+            if seen is None or seen[1] != run.next:
+                self._report("Q13", broker.node, f"consumers see {seen} of {run.key}, which ends at {run.next}")
 
     def _on_lost(self, master: GroupBroker, sent: SentRecord) -> None:
         """An acknowledged record is not in the final log: some disk must have lost it, by a fault or an operator."""
         kinds = {
-            lost.kind
-            for broker in self._brokers.values()
-            for lost in broker.disk.losses
-            if lost.has_held(sent.offset, sent.record, durable=False)
+            lost.kind for broker in self._brokers.values() for lost in broker.held.losses if sent.body in lost.data
         }
         self.counts["excused_losses"] += 1
-        if sent.offset < max(broker.disk.trimmed for broker in self._brokers.values()):
+        if sent.offset < max(broker.held.trimmed for broker in self._brokers.values()):
             return
         faults = {LossKind.POWER, LossKind.WIPE, LossKind.DAMAGE, LossKind.OPERATOR}
         if not kinds & faults and self._knobs.refuses:
-            self._report("Q8", master.node, f"{sent.record!r} was acknowledged at {sent.offset}, and no fault took it")
+            self._report("Q8", master.node, f"{sent.body!r} was acknowledged at {sent.offset}, and no fault took it")
 
 
 def _is_later(slave: GroupBroker, master: GroupBroker) -> bool:
     """Returns True if a slave's log ends before its master's begins, and yet is of a later epoch."""
-    one, other = slave.disk, master.disk
+    one, other = slave.held, master.held
     if one.end > other.start or not (one.epochs and other.epochs):
         return False
     return one.epochs[-1].epoch > other.epochs[0].epoch
 
 
+def describe_runs(runs: Iterable[QueueRun]) -> str:
+    """Returns the stretches of offsets in words."""
+    return ", ".join(f"{run.key} [{run.first},{run.next})" for run in runs)
+
+
 def describe(broker: GroupBroker) -> str:
     """The columns of a broker in a trace."""
     state = "down" if not broker.up else "paused" if broker.paused else "up"
-    role = "-" if broker.replica is None else "master" if broker.listens else "slave"
-    log = broker.disk
+    role = "-" if not broker.up else "master" if broker.listens else "slave"
+    log = broker.held
     return f"{state:<7} {role:<6} {f'[{log.start},{log.end})':<14} {log.durable_end:>7}"

@@ -1,73 +1,67 @@
-"""One broker of a simulated group: its life, its disk, and the shell around its copy of the commit log."""
+"""One broker of a simulated group: the real copy of the commit log, on the real store, with the real tables.
+
+The world supplies what lies under them: a disk in memory, a clock, connections and the thread of the disk. A round is
+that of `Broker`: what has arrived was given to the copy; then it stores the puts of the round, ends waits, pushes and
+dispatches; housekeeping has its turn; and the disk begins to flush. A broker can be killed, lose its power, stand still
+and start again with what its disk gives back.
+"""
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Protocol, assert_never
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol, overload
 
 import attrs
-import crc32c
 
-from jepsen_like.simulation.kernel.findings import NODE_ERRORS
-from jepsen_like.simulation.kernel.process import SimulatedProcess
+from jepsen_like.simulation.kernel.process import ProcessHost
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.rocketmq.disk import LossKind, SimulatedCommitLog
-from jepsen_like.simulation.rocketmq.sockets import SimulatedSockets, Socket, StreamSegment
+from jepsen_like.simulation.rocketmq.held import HeldLog, LossKind
+from jepsen_like.simulation.rocketmq.links import SimulatedLinks
+from jepsen_like.simulation.rocketmq.process import BEGIN_MS, QUEUES, BrokerProcess
+from jepsen_like.simulation.rocketmq.sockets import StreamSegment
+from jepsen_like.simulation.rocketmq.stores import (
+    DIRECTORY,
+    damage_log,
+    damage_notes,
+    remove_part,
+    remove_tables,
+    small_store,
+)
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
-from raft.net.errors import WireError
+from log.memory_disk import MemoryDisk
+from rocketmq_compat.broker.context import Context
+from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.fixed_roles import has_other_copies, recover_copy
+from rocketmq_compat.broker.housekeeping import Housekeeping
+from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
+from rocketmq_compat.broker.replicated_log import ReplicatedLog
+from rocketmq_compat.broker.tables import BrokerTables, load_tables
+from rocketmq_compat.broker.tables_of_pair import TablesOfPair
+from rocketmq_compat.consumers.offsets import OffsetSnapshot
+from rocketmq_compat.records import encode_record
 from rocketmq_compat.replication.core import CommitLogReplica
-from rocketmq_compat.replication.effects import (
-    AdoptTables,
-    AnswerPut,
-    AppendMessages,
-    AppendPushed,
-    CloseHaConnection,
-    ConfirmOffsetMoved,
-    CopyBackBegan,
-    Dial,
-    DivergenceEnded,
-    DivergenceFound,
-    DoubtBegan,
-    DoubtEnded,
-    Effect,
-    NoteSlave,
-    PushLog,
-    RefusePut,
-    ResetCommitLog,
-    SendMessage,
-    SendTables,
-    TruncateCommitLog,
+from rocketmq_compat.replication.effects import Effect
+from rocketmq_compat.replication.events import DivergenceDiscarded, Event, LogStartMoved, TablesCopied
+from rocketmq_compat.replication.model import (
+    INCARNATION_MAX,
+    MASTER_ID,
+    RecoveredCopy,
+    ReplicationConfig,
+    RoleName,
 )
-from rocketmq_compat.replication.events import (
-    CommitLogFlushed,
-    Connected,
-    DeadlineReached,
-    DivergenceDiscarded,
-    Event,
-    HaConnectionClosed,
-    LogStartMoved,
-    Pushed,
-    PutMessages,
-    Received,
-    TablesCopied,
-)
-from rocketmq_compat.replication.ha_codec import decode, encode
-from rocketmq_compat.replication.messages import HaMessage, Push, Tables
-from rocketmq_compat.replication.model import INCARNATION_MAX, CopyDoubt, ReplicationError, RoleName
 from rocketmq_compat.replication.slave import Slave
-from rocketmq_compat.storage.copy_notes import CopyFile, CopyNotes
+from rocketmq_compat.storage.broker_store import COMMIT_LOG_NAME, MessageStore
+from rocketmq_compat.storage.copy_notes import COPY_NAME
 
-PutOutcome = AnswerPut | RefusePut
-Done = Callable[[PutOutcome], None]
+TOPIC = "T"
+GROUP = "g"
+NEVER_MS = 3_600_000
 
 
-class GroupWorld(Protocol):
+class GroupWorld(ProcessHost, Protocol):
     """The world as a broker sees it."""
 
-    now: float
     master: int
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
 
     def transmit(self, sender: int, to: int, segment: StreamSegment) -> None:
         """Put a segment on the wire."""
@@ -81,304 +75,320 @@ class GroupWorld(Protocol):
     def on_effect(self, broker: "GroupBroker", event: Event | None, effect: Effect) -> None:
         """An order of that decision was carried out."""
 
-    def tables_of_master(self) -> int | None:
-        """Returns the tables that the master answers a slave that asks for them; None if it does not."""
+    def on_put_ended(self, broker: "GroupBroker", put: "WaitingPut", outcome: PutOutcome) -> None:
+        """A client is answered."""
+
+    def offsets_of_master(self) -> OffsetSnapshot | None:
+        """Returns the offsets that the master answers a slave that asks for them; None if it does not."""
+
+    def on_wrong_start(self, broker: "GroupBroker", sentence: str) -> None:
+        """The disk of a broker has lost what it should hold."""
 
     def on_crashed(self, broker: "GroupBroker", error: Exception) -> None:
-        """A broker died of its own assertions, or of a bug."""
+        """A broker died of its own assertions, of damage that it read, or of a bug."""
 
 
 @attrs.define(eq=False)
-class WaitingClient:
-    """A put that is not answered yet."""
+class WaitingPut:
+    """A message that is not answered yet."""
 
-    record: bytes
+    body: bytes
+    record_bytes: int
     wait: bool
-    put_at: float
-    """By the broker's own clock."""
-    done: Done
+    done: Callable[[PutOutcome], None]
 
 
-class GroupBroker(SimulatedProcess):
-    """One broker of the group."""
+class WatchedOrders(Sequence[Effect]):
+    """The orders of one decision; the world looks on as they are carried out one after the other."""
 
-    ERRORS = (*NODE_ERRORS, ReplicationError)
+    def __init__(self, broker: "GroupBroker", event: Event | None, effects: Sequence[Effect]) -> None:
+        self._broker = broker
+        self._event = event
+        self._effects = effects
+
+    def __len__(self) -> int:
+        return len(self._effects)
+
+    @overload
+    def __getitem__(self, at: int) -> Effect: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Effect]: ...
+    def __getitem__(self, at: int | slice) -> Effect | Sequence[Effect]:
+        return self._effects[at]
+
+    def __iter__(self) -> Iterator[Effect]:
+        for effect in self._effects:
+            yield effect
+            self._broker.on_carried_out(self._event, effect)
+
+
+class WatchedReplica(CommitLogReplica):
+    """The decider; the world looks on."""
+
+    def __init__(
+        self,
+        broker: "GroupBroker",
+        config: ReplicationConfig,
+        role: RoleName,
+        recovered: RecoveredCopy,
+        incarnation: int,
+    ) -> None:
+        super().__init__(config, role, recovered, incarnation)
+        self._broker = broker
+
+    def begin(self, now: float) -> Sequence[Effect]:
+        """See `CommitLogReplica`."""
+        return self._broker.on_decided(None, super().begin(now))
+
+    def step(self, now: float, event: Event) -> Sequence[Effect]:
+        """See `CommitLogReplica`."""
+        return self._broker.on_decided(event, super().step(now, event))
+
+
+class GroupBroker(BrokerProcess):
+    """One broker; it is the connections' host to its links."""
 
     def __init__(self, world: GroupWorld, knobs: RocketmqKnobs, node: int) -> None:
-        super().__init__(world, node)
-        self.disk = SimulatedCommitLog()
-        self.began_without_tables = False
-        self.waiting: dict[int, WaitingClient] = {}
-        self.dials: dict[int, int] = {}
-        """The number of its `Dial` by the number of a connection."""
-        self._world = world
-        self._knobs = knobs
-        self._rng: random.Random = stream(knobs.seed, f"broker/{node}")
-        self._last_token = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self.config = self._knobs.config(self.node, is_master=self._world.master == self.node)
-        self.copy: CopyFile | None = None
-        self.replica: CommitLogReplica | None = None
-        self.sockets = SimulatedSockets(self, self._transmit)
-        self.waiting.clear()
-        self.dials.clear()
-        self._is_flushing = False
+        super().__init__(world, knobs, node)
+        self.held = HeldLog()
+        self.loss: LossKind | None = None
+        """The fault that may have taken bytes from the disk since this process ended."""
+        self.boots = 0
+        """The number of times that power was lost."""
+        self.lacks_tables = False
+        """True from the loss of its tables to the end of its doubt."""
+        self.waiting: dict[int, WaitingPut] = {}
+        self.context: Context
+        self.replica: CommitLogReplica
+        self.copy: ReplicatedLog
+        self.links: SimulatedLinks
+        self._group = world
+        self._last_put = 0
+        self._round_due = self._ends_round = False
 
     # ---------------------------------------------------------------- life and death
 
     @property
     def listens(self) -> bool:
-        """See `SocketHost`."""
-        return self.replica is not None and self.replica.is_master
+        """See `LinksHost`."""
+        return self.up and self.replica.is_master
 
     @property
     def is_master(self) -> bool:
         """True if this process lives, and was started as a master."""
-        return self.up and self.listens
-
-    def start(self) -> None:
-        """A process begins, with what is on the disk, in the role that the operator has given this broker."""
-        self.begin_life()
-        self._clear()
-        role: RoleName = "master" if self._world.master == self.node else "slave"
-        incarnation = stream(self._knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
-        copy = self.copy = CopyFile(self.disk.page)
-        self.began_without_tables = self.disk.has_lost_tables
-        recovered = self.disk.recover(copy)
-        self.replica = CommitLogReplica(self.config, role, recovered, incarnation)
-        boot, flushes = self.disk.boot, self.config.sync_flush
-        copy.change(
-            lambda notes: attrs.evolve(notes, boot=boot, is_running=True, flushes=flushes, doubt=recovered.doubt)
-        )
-        copy.note_reach(self.disk.reach)
-        self.take(self._begin)
-        self.later(self._knobs.heartbeat_s, self._copy_tables)
-        if self._knobs.writeback_s:
-            self.later(self._knobs.writeback_s, self._write_back)
+        return self.listens
 
     @property
     def is_designated(self) -> bool:
         """True if it is the master that the operator wants."""
-        return self.is_master and self._world.master == self.node
+        return self.is_master and self._group.master == self.node
+
+    @property
+    def store(self) -> MessageStore:
+        """The store of this process, or of its last one."""
+        return self.context.store
 
     @property
     def is_sure(self) -> bool:
         """True if this process lives, and does not doubt its log."""
-        return self.up and self.replica is not None and self.replica.log.doubt is None
+        return self.up and self.replica.log.doubt is None
+
+    def start(self) -> None:
+        """A process begins, with what is on the disk, in the role that the operator has given this broker.
+
+        What recovery raises is for the world to judge.
+        """
+        knobs = self.knobs
+        self.begin_life()
+        self.waiting.clear()
+        self._round_due = self._ends_round = False
+        config = knobs.config(self.node, is_master=self._group.master == self.node)
+        store = MessageStore.open(
+            self.disk, DIRECTORY, small_store(knobs.segment_bytes), repairs=partial(has_other_copies, config)
+        )
+        wrong = self.held.reopen(store.log, LossKind.DAMAGE if store.cut is not None else self.loss)
+        if wrong is not None:
+            self._group.on_wrong_start(self, wrong)
+        self.loss = None
+        self._open_copy(store, config)
+        self.take(self.copy.begin)
+        self.later(knobs.heartbeat_s, self._copy_tables)
+
+    def _open_copy(self, store: MessageStore, config: ReplicationConfig) -> None:
+        knobs = self.knobs
+        flush_ms = round(knobs.writeback_s * 1000) or NEVER_MS
+        properties = [f"flushIntervalCommitLog={flush_ms}", "flushConsumerOffsetInterval=300"]
+        self.context = context = self.context_of(store, properties)
+        delays = DelayedMessages(context, load_tables(context))
+        files = BrokerTables(context, self, lambda: delays.offsets)
+        recovered = recover_copy(
+            store, config, boot=f"boot {self.boots}", lost_tables=context.lost_tables, tell=context.tell
+        )
+        incarnation = stream(knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
+        role: RoleName = "master" if config.broker_id == MASTER_ID else "slave"
+        self.replica = WatchedReplica(self, config, role, recovered, incarnation)
+        self.links = SimulatedLinks(self, self.rng, knobs.rot)
+        self.copy = ReplicatedLog(
+            context, self.replica, self, self.links, lambda runs: None, TablesOfPair(context, files, delays)
+        )
+        self._housekeeping = Housekeeping(context, files, self, self._on_trimmed)
 
     def _copy_tables(self) -> None:
-        """A slave asks its master for topics and offsets now and then; one in doubt refuses."""
-        self.later(self._knobs.heartbeat_s, self._copy_tables)
-        replica = self.replica
-        if replica is not None and isinstance(replica.role, Slave) and replica.role.is_welcome:
-            found = self._world.tables_of_master()
+        """A slave asks its master for offsets now and then; one in doubt refuses."""
+        self.later(self.knobs.heartbeat_s, self._copy_tables)
+        role = self.replica.role
+        if isinstance(role, Slave) and role.is_welcome:
+            found = self._group.offsets_of_master()
             if found is not None:
-                self.disk.tables = max(self.disk.tables, found)
-                self.step(TablesCopied())
+                self.context.offsets.follow(found)
+                self.copy.step(TablesCopied())
 
-    def _begin(self) -> None:
-        assert self.replica is not None, "a process begins with its copy"
-        effects = self.replica.begin(self.reading())
-        self._world.on_stepped(self, None, effects)
-        self._carry_out(None, effects)
-        self._flush_soon()
+    def kill(self) -> None:
+        """The process is gone; its system closes its connections, and keeps what it wrote."""
+        self.links.sockets.close_all()
+        super().kill()
 
-    def stop(self, *, closes: bool) -> None:
-        """The process is gone, whatever it was doing; its connections are closed only if the machine is still there to
-        do it.
-        """
-        if closes:
-            self.sockets.close_all()
-        self.end_life()
-        self._clear()
+    def cut_power(self) -> None:
+        """Everything volatile is gone, and so may be whatever was not synced."""
+        self.boots += 1
+        self.loss = self.loss or LossKind.POWER
+        super().cut_power()
+
+    def lose_disk(self) -> None:
+        """The machine gets another disk."""
+        self.loss, self.lacks_tables = LossKind.WIPE, True
+        self.disk = MemoryDisk(stream(self.knobs.seed, f"disk/{self.node}/{self.lives}"))
+
+    def lose_part_of_disk(self, rng: random.Random) -> str:
+        """A directory or a file is gone, or all of it. Returns what."""
+        what = rng.choice(("everything", "everything", "log", "notes", "tables"))
+        match what:
+            case "everything":
+                self.lose_disk()
+            case "log":
+                self.loss = LossKind.WIPE
+                remove_part(self.disk, COMMIT_LOG_NAME)
+            case "notes":
+                remove_part(self.disk, COPY_NAME)
+            case _:
+                self.lacks_tables = True
+                remove_tables(self.disk)
+        return what
+
+    def damage_disk(self, rng: random.Random) -> str:
+        """Some of what is here cannot be read any more. Returns what it is."""
+        what = rng.choice(("log", "log", "log", "notes", "tables", "log and notes"))
+        if "log" in what:
+            self.loss = LossKind.DAMAGE
+            damage_log(self.disk, rng)
+        if "notes" in what:
+            damage_notes(self.disk)
+        if "tables" in what:
+            self.lacks_tables = True
+            remove_tables(self.disk)
+        return what
+
+    def crash(self, error: Exception) -> None:
+        """See `SimulatedProcess`."""
+        self._group.on_crashed(self, error)
+
+    def on_told(self, event: str, fields: dict[str, object]) -> None:
+        """See `BrokerProcess`: the world sees orders."""
+
+    # ---------------------------------------------------------------- rounds
 
     @property
     def deadline(self) -> float:
         """See `SimulatedProcess`."""
-        return self.replica.deadline if self.replica is not None else float("inf")
-
-    def serve_deadline(self) -> None:
-        """See `SimulatedProcess`."""
-        self.step(DeadlineReached())
+        return float("inf") if self._round_due else min(self.copy.deadline, self._housekeeping.deadline)
 
     def end_round(self) -> None:
-        """See `SimulatedProcess`: everything was carried out by the step that ordered it."""
+        """End the round now, or a little later, with all that arrives until then."""
+        if self.knobs.round_s and not self._ends_round:
+            if not self._round_due:
+                self._round_due = True
+                self.later(self.knobs.round_s * self.rng.random(), self._let_round_end)
+            return
+        self._round_due = self._ends_round = False
+        now = self.reading()
+        self.copy.tick(now)
+        self._housekeeping.tick(now)
+        self.held.look(self.store.log)
+        self.copy.flush_if_due(now)
 
-    def crash(self, error: Exception) -> None:
-        """See `SimulatedProcess`."""
-        self._world.on_crashed(self, error)
+    def _let_round_end(self) -> None:
+        self._ends_round = True
 
-    # ---------------------------------------------------------------- the disk
+    # ---------------------------------------------------------------- the copy
 
-    def _flush_soon(self) -> None:
-        if self.config.sync_flush and not self._is_flushing and self.disk.durable_end < self.disk.end:
-            self._is_flushing = True
-            seconds = self._knobs.flush_s * self.slowness * (0.5 + self._rng.expovariate(1.0))
-            self.later(seconds, self._on_flushed, self.disk.end, self.disk.changes)
+    def on_decided(self, event: Event | None, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """The decider returns these orders."""
+        self._group.on_stepped(self, event, effects)
+        return WatchedOrders(self, event, effects)
 
-    def _on_flushed(self, end: int, changes: int) -> None:
-        self._is_flushing = False
-        if changes == self.disk.changes:
-            self.disk.durable_end = max(self.disk.durable_end, end)
-            self.step(CommitLogFlushed(end))
-        self._flush_soon()
-
-    def _write_back(self) -> None:
-        self.disk.flush()
-        self.step(CommitLogFlushed(self.disk.end))
-        self.later(self._knobs.writeback_s, self._write_back)
+    def on_carried_out(self, event: Event | None, effect: Effect) -> None:
+        """The copy has carried out this order."""
+        self.held.look(self.store.log, LossKind.OPERATOR if isinstance(event, DivergenceDiscarded) else LossKind.RESET)
+        self._group.on_effect(self, event, effect)
 
     def trim(self, offset: int) -> None:
-        """Retention lets the log begin at `offset`."""
-        if self.disk.start < offset <= self.disk.end:
-            self.disk.trim(offset)
-            self.step(LogStartMoved(offset))
+        """Retention lets the log begin at `offset`, or before, as far as the last checkpoint allows."""
+        before, start = self.store.log.start_offset, self.store.trim(offset)
+        if start > before:
+            self._on_trimmed(start)
 
-    # ---------------------------------------------------------------- events
+    def _on_trimmed(self, start: int) -> None:
+        self.held.note_trim(start)
+        self.held.look(self.store.log)
+        self.copy.step(LogStartMoved(start))
 
-    def put(self, record: bytes, wait: bool, done: Done) -> None:
-        """A client sends a record."""
-        self._last_token += 1
-        self.waiting[self._last_token] = WaitingClient(record, wait, self.reading(), done)
-        self.step(PutMessages(self._last_token, len(record), record, wait))
+    # ---------------------------------------------------------------- clients
 
-    def _transmit(self, to: int, segment: StreamSegment) -> None:
-        self._world.transmit(self.node, to, segment)
+    def put(self, body: bytes, wait: bool, done: Callable[[PutOutcome], None]) -> None:
+        """A client sends a message."""
+        self._last_put += 1
+        record = encode_record(
+            topic=TOPIC,
+            body=body,
+            properties="",
+            queue_id=self._last_put % QUEUES,
+            born_ms=BEGIN_MS,
+            born_host=self.context.store_host,
+            store_ms=self.wall_ms(),
+            store_host=self.context.store_host,
+        )
+        self.waiting[self._last_put] = WaitingPut(body, len(record), wait, done)
+        self.copy.put([record], partial(self._on_put_ended, self._last_put), wait=wait)
+
+    def _on_put_ended(self, number: int, outcome: PutOutcome) -> None:
+        put = self.waiting.pop(number)
+        if isinstance(outcome, StoredMessages):
+            self._consume(number % QUEUES, outcome.queue_offsets[0] + 1)
+        self.held.look(self.store.log)
+        self._group.on_put_ended(self, put, outcome)
+        put.done(outcome)
+
+    def _consume(self, queue: int, offset: int) -> None:
+        """A consumer commits that it has this message."""
+        offsets, key = self.context.offsets, (GROUP, TOPIC, queue)
+        if (offsets.get(key) or 0) < offset:
+            offsets.commit(self.wall_ms(), key, offset, queue_end=offset)
+
+    # ---------------------------------------------------------------- the network
+
+    def transmit(self, to: int, segment: StreamSegment) -> None:
+        """See `LinksHost`."""
+        self._group.transmit(self.node, to, segment)
+
+    def next_connection(self) -> tuple[int, int]:
+        """See `LinksHost`."""
+        return self._group.new_connection(), self._group.master
+
+    def report(self, event: Event) -> None:
+        """See `LinksHost`."""
+        if self.up:
+            self.copy.step(event)
 
     def receive(self, sender: int, segment: StreamSegment) -> None:
         """A segment arrives."""
-        self.sockets.receive(sender, segment)
-
-    def on_accepted(self, connection: int) -> None:
-        """See `SocketHost`."""
-        self.step(Connected(connection))
-
-    def on_established(self, connection: int) -> None:
-        """See `SocketHost`."""
-        self.step(Connected(self.dials[connection]))
-
-    def on_arrived(self, socket: Socket, data: bytes) -> None:
-        """See `SocketHost`: bytes that are no message end the connection."""
-        name = self.dials.get(socket.connection, socket.connection)
-        try:
-            messages = [_copy_bytes(decode(frame)) for frame in socket.decoder.feed(data)]
-            if socket.decoder.failure is not None:
-                raise socket.decoder.failure
-        except WireError:
-            self.sockets.close(socket.connection)
-            self.step(HaConnectionClosed(name))
-            return
-        for message in messages:
-            self.step(Received(name, message))
-
-    def on_ended(self, connection: int) -> None:
-        """See `SocketHost`."""
-        self.step(HaConnectionClosed(self.dials.get(connection, connection)))
-
-    def step(self, event: Event) -> None:
-        """The copy takes a fact, and what it orders is carried out."""
-        if self.replica is None:
-            return
-        effects = self.replica.step(self.reading(), event)
-        self._world.on_stepped(self, event, effects)
-        process = self.process
-        self._carry_out(event, effects)
-        if self.copy is not None and self.process == process:
-            self.copy.note_reach(self.disk.reach)
-
-    def say(self, connection: int, message: HaMessage) -> None:
-        """Put a message on a connection, also one that the copy has not ordered."""
-        self.sockets.send(connection, b"".join(encode(message)))
-
-    # ---------------------------------------------------------------- orders
-
-    def _carry_out(self, event: Event | None, effects: Sequence[Effect]) -> None:
-        process = self.process
-        for effect in effects:
-            self._one(effect, LossKind.OPERATOR if isinstance(event, DivergenceDiscarded) else LossKind.RESET)
-            self._world.on_effect(self, event, effect)
-            if isinstance(effect, AnswerPut | RefusePut):
-                self.waiting.pop(effect.token).done(effect)
-            if self.process != process or not self.up:
-                return
-
-    def _one(self, effect: Effect, kind: LossKind) -> None:
-        disk = self.disk
-        match effect:
-            case AppendMessages():
-                assert isinstance(effect.payload, bytes), "a record is bytes"
-                disk.append(effect.epoch, effect.payload)
-                self._flush_soon()
-            case AppendPushed():
-                disk.append(effect.epoch, bytes(effect.payload))
-                self._flush_soon()
-            case TruncateCommitLog(end=end):
-                disk.truncate(end, kind)
-            case ResetCommitLog(start=start):
-                disk.reset(start, kind)
-            case AnswerPut(offset=offset):
-                disk.tables = max(
-                    disk.tables, offset
-                )  # a consumer commits it; the client learns of it when the audits have looked
-            case RefusePut():
-                pass
-            case Dial(connection=name):
-                connection = self._world.new_connection()
-                self.dials[connection] = name
-                self.sockets.dial(connection, self._world.master)
-            case SendMessage(connection=name, message=message):
-                self.say(self._connection(name), message)
-            case PushLog():
-                self.later(self._knobs.read_s * self._rng.random(), self._push, effect)
-            case CloseHaConnection(connection=name):
-                self.sockets.close(self._connection(name))
-            case NoteSlave(slave_id=slave_id):
-                self._note(lambda notes: attrs.evolve(notes, slaves=notes.slaves | {slave_id}))
-            case SendTables(connection=name):
-                self.say(self._connection(name), Tables(b"%d" % disk.tables))
-            case AdoptTables(payload=payload):
-                disk.tables = max(disk.tables, int(bytes(payload)))
-            case DoubtBegan(floor=floor):
-                self._note(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))
-            case DoubtEnded():
-                disk.flush()
-                disk.has_lost_tables = False
-                self._note(lambda notes: attrs.evolve(notes, doubt=None))
-            case DivergenceFound() | DivergenceEnded() | ConfirmOffsetMoved() | CopyBackBegan():
-                pass
-            case _:
-                assert_never(effect)
-
-    def _note(self, change: Callable[[CopyNotes], CopyNotes]) -> None:
-        assert self.copy is not None, "a process that lives has its notes"
-        self.copy.change(change)
-
-    def _connection(self, name: int) -> int:
-        if self.listens:
-            return name
-        return next((connection for connection, dial in self.dials.items() if dial == name), 0)
-
-    def _push(self, order: PushLog) -> None:
-        """Read and send; what has left the log meanwhile cannot be sent."""
-        disk, name = self.disk, order.connection
-        connection = self._connection(name)
-        if connection not in self.sockets.open:
-            return
-        if order.offset < disk.start:
-            self.sockets.close(connection)
-            self.step(HaConnectionClosed(name))
-            return
-        end = disk.push_end(order.offset, order.end_max, self.config.push_bytes_max)
-        data = disk.read(order.offset, end)
-        crc = crc32c.crc32c(data)
-        if self._knobs.rot and self._rng.random() < self._knobs.rot:
-            data = data[:-1] + bytes([data[-1] ^ 1])
-        self.say(connection, Push(order.offset, order.epoch, order.confirm_offset, crc, data))
-        self.step(Pushed(name, end))
-
-
-def _copy_bytes(message: HaMessage) -> HaMessage:
-    """The message with bytes of its own, which look the same in every trace."""
-    return attrs.evolve(message, payload=bytes(message.payload)) if isinstance(message, Push) else message
+        self.links.sockets.receive(sender, segment)

@@ -8,10 +8,10 @@ from typing import Protocol
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.rocketmq.broker import GroupBroker, PutOutcome
+from jepsen_like.simulation.rocketmq.broker import GroupBroker
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
 from rocketmq_compat.replication.acks import SendStatus
-from rocketmq_compat.replication.effects import AnswerPut
 
 
 class PutState(enum.Enum):
@@ -41,9 +41,9 @@ class PutWorld(Protocol):
 
 @attrs.define(eq=False)
 class SentRecord:
-    """A record of a client; `offset` is where it was stored, -1 if that is not known."""
+    """A message of a client; `offset` is where it was stored, -1 if that is not known."""
 
-    record: bytes
+    body: bytes
     wait: bool
     state: PutState = PutState.OPEN
     offset: int = -1
@@ -76,16 +76,14 @@ class RocketmqClient:
         world, knobs, rng = self._world, self._knobs, self.rng
         world.requests += 1
         text = f"<{self.number}.{len(self.sent) + 1}"
-        record = text.ljust(rng.randint(1, knobs.record_bytes_max), ".").encode() + b">"
-        sent = SentRecord(record, plainly or rng.random() >= knobs.unwaited)
+        body = text.ljust(rng.randint(1, knobs.record_bytes_max), ".").encode() + b">"
+        sent = SentRecord(body, plainly or rng.random() >= knobs.unwaited)
         self.sent.append(sent)
         node = world.master
         if not plainly and rng.random() < knobs.lost_clients:
             node = rng.choice(list(world.brokers))
         broker = world.brokers[node]
-        self._carry(
-            plainly, broker.take, broker.put, record, sent.wait, lambda outcome: self._on_answered(sent, outcome)
-        )
+        self._carry(plainly, broker.take, broker.put, body, sent.wait, lambda outcome: self._on_answered(sent, outcome))
         world.schedule(world.now + knobs.request_s, self._gives_up, sent)
         return sent
 
@@ -103,8 +101,8 @@ class RocketmqClient:
         self._carry(self._world.healed, self._learns, sent, outcome)
 
     def _learns(self, sent: SentRecord, outcome: PutOutcome) -> None:
-        if isinstance(outcome, AnswerPut):
-            sent.offset = outcome.offset
+        if isinstance(outcome, StoredMessages):
+            sent.offset = outcome.physical_offsets[0]
             sent.state = PutState.OK if outcome.status is SendStatus.SEND_OK else PutState.WEAK
         else:
             sent.state = PutState.FAILED

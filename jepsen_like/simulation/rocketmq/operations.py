@@ -67,7 +67,7 @@ class SimulatedOperator:
             case "accept" if self._is_blocked(master):
                 self.counts["losses_accepted"] += 1
                 world.note("an operator accepts the loss", master.node)
-                master.take(master.step, LossAccepted())
+                master.take(master.report, LossAccepted())
             case "wipe":
                 self.counts["slaves_wiped"] += 1
                 world.wipe(slave)
@@ -79,17 +79,17 @@ class SimulatedOperator:
     def _discard(self, slave: GroupBroker) -> None:
         self.counts["divergences_discarded"] += 1
         self._world.note("an operator gives up what diverges", slave.node)
-        slave.take(slave.step, DivergenceDiscarded())
+        slave.take(slave.report, DivergenceDiscarded())
 
     @staticmethod
     def _diverges(broker: GroupBroker) -> bool:
-        replica = broker.replica
-        return replica is not None and isinstance(replica.role, Slave) and replica.role.diverges_at is not None
+        role = broker.replica.role
+        return isinstance(role, Slave) and role.diverges_at is not None
 
     @staticmethod
     def _is_blocked(broker: GroupBroker) -> bool:
-        replica = broker.replica
-        return replica is not None and isinstance(replica.role, Master) and replica.role.is_blocked
+        role = broker.replica.role
+        return isinstance(role, Master) and role.is_blocked
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """This broker is the master from now on; the old one is stopped, `at_once` or only after a while, and comes

@@ -52,8 +52,6 @@ class Socket:
 class SocketHost(Protocol):
     """The process that has the sockets."""
 
-    node: int
-
     @property
     def listens(self) -> bool:
         """True if connections are accepted here."""

@@ -97,8 +97,8 @@ class RocketmqKnobs(Knobs):
     flush_s: float
     writeback_s: float
     """The page cache is written to the disk this often, whatever waits for it; 0: never."""
-    read_s: float
-    """Reading a push from the disk takes this long at most."""
+    round_s: float
+    """A broker works off what has arrived after so long at most."""
     drift: float
     wipes: float
     """The probability that a power cut costs the whole disk."""
@@ -130,6 +130,11 @@ class RocketmqKnobs(Knobs):
     def patience_s(self) -> float:
         """After so much silence a connection is closed, or an election begins."""
         return self.dledger.election_s if self.dledger.enabled else self.silence_s
+
+    @property
+    def segment_bytes(self) -> int:
+        """mappedFileSizeCommitLog: small where slaves are pushed little at a time."""
+        return 4096 if self.push_window_bytes < 4000 else 1 << 16
 
     @property
     def copies_wanted(self) -> int:
@@ -180,8 +185,8 @@ ROCKETMQ_CALM = RocketmqKnobs(
     auto_in_sync_replicas=False,
     refuses=True,
     fallbehind_bytes_max=1 << 20,
-    push_bytes_max=100,
-    push_window_bytes=400,
+    push_bytes_max=400,
+    push_window_bytes=1600,
     sync_flush_timeout_s=0.5,
     slave_timeout_s=0.3,
     heartbeat_s=0.2,
@@ -189,7 +194,7 @@ ROCKETMQ_CALM = RocketmqKnobs(
     reconnect_s=0.2,
     flush_s=0.004,
     writeback_s=1.0,
-    read_s=0.0,
+    round_s=0.0,
     drift=0.0,
     wipes=0.0,
     damage=0.0,
@@ -304,9 +309,9 @@ def _mode(rng: random.Random, nodes: int) -> dict[str, Any]:
         "min_in_sync_replicas": rng.choice((1, 2)),
         "auto_in_sync_replicas": rng.random() < 0.4,
         "refuses": rng.random() < 0.85,
-        "fallbehind_bytes_max": rng.choice((150, 600, 1 << 20)),
-        "push_bytes_max": rng.choice((20, 100, 1000)),
-        "push_window_bytes": rng.choice((1, 100, 1000)),
+        "fallbehind_bytes_max": rng.choice((500, 2000, 1 << 20)),
+        "push_bytes_max": rng.choice((100, 400, 4000)),
+        "push_window_bytes": rng.choice((1, 400, 4000)),
     }
 
 
@@ -326,7 +331,7 @@ def _local(rng: random.Random) -> dict[str, Any]:
     """Returns the knobs of single brokers: disks, clocks, damage, and the operator."""
     return {
         "writeback_s": rng.choice((0.0, 0.3, 1.0)),
-        "read_s": rng.choice((0.0, 0.002, 0.02)),
+        "round_s": rng.choice((0.0, 0.002, 0.02)),
         "drift": rng.choice((0.0, 0.0, 0.05, 0.2)),
         "wipes": rng.choice((0.0, 0.2, 0.5)),
         "damage": rng.choice((0.0, 0.0, 0.005)),

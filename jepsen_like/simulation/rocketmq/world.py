@@ -10,21 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from jepsen_like.simulation.kernel.findings import CRASH
+from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
 from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import SimulatedWorld
 from jepsen_like.simulation.rocketmq.audits import RocketmqAudits, describe
-from jepsen_like.simulation.rocketmq.broker import GroupBroker
+from jepsen_like.simulation.rocketmq.broker import GroupBroker, WaitingPut
 from jepsen_like.simulation.rocketmq.clients import PutState, RocketmqClient, SentRecord
+from jepsen_like.simulation.rocketmq.held import LossKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.operations import SimulatedOperator
 from jepsen_like.simulation.rocketmq.sockets import SegmentKind, StreamSegment
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from log.errors import CorruptLog
+from rocketmq_compat.broker.puts import PutOutcome
+from rocketmq_compat.consumers.offsets import OffsetSnapshot
 from rocketmq_compat.replication.effects import AnswerPut, Effect
 from rocketmq_compat.replication.events import DeadlineReached, Event
 from rocketmq_compat.replication.messages import Report
+from rocketmq_compat.replication.model import ReplicationError
 from rocketmq_compat.replication.slave import Slave
 
 PROBE_CLIENT = 90
@@ -58,7 +63,8 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         clocks = stream(knobs.seed, "clocks")
         for broker in self.brokers.values():
             broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
-            broker.start()
+        for broker in self.brokers.values():
+            self._starts(broker)
         for client in self.clients:
             self.schedule(knobs.think_s * client.rng.random(), client.wake)
         for rate, action in ((knobs.trims, self._trim), (knobs.rogues, self._rogue)):
@@ -107,8 +113,13 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
     # ---------------------------------------------------------------- life and death
 
     def on_crashed(self, broker: GroupBroker, error: Exception) -> None:
-        """See `GroupWorld`."""
-        self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
+        """See `GroupWorld`. A process that has read damage begins again, and repairs its copy."""
+        if isinstance(error, CorruptLog):
+            self.counts["starts_for_damage"] += 1
+            self.note("has read damage", broker.node)
+            broker.store.note_damage()
+        else:
+            self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
         self.kill(broker, 1.0)
 
     def kill(self, broker: GroupBroker, back_after_s: float) -> None:
@@ -117,37 +128,35 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             return
         self.counts["kills"] += 1
         self.note("killed", broker.node)
-        broker.stop(closes=True)
+        broker.kill()
         self.schedule(self.now + back_after_s, self.start, broker)
 
     def wipe(self, broker: GroupBroker) -> None:
         """See `OperatedWorld`."""
         self.kill(broker, self.knobs.silence_s)
         self.note("gets another disk", broker.node)
-        broker.disk.vanish()
+        broker.lose_disk()
 
     def cut_power(self, broker: GroupBroker, back_after_s: float, *, wipes: bool) -> None:
         """See `RocketmqVictims`."""
         self.counts["power_cuts"] += 1
         self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
-        broker.stop(closes=False)
+        broker.cut_power()
         if wipes:
             self.counts["wipes"] += 1
-            broker.disk.vanish()
-        else:
-            self.counts["tails_lost"] += broker.disk.lose_page_cache(
-                stream(self.knobs.seed, f"cut/{broker.lives}/{broker.node}")
-            )
+            broker.lose_disk()
         self.schedule(self.now + back_after_s, self.start, broker)
 
-    def tables_of_master(self) -> int | None:
+    def offsets_of_master(self) -> OffsetSnapshot | None:
         """See `GroupWorld`."""
         master = self.brokers[self.master]
-        return master.disk.tables if master.is_master and master.is_sure and not master.paused else None
+        return master.context.offsets.snapshot() if master.is_master and master.is_sure and not master.paused else None
 
     def strike_disk(self, broker: GroupBroker, rng: random.Random, *, vanishes: bool) -> None:
         """See `RocketmqVictims`."""
-        what = broker.disk.vanish_in_part(rng) if vanishes else broker.disk.damage(rng)
+        if broker.up:
+            return
+        what = broker.lose_part_of_disk(rng) if vanishes else broker.damage_disk(rng)
         self.counts["disks_vanished" if vanishes else "disks_damaged"] += 1
         self.note(f"loses {what}" if vanishes else f"has damage in {what}", broker.node)
 
@@ -156,13 +165,27 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         if not broker.up:
             self.counts["restarts"] += 1
             self.note("starts", broker.node)
+            self._starts(broker)
+
+    def _starts(self, broker: GroupBroker) -> None:
+        losses = len(broker.held.losses)
+        try:
             broker.start()
+        except (*NODE_ERRORS, ReplicationError) as error:
+            self.report(CRASH, broker.node, f"cannot start: {type(error).__name__}: {error}")
+            self.finished = True
+        self.counts["tails_lost"] += any(lost.kind is LossKind.POWER for lost in broker.held.losses[losses:])
+
+    def on_wrong_start(self, broker: GroupBroker, sentence: str) -> None:
+        """See `GroupWorld`."""
+        self.report("Q12", broker.node, sentence)
 
     def reset_connections(self, broker: GroupBroker) -> None:
         """See `RocketmqVictims`."""
-        for connection in list(broker.sockets.open):
+        sockets = broker.links.sockets
+        for connection in list(sockets.open):
             self.nemesis.counts["resets"] += 1
-            broker.take(broker.sockets.reset, connection)
+            broker.take(sockets.reset, connection)
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """See `RocketmqVictims`."""
@@ -183,7 +206,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
         self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
         broker = self.brokers[rng.choice(list(self.brokers))]
-        ends = broker.disk.ends[: len(broker.disk.ends) * 2 // 3]
+        ends = broker.held.ends[: len(broker.held.ends) * 2 // 3]
         if broker.up and not broker.paused and ends:
             self.counts["trims"] += 1
             broker.take(broker.trim, rng.choice(ends))
@@ -194,13 +217,13 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             return
         rng = stream(self.knobs.seed, f"rogue/{self.now:.3f}")
         self.schedule(self.now + 1.0 / self.knobs.rogues, self._rogue)
-        slaves = [each for each in self.brokers.values() if each.up and each.sockets.open and not each.listens]
+        slaves = [each for each in self.brokers.values() if each.up and each.links.sockets.open and not each.listens]
         if slaves:
             slave = rng.choice(slaves)
-            connection = rng.choice(list(slave.sockets.open))
+            connection = rng.choice(list(slave.links.sockets.open))
             self.counts["rogue_reports"] += 1
             self.note("reports what it does not have", slave.node)
-            slave.say(connection, Report(slave.disk.end + ROGUE_BYTES))
+            slave.links.say(connection, Report(slave.held.end + ROGUE_BYTES))
 
     # ---------------------------------------------------------------- what brokers do
 
@@ -220,6 +243,10 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         if isinstance(effect, AnswerPut) and self.nemesis.trap_answer and not self.healed:
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
+
+    def on_put_ended(self, broker: GroupBroker, put: WaitingPut, outcome: PutOutcome) -> None:
+        """See `GroupWorld`."""
+        self.audits.on_put_ended(broker, put, outcome)
 
     # ---------------------------------------------------------------- healing and the end
 
@@ -248,8 +275,10 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         for node, broker in self.brokers.items():
             if broker is not master and not self._follows(broker, master):
                 missing.append(f"broker {node} does not follow")
-            elif broker.disk.end < master.disk.end:
-                missing.append(f"broker {node} ends at {broker.disk.end}, the master at {master.disk.end}")
+            elif broker.held.end < master.held.end:
+                missing.append(f"broker {node} ends at {broker.held.end}, the master at {master.held.end}")
+            elif broker.store.derived.dispatched < broker.held.end:
+                missing.append(f"broker {node} shows consumers what is below {broker.store.derived.dispatched}")
             if broker.waiting:
                 missing.append(f"broker {node} owes {len(broker.waiting)} answers")
         answered = (PutState.OK, PutState.WEAK) if self.knobs.nodes == 1 else (PutState.OK,)
@@ -260,12 +289,11 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
     @staticmethod
     def _follows(broker: GroupBroker, master: GroupBroker) -> bool:
         """Returns True if a slave is welcome on a connection that both ends know."""
-        role = broker.replica.role if broker.replica is not None else None
-        if not isinstance(role, Slave) or not role.is_welcome:
+        role = broker.replica.role
+        if not broker.up or not isinstance(role, Slave) or not role.is_welcome:
             return False
-        return any(
-            broker.dials.get(each) == role.connection for each in broker.sockets.open.keys() & master.sockets.open
-        )
+        both = broker.links.sockets.open.keys() & master.links.sockets.open
+        return any(broker.links.dials.get(socket) == role.connection for socket in both)
 
     def judge(self) -> None:
         """See `SimulatedWorld`."""
@@ -278,13 +306,13 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
     def totals(self) -> Counter[str]:
         """See `SimulatedWorld`."""
         totals = self.counts + self.network.counts + self.nemesis.counts + self.audits.counts + self.operator.counts
-        totals["bytes_lost"] = sum(len(lost.data) for broker in self.brokers.values() for lost in broker.disk.losses)
+        totals["bytes_lost"] = sum(len(lost.data) for broker in self.brokers.values() for lost in broker.held.losses)
         return totals
 
     def outcome(self) -> Iterator[object]:
         """See `SimulatedWorld`."""
         for node, broker in self.brokers.items():
-            yield node, bytes(broker.disk.data), broker.disk.epochs
+            yield node, bytes(broker.held.data), broker.held.epochs
         for client in self.clients:
             yield [sent.state for sent in client.sent]
 

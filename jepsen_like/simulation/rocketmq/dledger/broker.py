@@ -7,23 +7,22 @@ written before it began and takes virtual time. A broker can be killed, lose its
 what its disk gives back.
 """
 
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 import attrs
 
-from jepsen_like.simulation.kernel.findings import NODE_ERRORS
-from jepsen_like.simulation.kernel.process import SimulatedProcess
+from jepsen_like.simulation.kernel.process import ProcessHost
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.durable import DurableLog
 from jepsen_like.simulation.rocketmq.dledger.messages import CopyReply, CopyRequest, DledgerMessage
-from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, BrokerRequest
+from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest
+from jepsen_like.simulation.rocketmq.process import BrokerProcess
+from jepsen_like.simulation.rocketmq.stores import DIRECTORY, small_store
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
-from log.config import LogConfig, StoreConfig
+from log.config import LogConfig
 from log.flush import Flush
-from log.memory_disk import MemoryDisk
 from log.policy import FlushPolicy
 from log.retention import Retention
 from raft.config import RaftConfig
@@ -46,43 +45,25 @@ from rocketmq_compat.broker.requests.admin import AdminRequests
 from rocketmq_compat.broker.requests.offsets import OffsetQueries
 from rocketmq_compat.broker.requests.pull import PullRequests
 from rocketmq_compat.broker.requests.send import SendRequests
-from rocketmq_compat.config import Properties
-from rocketmq_compat.config_keys import BROKER_PROPERTIES
-from rocketmq_compat.consumers.delays import DelayLevels
-from rocketmq_compat.consumers.groups import GroupTable
-from rocketmq_compat.consumers.topics import TopicTable
-from rocketmq_compat.records import encode_host
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
-from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
+from rocketmq_compat.storage.broker_store import MessageStore
 from rocketmq_compat.storage.copy_notes import CopyNotes
-from rocketmq_compat.storage.derived import DerivedConfig
 from rocketmq_compat.storage.dispatch import QueueRun
-from rocketmq_compat.storage.key_index import KeyIndexConfig
 
-DIRECTORY = "broker"
-RAFT_DIRECTORY = "broker/raft"
+RAFT_DIRECTORY = f"{DIRECTORY}/raft"
 LOG_ID = 1
-BEGIN_MS = 1_600_000_000_000
-"""The wall clock when a world begins."""
-LEVELS = "1s 2s"
 ASK_TIMEOUT_S = 1.0
 """A broker waits this long for what it copies."""
-ROUND_S = 1e-5
-"""A round follows another after so long at the earliest."""
 Answered = Callable[[Command], None]
 
 
-class DledgerHost(Protocol):
+class DledgerHost(ProcessHost, Protocol):
     """The world as a broker sees it."""
 
-    now: float
     counts: Counter[str]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
 
     def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
         """Put a message on the wire."""
@@ -159,19 +140,14 @@ class RequestSession:
         return True
 
 
-class DledgerBroker(SimulatedProcess):
-    """One broker of a raft group.
+class DledgerBroker(BrokerProcess):
+    """One broker.
 
-    It is the raft group to its copy (`GroupPort`), the transport and the callers to its driver, and the thread of its
-    disk (`DiskWork`).
+    It is the raft group to its copy (`GroupPort`), and the transport and the callers to its driver.
     """
 
-    ERRORS = (*NODE_ERRORS, RaftError)
-    ROUND_S = ROUND_S
-
     def __init__(self, host: DledgerHost, knobs: RocketmqKnobs, node: int) -> None:
-        super().__init__(host, node)
-        self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
+        super().__init__(host, knobs, node)
         self.durable = DurableLog(RAFT_DIRECTORY)
         self.begun_in = 0
         """The last term of this process of which it has applied the begin of a leadership."""
@@ -184,10 +160,7 @@ class DledgerBroker(SimulatedProcess):
         self.driver: RaftDriver
         self.delays: DelayedMessages
         self._host = host
-        self._knobs = knobs
-        self._rng: random.Random = stream(knobs.seed, f"broker/{node}")
         self._wants_round = False
-        self._disk_free_at = 0.0
         self._proposals: dict[int, Callable[[Applied | RaftError], None]] = {}
         self._last_id = 0
         self._copy_asked: tuple[int, CopyAsked] | None = None
@@ -207,7 +180,7 @@ class DledgerBroker(SimulatedProcess):
 
     def _repairs(self, notes: CopyNotes | None) -> bool:
         """See `BrokerPlan.repairs`."""
-        return self._knobs.nodes > 1
+        return self.knobs.nodes > 1
 
     @property
     def is_whole(self) -> bool:
@@ -216,22 +189,23 @@ class DledgerBroker(SimulatedProcess):
 
     def start(self) -> None:
         """A process begins, with what is on the disk. What recovery raises is for the world to judge."""
-        knobs, dledger = self._knobs, self._knobs.dledger
+        knobs, dledger = self.knobs, self.knobs.dledger
         self.begin_life()
         self.begun_in, self.flush_begun = 0, None
         self._proposals = {}
         self._copy_asked = None
-        self._disk_free_at, self._wants_round = 0.0, False
+        self._wants_round = False
         self.durable = DurableLog(RAFT_DIRECTORY)
         self.store = MessageStore.open(
-            self.disk, DIRECTORY, _store_config(dledger.commit_segment_bytes), repairs=self._repairs
+            self.disk, DIRECTORY, small_store(dledger.commit_segment_bytes), repairs=self._repairs
         )
-        self.context = context = self._context()
+        properties = [f"flushIntervalCommitLog={dledger.commit_flush_ms}", "slaveReadEnable=true"]
+        self.context = context = self.context_of(self.store, properties, node_id=self.node)
         self.delays = DelayedMessages(context, {})
         self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._on_dispatched)
         peers = [node for node in range(1, knobs.nodes + 1) if node != self.node]
         self._copying = CommitLogCopying(context, self.copy, peers, bytes_max=dledger.copy_bytes)
-        self._housekeeping = Housekeeping(context, self.copy.tables, self, lambda event: None)
+        self._housekeeping = Housekeeping(context, self.copy.tables, self, lambda start: None)
         self._pulls = PullRequests(context)
         self._handlers: Mapping[int, Handler] = {
             **SendRequests(context, self.copy).handlers(),
@@ -240,39 +214,11 @@ class DledgerBroker(SimulatedProcess):
             **AdminRequests(context, self.copy.tables, lambda: self.copy.epoch).handlers(),
         }
         self.driver = self._open_driver()
-        self.take(self.copy.open_on, self)
-
-    def _context(self) -> Context:
-        levels = DelayLevels.parse(LEVELS)
-        properties = Properties.read(
-            BROKER_PROPERTIES,
-            [f"flushIntervalCommitLog={self._knobs.dledger.commit_flush_ms}", "slaveReadEnable=true"],
-        )
-        topics = TopicTable.with_system_topics(
-            auto_create=True,
-            default_queues=QUEUES,
-            cluster=properties.words("brokerClusterName"),
-            broker_name=properties.words("brokerName"),
-            delay_levels=levels.highest,
-        )
-        return Context(
-            properties=properties,
-            store=self.store,
-            topics=topics,
-            groups=GroupTable(auto_create=True),
-            levels=levels,
-            store_host=encode_host("127.0.0.1", self.node),
-            address=f"127.0.0.1:{self.node}",
-            memory_bytes=1 << 30,
-            clock=self.reading,
-            wall_ms=self._wall_ms,
-            rng=stream(self._knobs.seed, f"context/{self.process}"),
-            tell=self._tell,
-            node_id=self.node,
-        )
+        self.copy.open_on(self)
+        self.take(lambda: None)
 
     def _open_driver(self) -> RaftDriver:
-        knobs, dledger = self._knobs, self._knobs.dledger
+        knobs, dledger = self.knobs, self.knobs.dledger
         config = LogConfig(segment_bytes_max=dledger.raft_segment_bytes, reserve_chunk_bytes=4096, zero_ahead_bytes=0)
         storage = RaftStorage.open(self.disk, RAFT_DIRECTORY, config, log_id=LOG_ID)
         raft = RaftConfig(
@@ -302,7 +248,7 @@ class DledgerBroker(SimulatedProcess):
             submit=self._submit_flush,
             has_more=lambda: False,
             clock=self.reading,
-            wall_clock_ms=self._wall_ms,
+            wall_clock_ms=self.wall_ms,
             addresses={},
             config=DriverConfig(
                 flush_policy=FlushPolicy.BEFORE_ACK if dledger.durable else FlushPolicy.INTERVAL,
@@ -313,24 +259,17 @@ class DledgerBroker(SimulatedProcess):
             notify=self._notify,
         )
 
-    def kill(self) -> None:
-        """The process is gone; what it wrote stays in the page cache."""
-        self._stop()
-        self.disk = self.disk.after_kill(stream(self._knobs.seed, f"kill/{self.process}"))
-
-    def cut_power(self) -> None:
-        """Everything volatile is gone, and so may be whatever was not synced."""
-        self._stop()
-        self.disk = self.disk.after_crash(stream(self._knobs.seed, f"cut/{self.process}"))
-
-    def _stop(self) -> None:
-        self.end_life()
+    def end_life(self) -> None:
+        """See `BrokerProcess`."""
+        super().end_life()
         self._proposals.clear()
 
-    def _wall_ms(self) -> int:
-        return BEGIN_MS + int(self._host.now * 1000)
+    def crash(self, error: Exception) -> None:
+        """See `SimulatedProcess`."""
+        self._host.on_crashed(self, error)
 
-    def _tell(self, event: str, **fields: object) -> None:
+    def on_told(self, event: str, fields: dict[str, object]) -> None:
+        """See `BrokerProcess`."""
         self._host.counts[f"told_{event}"] += 1
         self.said.append(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]))
 
@@ -349,9 +288,27 @@ class DledgerBroker(SimulatedProcess):
     # ---------------------------------------------------------------- rounds
 
     def take(self, action: Callable[..., None], *arguments: object) -> None:
-        """See `SimulatedProcess`."""
+        """See `BrokerProcess`."""
         self.has_worked = True
         super().take(action, *arguments)
+
+    def serve_deadline(self) -> None:
+        """See `SimulatedProcess`."""
+        self.has_worked = False
+
+    @property
+    def deadline(self) -> float:
+        """See `SimulatedProcess`."""
+        if self._wants_round or self.driver.has_postponed:
+            return float("-inf")
+        return min(
+            self.driver.deadline,
+            self.copy.deadline,
+            self.delays.deadline,
+            self._pulls.deadline,
+            self._housekeeping.deadline,
+            self._copying.deadline,
+        )
 
     def end_round(self) -> None:
         """Work as in a round of the reactor when messages have arrived, up to the begin of the flushes."""
@@ -368,30 +325,9 @@ class DledgerBroker(SimulatedProcess):
             self.driver.begin_flush()
             self.copy.flush_if_due(now)
             self._host.on_round_end(self)
-            self.idle_rounds = self.idle_rounds + 1 if self.deadline == float("-inf") and not self.has_worked else 0
+            is_due = self.deadline <= self.reading()
+            self.idle_rounds = self.idle_rounds + 1 if is_due and not self.has_worked else 0
             self.has_worked = False
-
-    @property
-    def deadline(self) -> float:
-        """See `SimulatedProcess`."""
-        if self._wants_round or self.driver.has_postponed:
-            return float("-inf")
-        return min(
-            self.driver.deadline,
-            self.copy.deadline,
-            self.delays.deadline,
-            self._pulls.deadline,
-            self._housekeeping.deadline,
-            self._copying.deadline,
-        )
-
-    def serve_deadline(self) -> None:
-        """See `SimulatedProcess`: a round does what is due."""
-        self.has_worked = False
-
-    def crash(self, error: Exception) -> None:
-        """See `SimulatedProcess`."""
-        self._host.on_crashed(self, error)
 
     def _on_dispatched(self, runs: list[QueueRun]) -> None:
         self.delays.on_arrived(runs)
@@ -399,30 +335,16 @@ class DledgerBroker(SimulatedProcess):
 
     # ---------------------------------------------------------------- the disk
 
-    def _flush_s(self) -> float:
-        return self._knobs.flush_s * self.slowness * (0.5 + self._rng.expovariate(1.0))
-
     def _submit_flush(self, flush: Flush) -> None:
         """The driver's: a flush of the raft log begins."""
         self.flush_begun = self.reading()
-        self.later(self._flush_s(), self._on_flushed, flush, self.disk.mark())
+        self.later(self.draw_flush_s(), self._on_flushed, flush, self.disk.mark())
 
     def _on_flushed(self, flush: Flush, mark: int) -> None:
         with self.disk.issued_before(mark):
             flush.run()
         self.flush_begun = None
         self.driver.on_flushed()
-
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """See `DiskWork`: one piece of work after the other."""
-        begins = max(self._disk_free_at, self._host.now)
-        self._disk_free_at = begins + self._flush_s()
-        self.later(self._disk_free_at - self._host.now, self._on_work_done, work, done, self.disk.mark())
-
-    def _on_work_done(self, work: Callable[[], None], done: Callable[[BaseException | None], None], mark: int) -> None:
-        with self.disk.issued_before(mark):
-            work()
-        done(None)
 
     def durable_log(self) -> DurableLog:
         """Returns the part of its raft log that its disk would give back if power were lost now."""
@@ -533,16 +455,3 @@ class DledgerBroker(SimulatedProcess):
         """A client is answered."""
         self.said.append(f"answers {answer.code} to: {request}")
         self._host.on_answered(self, request, answer)
-
-
-def _store_config(segment_bytes: int) -> MessageStoreConfig:
-    return MessageStoreConfig(
-        log=StoreConfig(segment_bytes_max=segment_bytes, index_interval_bytes=512, open_files_max=8, threads=1),
-        derived=DerivedConfig(
-            units_per_file=64,
-            save_every_bytes=4096,
-            open_files_max=8,
-            threads=1,
-            index=KeyIndexConfig(entries_max=64, span_bytes_max=16384, tables_max=100),
-        ),
-    )

@@ -11,7 +11,8 @@ import attrs
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.dledger import requests
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
-from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, BrokerRequest, RequestKind
+from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
+from jepsen_like.simulation.rocketmq.process import QUEUES
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from jepsen_like.simulation.rocketmq.process import QUEUES
 from rocketmq_compat.consumers.retry import DELAY_LEVEL
 from rocketmq_compat.consumers.timers import DELAY_MS
 from rocketmq_compat.records import InnerMessage, join_messages, write_properties
@@ -22,8 +23,6 @@ from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, To
 
 TIMER_LEVEL = -1
 """The level of messages with a time of their own."""
-QUEUES = 2
-"""Of each topic."""
 SUSPEND_MS = 200
 
 

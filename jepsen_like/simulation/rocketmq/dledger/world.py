@@ -15,11 +15,12 @@ from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import SimulatedWorld
 from jepsen_like.simulation.rocketmq.dledger import requests
 from jepsen_like.simulation.rocketmq.dledger.audits import DledgerAudits
-from jepsen_like.simulation.rocketmq.dledger.broker import DIRECTORY, DledgerBroker
+from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.clients import TOPICS, DledgerClient
 from jepsen_like.simulation.rocketmq.dledger.messages import DledgerMessage, describe_parcel
 from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
+from jepsen_like.simulation.rocketmq.stores import DIRECTORY, flip_bits
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.errors import CorruptLog
 from raft.errors import RaftError
@@ -158,11 +159,8 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
                 disk.remove(path)
             return
         path = rng.choice(paths)
-        size = len(disk.content(path))
         self.note(f"has damage in {path}", broker.node)
-        for _ in range(3):
-            if size:
-                disk.flip_bit(path, rng.randrange(8 * size))
+        flip_bits(disk, path, rng)
 
     def start(self, broker: DledgerBroker) -> None:
         """See `RocketmqVictims`."""
