@@ -9,6 +9,7 @@ from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.mutant import Edit, Mutant
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
+from tests.mutants.rocketmq_host_bugs import ROCKETMQ_HOST_BUGS
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
 
@@ -785,6 +786,7 @@ ALL: Sequence[Mutant] = (
     *KAFKA_COPY_BUGS,
     *ROCKETMQ_BUGS,
     *ROCKETMQ_GROUP_BUGS,
+    *ROCKETMQ_HOST_BUGS,
 )
 
 
