@@ -33,6 +33,7 @@ from raft.directory import Identity, open_storage
 from raft.disk_thread import DiskThread
 from raft.driver import DriverConfig, RaftDriver
 from raft.effects import RoleChanged
+from raft.environment import Environment
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
 from raft.flusher import Flusher
 from raft.links import Links
@@ -279,13 +280,17 @@ class RaftGroup:
         return RaftDriver(
             core=core,
             storage=self._storage,
-            transport=self._links,
             state_machine=state_machine,
-            submit=lambda flush: self._flusher.submit(flush),
-            has_more=self._reactor.has_more,
-            clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks the clock up at each call
-            wall_clock_ms=lambda: time.time_ns() // 1_000_000,
-            addresses=advertised,
+            environment=Environment(
+                transport=self._links,
+                has_more=self._reactor.has_more,
+                clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks the clock up at each call
+                wall_clock_ms=lambda: time.time_ns() // 1_000_000,
+                notify=self._notify,
+                addresses=advertised,
+                turns=self._reactor.turns,
+                work_beside=self._work_beside,
+            ),
             config=DriverConfig(
                 flush_policy=settings.flush,
                 flush_interval_s=settings.flush_interval_s,
@@ -296,9 +301,6 @@ class RaftGroup:
                 snapshot_bytes_max=settings.snapshot_bytes_max,
                 result_bytes_max=settings.frame_bytes_max - FRAME_OVERHEAD_BYTES,
             ),
-            notify=self._notify,
-            turns=self._reactor.turns,
-            work_beside=self._work_beside,
         )
 
     # ---------------------------------------------------------------- opening and closing
@@ -636,7 +638,9 @@ class RaftGroup:
 
     def on_urgent_sent(self) -> None:
         """See `Participant`: let the disk begin."""
-        self._driver.begin_flush()
+        flush = self._driver.begin_flush()
+        if flush is not None:
+            self._flusher.submit(flush)
         self._arm()
 
     def _arm(self) -> None:

@@ -121,6 +121,30 @@ class Subscription:
         self._subscriber(ResetToSnapshot(start.position, start.offset, start.applied, start.snapshot))
 
 
+class Subscriptions:
+    """The subscriptions of one node, which share its rounds."""
+
+    def __init__(self, core: RaftCore, storage: RaftStorage) -> None:
+        self._core = core
+        self._storage = storage
+        self.open: list[Subscription] = []
+        """Those that were not closed before the last round."""
+        self.has_more = False
+        """True if something is to be delivered now."""
+
+    def add(self, subscription: Subscription) -> None:
+        """Deliver to `subscription`, from its position on, until it is closed."""
+        self.open.append(subscription)
+        self.has_more = True
+
+    def deliver(self) -> None:
+        """Deliver what is new, at most a portion to each."""
+        self.open = [subscription for subscription in self.open if not subscription.is_closed]
+        for subscription in tuple(self.open):
+            subscription.advance(self._core, self._storage)
+        self.has_more = any(subscription.lacks(self._core) for subscription in self.open)
+
+
 def _committed_entry(entry: Entry) -> CommittedEntry:
     batch = entry.batch
     return CommittedEntry(

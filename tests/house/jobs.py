@@ -44,7 +44,6 @@ WIDE_CLASSES: dict[str, int] = {
     "log.StoreLog": 23,
     "raft.NodeSettings": 17,
     "raft.RaftCore": 23,
-    "raft.RaftDriver": 46,
     "raft.RaftGroup": 21,
     "raft.SocketConnection": 19,
     "rocketmq_compat.Broker": 20,

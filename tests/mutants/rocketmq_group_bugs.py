@@ -104,9 +104,9 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
     _bug(
         "a-hanging-disk-leads-on",
         "a leader whose disk hangs goes on with its heartbeats (B8)",
-        "raft.driver",
-        "            and now - self._flush_begun > self.config.flush_stall_s\n",
-        "            and now - self._flush_begun > math.inf\n",
+        "raft.flush_schedule",
+        "        self.stalls_at = self._begun + self._stall_s\n",
+        "        self.stalls_at = self._begun + math.inf\n",
         "G10",
     ),
     _bug(

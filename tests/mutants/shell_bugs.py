@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tests.mutants.mutant import Edit, Mutant
 
 DRIVER = "raft.driver"
+APPLIER = "raft.applier"
 CLIENT = "raft.client"
 
 DRIVERS: Sequence[Mutant] = (
@@ -14,9 +15,8 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "                if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:\n"
-                "                    self._inbox.append(Persisted(write_id))\n",
-                "                self._inbox.append(Persisted(write_id))\n",
+                "        if not self._flushes.is_awaited:\n            self._inbox.events.append(Persisted(order.write_id))\n",
+                "        self._inbox.events.append(Persisted(order.write_id))\n",
             )
         ],
         oracles=["D1"],
@@ -28,8 +28,9 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "                if not self._outbox.hold(effect):\n                    self._transport.send(to, message)\n",
-                "                self._transport.send(to, message)\n",
+                "                if not self._outbox.hold(effect):\n"
+                "                    self._environment.transport.send(to, message)\n",
+                "                self._environment.transport.send(to, message)\n",
             )
         ],
         oracles=["D1"],
@@ -41,8 +42,8 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "            self._inbox.append(Persisted(durable))\n",
-                "            self._inbox.append(Persisted(self.storage.written))\n",
+                "            self._inbox.events.append(Persisted(durable))\n",
+                "            self._inbox.events.append(Persisted(self._storage.written))\n",
             )
         ],
         oracles=["D1"],
@@ -72,11 +73,11 @@ DRIVERS: Sequence[Mutant] = (
     Mutant(
         name="driver-applies-again",
         bug="each round of applying begins with the last entry of the one before",
-        module=DRIVER,
+        module=APPLIER,
         edits=[
             Edit(
-                "        first = LogIndex(self.applied_index + 1)\n",
-                "        first = LogIndex(max(1, self.applied_index))\n",
+                "        first, commit_index = LogIndex(self.applied_index + 1), self._core.commit_index\n",
+                "        first, commit_index = LogIndex(max(1, self.applied_index)), self._core.commit_index\n",
             )
         ],
         oracles=["D5"],
@@ -85,11 +86,11 @@ DRIVERS: Sequence[Mutant] = (
     Mutant(
         name="driver-mixes-up-results",
         bug="when several commands are in one entry, their callers get the results in the wrong order",
-        module=DRIVER,
+        module=APPLIER,
         edits=[
             Edit(
-                "        waiting = iter(self._applying.pop(entry.index, ()))\n",
-                "        waiting = iter(list(self._applying.pop(entry.index, ()))[::-1])\n",
+                "        waiting = iter(self._waiting.pop(entry.index, ()))\n",
+                "        waiting = iter(list(self._waiting.pop(entry.index, ()))[::-1])\n",
             )
         ],
         oracles=["D5"],
@@ -98,11 +99,11 @@ DRIVERS: Sequence[Mutant] = (
     Mutant(
         name="driver-reads-before-applying",
         bug="a query is answered from a state that has not reached the read index (P12)",
-        module=DRIVER,
+        module="raft.pending_reads",
         edits=[
             Edit(
-                "            if read.after_apply and self.applied_index < read_index:\n",
-                "            if read.after_apply and self.applied_index < 0:\n",
+                "            if read.after_apply and applied_index < read_index:\n",
+                "            if read.after_apply and applied_index < 0:\n",
             )
         ],
         oracles=["D3"],
@@ -115,7 +116,7 @@ DRIVERS: Sequence[Mutant] = (
         edits=[
             Edit(
                 "        self._step(now, ReadRequest(token))\n",
-                "        self._release_reads(self._reads_asked.pop(token), self.core.commit_index)\n",
+                "        self._reads.confirm(token, self.core.commit_index, self._applier.applied_index)\n",
             )
         ],
         oracles=["D3"],
@@ -127,8 +128,8 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                '                self._refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))\n',
-                "                self._refuse(proposal.requests, NotLeader())\n",
+                '                refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))\n',
+                "                refuse(proposal.requests, NotLeader())\n",
             )
         ],
         oracles=["D6"],
@@ -224,10 +225,10 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="driver-releases-what-is-not-applied",
         bug="what is committed may leave the log, though the state machine has not got it yet",
-        module=DRIVER,
+        module="raft.trimming",
         edits=[
             Edit(
-                "        last_index = LogIndex(min(self.applied_index, core.log.durable_index))\n",
+                "        last_index = LogIndex(min(applier.applied_index, core.log.durable_index))\n",
                 "        last_index = LogIndex(min(core.commit_index, core.log.durable_index))\n",
             )
         ],
@@ -237,11 +238,11 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="driver-dates-a-snapshot-too-late",
         bug="a snapshot is said to hold all that is committed, and what was not applied yet is left out for ever",
-        module=DRIVER,
+        module=APPLIER,
         edits=[
             Edit(
-                "        applied = Position(self.applied_index, core.log.term_at(self.applied_index))\n",
-                "        applied = Position(core.commit_index, core.log.term_at(core.commit_index))\n",
+                "        return Position(self.applied_index, self._core.log.term_at(self.applied_index)), snapshot\n",
+                "        return Position(self._core.commit_index, self._core.log.term_at(self._core.commit_index)), snapshot\n",
             )
         ],
         oracles=["retention"],
@@ -250,8 +251,10 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="driver-takes-a-snapshot-without-room",
         bug="a snapshot that the disk has no room for is handed on nevertheless",
-        module=DRIVER,
-        edits=[Edit("            needed = message.total\n", "            needed = 0\n")],
+        module="raft.inbox",
+        edits=[
+            Edit("self._deliver_with_room(sender, staged, message.total)", "self._deliver_with_room(sender, staged, 0)")
+        ],
         oracles=["retention"],
         judge="retention",
     ),

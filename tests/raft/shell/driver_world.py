@@ -15,7 +15,6 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
-from unittest import mock
 
 import attrs
 
@@ -24,10 +23,10 @@ from log.errors import StorageError
 from log.flush import Flush
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
-from raft import driver
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
+from raft.environment import Environment
 from raft.errors import OutcomeUnknown, RaftError
 from raft.membership import Configuration
 from raft.messages import Message
@@ -114,15 +113,16 @@ class Node:
         self.driver = RaftDriver(
             core=self.core,
             storage=self.storage,
-            transport=self,
             state_machine=self.tape,
-            submit=self.submit,
-            has_more=lambda: world.rng.random() > world.idle,
-            clock=lambda: world.now,
-            wall_clock_ms=lambda: 0,
-            addresses={},
-            config=DriverConfig(batch_bytes_max=world.batch_bytes_max),
-            notify=lambda notice: None,
+            environment=Environment(
+                transport=self,
+                has_more=lambda: world.rng.random() > world.idle,
+                clock=lambda: world.now,
+                wall_clock_ms=lambda: 0,
+                notify=lambda notice: None,
+            ),
+            # Applied in portions of one entry, what is committed is not at once applied, as with a large log after a restart.
+            config=DriverConfig(batch_bytes_max=world.batch_bytes_max, apply_bytes=1),
         )
         self.is_up = True
         self.pump()
@@ -181,7 +181,9 @@ class Node:
     def pump(self) -> None:
         """The loop's body, and its alarm clock."""
         self.driver.pump()
-        self.driver.begin_flush()
+        flush = self.driver.begin_flush()
+        if flush is not None:
+            self.submit(flush)
         # Another round follows at once if something waits for nothing else.
         deadline = self.world.now if self.driver.has_postponed else self.driver.deadline
         incarnation = self.incarnation
@@ -404,9 +406,7 @@ class World:
 def play(seed: int) -> Counter[str]:
     """Play one seed. `Broken` names the promise."""
     try:
-        # Applied in portions of one entry, what is committed is not at once applied, as with a large log after a restart.
-        with mock.patch.object(driver, "APPLY_BYTES", 1):
-            return World(seed).run()
+        return World(seed).run()
     except StorageError as error:
         raise Broken(f"a sound disk failed: {error}") from error
 

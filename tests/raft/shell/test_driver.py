@@ -12,17 +12,12 @@ from log.frame import Pieces
 from log.memory_disk import MemoryDisk
 from log.policy import FlushPolicy
 from log.segmented_log import LogConfig, SegmentedLog
+from raft.batching import JOIN_ROUNDS_MAX, PIPELINE_S
 from raft.config import MIB, RaftConfig
 from raft.core import RaftCore
-from raft.driver import (
-    JOIN_ROUNDS_MAX,
-    LATE_ROUNDS_MAX,
-    LATE_S,
-    PIPELINE_S,
-    DriverConfig,
-    RaftDriver,
-)
+from raft.driver import LATE_ROUNDS_MAX, LATE_S, DriverConfig, RaftDriver
 from raft.effects import RoleName
+from raft.environment import Environment
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
 from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
@@ -102,16 +97,17 @@ class Rig:
         self.driver = RaftDriver(
             core=self.core,
             storage=self.storage,
-            transport=self,
             state_machine=state_machine or RegisterMachine(),
-            submit=self.flushes.append,
-            has_more=lambda: self.more,
-            clock=lambda: self.now,
-            wall_clock_ms=lambda: self.wall_ms,
-            addresses={TWO: "two:1"},
+            environment=Environment(
+                transport=self,
+                has_more=lambda: self.more,
+                clock=lambda: self.now,
+                wall_clock_ms=lambda: self.wall_ms,
+                addresses={TWO: "two:1"},
+                notify=lambda notice: self.told.append(event_of(notice)[0]),
+                work_beside=work_beside,
+            ),
             config=config or DriverConfig(),
-            notify=lambda notice: self.told.append(event_of(notice)[0]),
-            work_beside=work_beside,
         )
 
     def send(self, to: NodeId, message: Message) -> None:
@@ -129,7 +125,9 @@ class Rig:
 
     def pump(self) -> None:
         self.driver.pump()
-        self.driver.begin_flush()
+        flush = self.driver.begin_flush()
+        if flush is not None:
+            self.flushes.append(flush)
 
     def end_flush(self) -> None:
         self.flushes.pop(0).run()

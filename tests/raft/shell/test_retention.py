@@ -11,9 +11,9 @@ import trio
 from log.memory_disk import MemoryDisk
 from log.policy import FlushPolicy
 from log.retention import Retention
-from raft import driver
+from raft.batching import PIPELINE_S
 from raft.client import Attempt, Client
-from raft.driver import PIPELINE_S, TRIM_EVERY_S, DriverConfig
+from raft.driver import DriverConfig
 from raft.errors import OutcomeUnknown, RecordsTrimmed, SnapshotDiverged, WrongStateMachine
 from raft.group import RaftGroup
 from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, SnapshotReceived
@@ -23,6 +23,7 @@ from raft.register import RegisterMachine
 from raft.settings import parse_settings
 from raft.state_machine import StateMachine
 from raft.subscription import CommittedEntry, Delivered, ResetToSnapshot
+from raft.trimming import TRIM_EVERY_S
 from tests.raft.shell.nodes import CLUSTER_ID, FoundedGroup, free_ports, local_cluster, until
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 
@@ -116,10 +117,9 @@ def test_by_age_files_leave_a_node_to_which_nothing_happens() -> None:
     assert len(rig.disk.paths()) < files - 2
 
 
-def test_what_is_not_applied_yet_stays_in_the_log_and_is_in_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(3, config=KEEP, segment_bytes=SEGMENT).lead()
+def test_what_is_not_applied_yet_stays_in_the_log_and_is_in_no_snapshot() -> None:
+    rig = Rig(3, config=attrs.evolve(KEEP, apply_bytes=1), segment_bytes=SEGMENT).lead()
     rig.accept()
-    monkeypatch.setattr(driver, "APPLY_BYTES", 1)
     for number in range(40):
         rig.apply(number, "w", "k", b"%d" % number + b"x" * 500)
         rig.settle()
@@ -140,10 +140,9 @@ def test_what_is_not_applied_yet_stays_in_the_log_and_is_in_no_snapshot(monkeypa
     assert msgpack.unpackb(again.driver.query(QUERY)).startswith(b"39")
 
 
-def test_a_command_whose_result_a_snapshot_replaced_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(3).lead()
+def test_a_command_whose_result_a_snapshot_replaced_is_unknown() -> None:
+    rig = Rig(3, config=DriverConfig(apply_bytes=1)).lead()
     rig.accept()
-    monkeypatch.setattr(driver, "APPLY_BYTES", 1)
     for number in (1, 2, 3):
         rig.apply(number, "w", "k", number)
         rig.settle()

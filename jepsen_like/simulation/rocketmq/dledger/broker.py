@@ -28,6 +28,7 @@ from log.retention import Retention
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
+from raft.environment import Environment
 from raft.errors import RaftError
 from raft.membership import Configuration
 from raft.messages import Message
@@ -243,20 +244,20 @@ class DledgerBroker(BrokerProcess):
         return RaftDriver(
             core=self.core,
             storage=storage,
-            transport=self,
             state_machine=self.copy,
-            submit=self._submit_flush,
-            has_more=lambda: False,
-            clock=self.reading,
-            wall_clock_ms=self.wall_ms,
-            addresses={},
+            environment=Environment(
+                transport=self,
+                has_more=lambda: False,
+                clock=self.reading,
+                wall_clock_ms=self.wall_ms,
+                notify=self._notify,
+            ),
             config=DriverConfig(
                 flush_policy=FlushPolicy.BEFORE_ACK if dledger.durable else FlushPolicy.INTERVAL,
                 flush_interval_s=dledger.flush_interval_s,
                 flush_stall_s=dledger.flush_stall_s,
                 retention=Retention(bytes_max=dledger.raft_log_bytes),
             ),
-            notify=self._notify,
         )
 
     def end_life(self) -> None:
@@ -322,7 +323,9 @@ class DledgerBroker(BrokerProcess):
         self._housekeeping.tick(now)
         self._ask_for_copies(now)
         if self.lives_as(process):
-            self.driver.begin_flush()
+            flush = self.driver.begin_flush()
+            if flush is not None:
+                self._submit_flush(flush)
             self.copy.flush_if_due(now)
             self._host.on_round_end(self)
             is_due = self.deadline <= self.reading()
@@ -336,7 +339,7 @@ class DledgerBroker(BrokerProcess):
     # ---------------------------------------------------------------- the disk
 
     def _submit_flush(self, flush: Flush) -> None:
-        """The driver's: a flush of the raft log begins."""
+        """A flush of the raft log begins."""
         self.flush_begun = self.reading()
         self.later(self.draw_flush_s(), self._on_flushed, flush, self.disk.mark())
 

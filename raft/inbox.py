@@ -1,0 +1,86 @@
+"""Inbox: the events that wait for the next round, in the order in which they came, and which messages join them.
+
+Messages with entries or a snapshot need room on the disk. Nothing is written before the next round, so each needs it in
+addition to those that came before it. One without room is dropped before the core sees it, and its leader sends it
+again. Of a snapshot in parts the last one waits until the whole is written outside of the loop.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from log.errors import NoSpace
+from raft.applier import Applier
+from raft.core import RaftCore
+from raft.errors import ProtocolError
+from raft.events import Event, Receive
+from raft.flush_schedule import FlushSchedule
+from raft.messages import AppendEntries, InstallSnapshot, Message
+from raft.model import NodeId
+from raft.notices import NoSpaceLeft, Notify, SnapshotTooLarge
+from raft.snapshot_work import SnapshotWork
+from raft.storage import RaftStorage, entries_bytes
+
+
+class Inbox:
+    """The events that one node's core has yet to process."""
+
+    def __init__(
+        self,
+        core: RaftCore,
+        storage: RaftStorage,
+        applier: Applier,
+        snapshots: SnapshotWork,
+        flushes: FlushSchedule,
+        notify: Notify,
+    ) -> None:
+        self._core = core
+        self._storage = storage
+        self._applier = applier
+        self._snapshots = snapshots
+        self._flushes = flushes
+        self._notify = notify
+        self.events: deque[Event] = deque()
+        """The events that wait, the oldest first."""
+        self._reserved_bytes = 0
+
+    def drain(self) -> Iterator[Event]:
+        """Yields the events, those included that come meanwhile."""
+        while self.events:
+            yield self.events.popleft()
+        self._reserved_bytes = 0
+
+    def deliver(self, sender: NodeId, message: Message) -> None:
+        """Let a peer's message wait, or drop it, as the network may.
+
+        Raises `ProtocolError` if no correct peer can have sent it, `WrongStateMachine` for a snapshot that the state
+        machine cannot take.
+        """
+        if (objection := self._core.objection(message)) is not None:
+            raise ProtocolError(objection)
+        if isinstance(message, AppendEntries) and message.entries:
+            self._deliver_with_room(sender, message, entries_bytes(entry.batch for entry in message.entries))
+        elif isinstance(message, InstallSnapshot):
+            self._deliver_snapshot(sender, message)
+        else:
+            self.events.append(Receive(sender, message))
+
+    def _deliver_snapshot(self, sender: NodeId, message: InstallSnapshot) -> None:
+        self._applier.require_snapshots()
+        if message.total > self._snapshots.bytes_max:
+            self._notify(SnapshotTooLarge(message.total, self._snapshots.bytes_max))
+        elif message.bytes_left:
+            self.events.append(Receive(sender, message))  # kept in memory until the last part is there
+        elif not (self._flushes.is_under_way or self._snapshots.is_busy):
+            # A log is reset only while neither is under way; otherwise the leader will send the part again.
+            staged = self._snapshots.installing(message, self._core)
+            if staged is not None:  # else it is being written; the part that comes again will find it
+                self._deliver_with_room(sender, staged, message.total)
+
+    def _deliver_with_room(self, sender: NodeId, message: Message, needed: int) -> None:
+        try:
+            self._storage.reserve(self._reserved_bytes + needed)
+        except NoSpace as error:
+            self._notify(NoSpaceLeft(str(error)))
+            return
+        self._reserved_bytes += needed
+        self.events.append(Receive(sender, message))
