@@ -32,6 +32,7 @@ TYPE_CHECKING = False  # for type checkers it is True; importing `typing` would 
 __distribution__ = "quorumlog"
 
 if TYPE_CHECKING:
+    from raft.addresses import Address
     from raft.client import Attempt, Client, OnAttempt, Unreachable
     from raft.config import RaftConfig
     from raft.core import RaftCore
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         StorageFull,
         WrongStateMachine,
     )
-    from raft.group import Address, RaftGroup
+    from raft.group import RaftGroup
     from raft.model import EntryKind, Position
     from raft.notices import (
         ConnectionClosed,
@@ -148,6 +149,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "raft.addresses": ("Address",),
     "raft.client": (
         "Attempt",
         "Client",
@@ -179,10 +181,7 @@ _MODULES = {
         "StorageFull",
         "WrongStateMachine",
     ),
-    "raft.group": (
-        "Address",
-        "RaftGroup",
-    ),
+    "raft.group": ("RaftGroup",),
     "raft.model": (
         "EntryKind",
         "Position",

@@ -2,6 +2,7 @@
 
 from typing import TypeGuard
 
+Address = tuple[str, int]
 PORT_MAX = 65535
 
 
@@ -11,7 +12,7 @@ def is_address(value: object) -> TypeGuard[str]:
     return host != "" and port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX
 
 
-def address_of(value: object) -> tuple[str, int]:
+def address_of(value: object) -> Address:
     """Returns the host and the port of `value`, which is such a pair or HOST:PORT.
 
     Raises `ValueError` for anything else.

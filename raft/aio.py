@@ -20,9 +20,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from log.segmented_log import RecoveryReport
 from raft import client, group
+from raft.addresses import Address
 from raft.client import client_is_closed
 from raft.errors import RaftError, ShuttingDown
-from raft.group import Address
 from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening, own
 
 __all__ = ["Client", "RaftGroup"]

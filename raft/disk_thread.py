@@ -17,17 +17,15 @@ Done = Callable[[BaseException | None], None]
 
 
 class DiskThread:
-    """Carries out work in the order in which it was submitted, one piece at a time."""
+    """Carries out work in the order in which it was submitted, one piece at a time; the first starts the thread."""
 
     def __init__(self, reactor: Reactor, *, name: str = "disk") -> None:
         self._reactor = reactor
         self._work: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
         self._ended: deque[tuple[Done, BaseException | None]] = deque()
         self._closed = False
-        self._done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._done_fd = -1
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-        reactor.register(self, READABLE)
 
     def fileno(self) -> int:
         """Readable when work has ended."""
@@ -35,6 +33,10 @@ class DiskThread:
 
     def submit(self, work: Work, done: Done) -> None:
         """Have `work` called in the thread, then `done` in the loop, with what `work` raised or None."""
+        if self._done_fd < 0 and not self._closed:
+            self._done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._thread.start()
+            self._reactor.register(self, READABLE)
         self._work.put((work, done))
 
     def on_ready(self, events: int) -> None:
@@ -63,8 +65,9 @@ class DiskThread:
         if self._closed:
             return
         self._closed = True
-        self._work.put(None)
-        self._thread.join()
-        self._reactor.unregister(self)
-        os.close(self._done_fd)
-        self._tell()
+        if self._done_fd >= 0:
+            self._work.put(None)
+            self._thread.join()
+            self._reactor.unregister(self)
+            os.close(self._done_fd)
+            self._tell()

@@ -4,7 +4,7 @@
         appended = await group.append([b"a record"])
         records = await group.read(appended.base_offset)
 
-It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. The error that a call raises
+`open` checks what it is given, opens the log, and starts the parts (`raft.member`). The error that a call raises
 (`raft.errors`) states whether the operation took effect; a cancelled `append` or `apply` may still take effect. A
 failed disk or a broken invariant ends the group: the error is raised out of the `async with`, in an exception group as
 nurseries make them, and nothing is written any more. Calls of other tasks that wait for an answer then raise
@@ -14,39 +14,28 @@ nurseries make them, and nothing is written any more. Calls of other tasks that 
 import logging
 import math
 import random
-import socket
-import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-import attrs
 import trio
 
 from log.disk import Disk, RealDisk
 from log.retention import KEEP_ALL
 from log.segmented_log import RecoveryReport
-from raft.addresses import address_of
-from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX, check_command, check_read
-from raft.core import RaftCore
+from raft.addresses import Address, address_of
+from raft.calls import Call
+from raft.client_codec import CLUSTER_ID_LENGTH_MAX, check_command, check_read
 from raft.directory import Identity, open_storage
-from raft.disk_thread import DiskThread
-from raft.driver import DriverConfig, RaftDriver
-from raft.effects import RoleChanged
-from raft.environment import Environment
-from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
-from raft.flusher import Flusher
-from raft.links import Links
-from raft.membership import Configuration
-from raft.model import LogIndex, NodeId, Position, Term
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
-from raft.net.framing import Frame, FrameDecoder
-from raft.net.listener import Listener, ListenerLimits, bind
+from raft.errors import InvalidRequest, NotLeader, RaftError, ShuttingDown, WrongStateMachine
+from raft.member import Member, MemberPlan
+from raft.members import Members
+from raft.model import LogIndex, Position, Term
+from raft.net.connection import SocketConnection
+from raft.net.framing import FrameDecoder
+from raft.net.listener import Listener, bind
 from raft.net.reactor import Reactor
 from raft.notices import (
-    ConnectionClosed,
-    ConnectionRefused,
-    InvariantBroken,
     LogRepaired,
     LogSetAside,
     LongTurn,
@@ -56,9 +45,8 @@ from raft.notices import (
 )
 from raft.record_batch import pack_batch
 from raft.register import RegisterMachine
-from raft.render import render
 from raft.results import Appended, Applied, Records, Tail
-from raft.server import FRAME_OVERHEAD_BYTES, Handshake, ServerIdentity
+from raft.server import FRAME_OVERHEAD_BYTES
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
@@ -66,110 +54,7 @@ from raft.subscription import Subscriber, Subscription
 
 logger = logging.getLogger(__name__)
 
-PEER_CONNECTIONS_MAX = 4
-"""Incoming connections of one peer.
-
-Redials overlap with connections not yet known to be dead; more than a few do not.
-"""
-PEER_PLACES = 2
-"""Connections kept free for each peer, because many clients must not cut this node off from its group."""
-HELLO_FRAMES = 1
-"""Frames of a connection before its first message."""
-NODE_STOPS = "the node stops"
-
-Address = tuple[str, int]
-
-
-class _Waiter:
-    """One call of this process that waits for the driver."""
-
-    __slots__ = ("_event", "_outcome")
-
-    def __init__(self) -> None:
-        self._event = trio.Event()
-        self._outcome: tuple[int, int, bytes] | RaftError | None = None
-
-    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
-        if self._outcome is None:
-            self._outcome = outcome
-            self._event.set()
-
-    async def wait(self) -> tuple[int, int, bytes]:
-        await self._event.wait()
-        assert self._outcome is not None
-        if isinstance(self._outcome, RaftError):
-            raise self._outcome
-        return self._outcome
-
-
-@attrs.frozen
-class _Callback:
-    """One append of this process that does not wait."""
-
-    count: int
-    done: Callable[[Appended | RaftError], None]
-
-    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
-        if isinstance(outcome, RaftError):
-            self.done(outcome)
-        else:
-            base_offset, term, _ = outcome
-            self.done(Appended(base_offset, self.count, term))
-
-
-@attrs.frozen
-class _CommandCallback:
-    """One command of this process that does not wait."""
-
-    done: Callable[[Applied | RaftError], None]
-
-    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
-        self.done(outcome if isinstance(outcome, RaftError) else Applied(outcome[0], outcome[2]))
-
-
-class _Announcement:
-    """A read of this process of which only the heartbeats are wanted."""
-
-    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
-        """There is no caller that waits."""
-
-
-_Waiting = _Waiter | _Callback | _CommandCallback | _Announcement
-
-
-class _LocalCaller:
-    """The `Caller` of this process: request ids to waiters."""
-
-    def __init__(self) -> None:
-        self._waiters: dict[int, _Waiting] = {}
-        self._last_id = 0
-
-    def new(self) -> tuple[int, _Waiter]:
-        waiter = _Waiter()
-        return self.add(waiter), waiter
-
-    def add(self, waiter: _Waiting) -> int:
-        self._last_id += 1
-        self._waiters[self._last_id] = waiter
-        return self._last_id
-
-    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
-        self._waiters.pop(request_id).settle((base_offset, term, b""))
-
-    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
-        self._waiters.pop(request_id).settle((index, 0, result))
-
-    def on_readable(self, request_id: int) -> None:
-        self._waiters.pop(request_id).settle((0, 0, b""))
-
-    def on_refused(self, request_id: int, error: RaftError) -> None:
-        self._waiters.pop(request_id).settle(error)
-
-    def give_up(self) -> None:
-        """The driver will answer no more."""
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters.values():
-            waiter.settle(OutcomeUnknown("the node has failed while the request was in flight"))
+T = TypeVar("T")
 
 
 class RaftGroup:
@@ -180,128 +65,13 @@ class RaftGroup:
     peers.
     """
 
-    def __init__(
-        self,
-        *,
-        node_id: NodeId,
-        cluster_id: str,
-        dial_addresses: Mapping[NodeId, Address],
-        advertised: Mapping[NodeId, str],
-        storage: RaftStorage,
-        port: socket.socket | Listener[Any],
-        state_machine: StateMachine,
-        settings: NodeSettings,
-        rng: random.Random,
-        notify: Notify,
-        reactor: Reactor,
-        owns_reactor: bool,
-    ) -> None:
+    def __init__(self, member: Member, settings: NodeSettings) -> None:
         """Use `open`."""
+        self._member = member
+        self._driver = member.driver
+        self._calls = member.calls
+        self._reactor = member.reactor
         self._settings = settings
-        self._leader_moved = trio.Event()
-        self._disk_thread: DiskThread | None = None
-        self._told = notify
-        self._storage = storage
-        self._caller = _LocalCaller()
-        self._deadline_moved = trio.Event()
-        self._armed_for = 0.0
-        self._has_failed = False
-        self._block = trio.CancelScope()
-        self._life = trio.CancelScope()
-        self._goes_on = trio.Event()
-        self._goes_on.set()
-        self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
-        self._reactor = reactor
-        self._owns_reactor = owns_reactor
-        if owns_reactor:
-            reactor.turns.on_long = lambda turn: notify(LongTurn.of(turn))
-        self._links = Links(
-            reactor=self._reactor,
-            on_disconnected=lambda peer: self._driver.on_disconnected(peer),
-            cluster_id=cluster_id,
-            node_id=node_id,
-            addresses=dial_addresses,
-            outbound_bytes_max=settings.link_bytes_max,
-            rng=random.Random(rng.getrandbits(64)),
-            notify=notify,
-        )
-        self._driver = self._make_driver(node_id, [*dial_addresses, node_id], advertised, state_machine, rng)
-        self._flusher = Flusher(self._reactor, self._driver.on_flushed)
-        self._identity = ServerIdentity(
-            cluster_id=cluster_id,
-            node_id=node_id,
-            peers=frozenset(dial_addresses),
-            frame_bytes_max=settings.frame_bytes_max,
-            read_bytes_max=settings.read_bytes_max,
-        )
-        self._owns_listener = not isinstance(port, Listener)
-        self._listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port)
-
-    def _notify(self, notice: Notice) -> None:
-        if isinstance(notice, RoleChanged):
-            moved, self._leader_moved = self._leader_moved, trio.Event()
-            moved.set()
-        self._told(notice)
-
-    def _listen_on(self, listening: socket.socket) -> Listener[Frame]:
-        settings = self._settings
-        return Listener(
-            self._reactor,
-            listening,
-            self._open_connection,
-            limits=ListenerLimits(
-                connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
-            ),
-            on_refused=lambda name, reason: self._notify(ConnectionRefused(name, reason)),
-        )
-
-    def _make_driver(
-        self,
-        node_id: NodeId,
-        voters: Sequence[NodeId],
-        advertised: Mapping[NodeId, str],
-        state_machine: StateMachine,
-        rng: random.Random,
-    ) -> RaftDriver:
-        settings = self._settings
-        hard_state, view = self._storage.restore(settings.raft.cache_bytes_max)
-        core = RaftCore(
-            node_id=node_id,
-            configuration=Configuration(frozenset(voters)),
-            config=settings.raft,
-            log=view,
-            hard_state=hard_state,
-            rng=random.Random(rng.getrandbits(64)),
-            now=trio.current_time(),
-            takes_snapshots=settings.retention != KEEP_ALL,
-            was_member=self._storage.was_lost,
-            founded=self._founded,
-        )
-        return RaftDriver(
-            core=core,
-            storage=self._storage,
-            state_machine=state_machine,
-            environment=Environment(
-                transport=self._links,
-                has_more=self._reactor.has_more,
-                clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks the clock up at each call
-                wall_clock_ms=lambda: time.time_ns() // 1_000_000,
-                notify=self._notify,
-                addresses=advertised,
-                turns=self._reactor.turns,
-                work_beside=self._work_beside,
-            ),
-            config=DriverConfig(
-                flush_policy=settings.flush,
-                flush_interval_s=settings.flush_interval_s,
-                flush_stall_s=settings.flush_stall_s,
-                batch_bytes_max=settings.batch_bytes_max,
-                pending_bytes_max=settings.pending_bytes_max,
-                retention=settings.retention,
-                snapshot_bytes_max=settings.snapshot_bytes_max,
-                result_bytes_max=settings.frame_bytes_max - FRAME_OVERHEAD_BYTES,
-            ),
-        )
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -343,101 +113,49 @@ class RaftGroup:
         for `owns_thread` with a `reactor`, and for a `listener` without its reactor or with an address.
         """
         _require_apart(owns_thread, reactor, listener, listen)
-        own_id = NodeId(node_id)
-        _require_possible(node_id, members, cluster_id)
-        _require_places_apart(node_id, members, listen, advertised or {})
+        checked = Members.of(node_id, members, listen=listen, advertised=advertised)
+        if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
+            raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
         settings = _require_settings(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
-        places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
-            port = listener or stack.enter_context(bind(*address_of(listen or places[own_id])))
-            identity = Identity(cluster_id, own_id, tuple(sorted(members)))
+            port = listener or stack.enter_context(bind(*address_of(listen or checked.dialled[checked.own])))
+            identity = Identity(cluster_id, checked.own, checked.ids)
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
             _require_restorable(directory, storage, machine)
             _tell_repair(storage, notify or _log)
-            group = cls(
-                node_id=own_id,
+            plan = MemberPlan(
                 cluster_id=cluster_id,
-                dial_addresses={peer: at for peer, at in places.items() if peer != own_id},
-                advertised=_for_clients(places, advertised or {}),
-                storage=storage,
-                port=port,
+                members=checked,
                 state_machine=machine,
                 settings=settings,
                 rng=rng or random.Random(),
                 notify=notify or _log,
-                reactor=reactor or Reactor(owns_thread=owns_thread),
-                owns_reactor=reactor is None,
+                founded=cls._founded,
             )
-            group._close_with(stack)
+            member = Member(
+                plan, storage, port, reactor or Reactor(owns_thread=owns_thread), owns_reactor=reactor is None
+            )
+            member.close_with(stack)
             async with trio.open_nursery() as nursery:
-                group._start(nursery)
+                member.start(nursery)
                 try:
-                    yield group
+                    yield cls(member, settings)
                 finally:
                     nursery.cancel_scope.cancel()
-
-    def _close_with(self, stack: ExitStack) -> None:
-        """Last pushed, first done; each is done even if one before it fails."""
-        stack.callback(self._driver.settle_flush)
-        if self._owns_reactor:
-            stack.callback(self._reactor.close)
-        stack.callback(self._flusher.close)
-        stack.callback(self._end_work)
-        if self._owns_listener:
-            stack.callback(self._listener.close, NODE_STOPS)
-        stack.callback(self._answer_all)
-
-    def _work_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        if self._disk_thread is None:
-            self._disk_thread = DiskThread(self._reactor)
-        self._disk_thread.submit(work, done)
-
-    def _end_work(self) -> None:
-        """Wait for what is written outside of the loop."""
-        self._driver.abandon_snapshots()
-        if self._disk_thread is not None:
-            self._disk_thread.close()
-
-    def _start(self, nursery: trio.Nursery) -> None:
-        self._block = nursery.cancel_scope
-        self._reactor.attach(self)
-        nursery.start_soon(self._run)
-        if self._owns_listener:
-            nursery.start_soon(self._listener.run)
-        nursery.start_soon(self._links.run)
-
-    def on_failed(self) -> None:
-        """See `Participant`: the node itself has failed, as opposed to its user, so no call may get a definite answer.
-
-        Callers in this process must not wait forever; clients see their connections close.
-        """
-        self._has_failed = True
-        # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
-        self._block.cancel()
-        self._caller.give_up()
-        self._leader_moved.set()
-
-    def _answer_all(self) -> None:
-        """Answer all calls that wait, unless the node has failed. From here on nothing more is decided."""
-        if not self._has_failed:
-            self._driver.close()
-        self._reactor.detach(self)
-        if not self._has_failed:
-            self._reactor.round()
 
     # ---------------------------------------------------------------- what one may ask
 
     @property
     def address(self) -> Address:
         """The address on which this node listens."""
-        return self._listener.address
+        return self._member.doorkeeper.listener.address
 
     @property
     def recovery(self) -> RecoveryReport:
         """The findings and repairs of the recovery when the log was opened."""
-        return self._storage.log.recovery
+        return self._member.storage.log.recovery
 
     async def append(self, records: Sequence[bytes]) -> Appended:
         """Append records, which get consecutive offsets. Returns once they are committed.
@@ -448,10 +166,9 @@ class RaftGroup:
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
         self._require_working()
-        request_id, waiter = self._caller.new()
-        self._driver.append(self._caller, request_id, batch, len(records))
-        base_offset, term, _ = await self._await_outcome(waiter)
-        return Appended(base_offset, len(records), term)
+        call = Call[Appended]()
+        self._driver.append(self._calls, self._calls.add(call.settle), batch, len(records))
+        return await self._result_of(call)
 
     def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
         """Like `append`, in the order of the calls and without waiting: `done` is called later, once, with the result
@@ -463,8 +180,7 @@ class RaftGroup:
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
         self._require_working()
-        request_id = self._caller.add(_Callback(len(records), done))
-        self._driver.append(self._caller, request_id, batch, len(records))
+        self._driver.append(self._calls, self._calls.add(done), batch, len(records))
         self._reactor.request_round()
 
     async def read(self, offset: int, bytes_max: int = 1024 * 1024) -> Records:
@@ -499,10 +215,9 @@ class RaftGroup:
         check_command(command)
         self._require_fit("a command", command)
         self._require_working()
-        request_id, waiter = self._caller.new()
-        self._driver.apply(self._caller, request_id, command)
-        index, _, result = await self._await_outcome(waiter)
-        return Applied(index, result)
+        call = Call[Applied]()
+        self._driver.apply(self._calls, self._calls.add(call.settle), command)
+        return await self._result_of(call)
 
     def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
         """Like `apply`, in the order of the calls and without waiting: `done` is called later, once, with the result or
@@ -514,7 +229,7 @@ class RaftGroup:
         check_command(command)
         self._require_fit("a command", command)
         self._require_working()
-        self._driver.apply(self._caller, self._caller.add(_CommandCallback(done)), command)
+        self._driver.apply(self._calls, self._calls.add(done), command)
         self._reactor.request_round()
 
     def announce(self) -> None:
@@ -524,9 +239,10 @@ class RaftGroup:
 
         For a program whose members are all to act on what was committed, as soon as possible.
         """
-        if not self._has_failed:
-            self._driver.read(self._caller, self._caller.add(_Announcement()))
-            self._reactor.has_news = True
+        if not self._member.has_failed:
+            # A read is asked for with heartbeats; that it can be served is of no use to anyone.
+            self._driver.read(self._calls, self._calls.add(lambda outcome: None))
+            self._reactor.ask_another_round()
 
     async def query(self, command: bytes) -> Applied:
         """Returns the state machine's answer to a query, linearizably.
@@ -547,7 +263,7 @@ class RaftGroup:
         with trio.move_on_after(timeout_s):
             while not (leader := self._driver.core.leader):
                 self._require_working()
-                await self._leader_moved.wait()
+                await self._member.leader_moved.wait()
             await trio.lowlevel.checkpoint()
             return leader
         raise NotLeader
@@ -578,15 +294,13 @@ class RaftGroup:
 
         Raises `RuntimeError` for a group on a reactor that it was given, which others need.
         """
-        if not self._owns_reactor:
+        if not self._member.owns_reactor:
             raise RuntimeError("a group on a reactor that it was given cannot stand still alone")
-        if self._goes_on.is_set():
-            self._goes_on = trio.Event()
-        self._life.cancel()
+        self._member.pausable.pause()
 
     def resume(self) -> None:
         """Continue; messages that arrived meanwhile are processed before timeouts."""
-        self._goes_on.set()
+        self._member.pausable.resume()
 
     def campaign(self) -> None:
         """Start an election at once if this node waits for a leader and knows of none, so that a new group need not
@@ -602,135 +316,25 @@ class RaftGroup:
 
     def _require_working(self) -> None:
         """A node that has failed would never answer."""
-        if self._has_failed:
+        if self._member.has_failed:
             raise ShuttingDown
 
     async def _linearize(self, *, after_apply: bool = False) -> None:
         self._require_working()
-        request_id, waiter = self._caller.new()
-        self._driver.read(self._caller, request_id, after_apply=after_apply)
-        await self._await_outcome(waiter)
+        call = Call[None]()
+        self._driver.read(self._calls, self._calls.add(call.settle), after_apply=after_apply)
+        await self._result_of(call)
 
-    async def _await_outcome(self, waiter: _Waiter) -> tuple[int, int, bytes]:
+    async def _result_of(self, call: Call[T]) -> T:
         self._reactor.request_round()
-        return await waiter.wait()
-
-    # ---------------------------------------------------------------- the loop
-
-    async def _run(self) -> None:
-        while True:
-            while not self._goes_on.is_set():  # it may have been paused again before this task ran
-                await self._goes_on.wait()
-            async with trio.open_nursery() as nursery:
-                self._life = nursery.cancel_scope
-                if self._owns_reactor:
-                    nursery.start_soon(self._reactor.run)
-                nursery.start_soon(self._run_timer)
-
-    def on_round_end(self) -> None:
-        """See `Participant`: decide."""
-        try:
-            self._driver.pump()
-        except AssertionError as error:
-            # The state of the moment is worth more than the traceback, and gone in the next.
-            self._notify(InvariantBroken(str(error), render(self._driver.core)))
-            raise
-
-    def on_urgent_sent(self) -> None:
-        """See `Participant`: let the disk begin."""
-        flush = self._driver.begin_flush()
-        if flush is not None:
-            self._flusher.submit(flush)
-        self._arm()
-
-    def _arm(self) -> None:
-        """See to it that the driver is called again when it wants to be."""
-        if self._driver.has_postponed:
-            self._reactor.has_news = True  # another round, as soon as the answers of this one have been sent
-        if self._driver.deadline < self._armed_for:
-            self._deadline_moved.set()
-
-    async def _run_timer(self) -> None:
-        """Request a round whenever the driver is due, so that messages that arrived meanwhile are processed before the
-        tick.
-        """
-        while True:
-            self._armed_for = self._driver.deadline
-            self._deadline_moved = trio.Event()
-            with trio.move_on_at(self._armed_for):
-                await self._deadline_moved.wait()
-            if trio.current_time() < self._driver.deadline:
-                continue
-            if self._owns_reactor:
-                self._reactor.round()
-                continue
-            # What fails in a round is to come out of `run`, where the owner of the reactor expects it, and not of this
-            # task.
-            self._armed_for = math.inf
-            self._deadline_moved = trio.Event()
-            self._reactor.request_round()
-            await self._deadline_moved.wait()
-
-    # ---------------------------------------------------------------- connections (ConnectionPolicy)
-
-    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
-        handshake = Handshake(self._identity, self._driver, self)
-        handshake.connection = SocketConnection(
-            self._reactor,
-            accepted,
-            handshake.decoder,
-            handshake,
-            outbound_bytes_max=self._settings.outbound_bytes_max,
-            name=name,
-        )
-        return handshake.connection
+        return await call.result()
 
     def take_over(self, connection: SocketConnection[Any]) -> FrameDecoder:
         """Serve a connection of the `listener` that this group was given, from its first byte on.
 
         Returns its decoder, which is in place.
         """
-        handshake = Handshake(self._identity, self._driver, self)
-        handshake.connection = connection
-        connection.outbound_bytes_max = self._settings.outbound_bytes_max
-        connection.session = handshake
-        connection.decoder = handshake.decoder
-        return handshake.decoder
-
-    def has_room_for_client(self) -> bool:
-        """See `ConnectionPolicy`."""
-        bound = self._settings.connections_max
-        return self._listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
-
-    def on_greeted(self, connection: SocketConnection[Frame]) -> None:
-        """See `ConnectionPolicy`."""
-        self._listener.on_greeted(connection)
-
-    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """See `ConnectionPolicy`."""
-        incoming = self._incoming.setdefault(peer, [])
-        incoming.append(connection)
-        if len(incoming) > PEER_CONNECTIONS_MAX:
-            incoming[0].close("replaced by newer connections of the same peer")
-        self._links.nudge(peer)
-
-    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """See `ConnectionPolicy`.
-
-        Reported to the core only if the connection was in use; the end of older or unused ones means nothing.
-        """
-        incoming = self._incoming[peer]
-        # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
-        in_use = next((one for one in reversed(incoming) if one.frames_in > HELLO_FRAMES), incoming[-1])
-        incoming.remove(connection)
-        if connection is in_use:
-            self._driver.on_disconnected(peer)
-
-    def on_closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
-        """See `ConnectionPolicy`."""
-        self._listener.forget(connection)
-        if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
-            self._notify(ConnectionClosed(connection.name, role, reason))
+        return self._member.doorkeeper.take_over(connection)
 
 
 def _require_apart(
@@ -746,38 +350,6 @@ def _require_settings(settings: NodeSettings | None) -> NodeSettings:
     if settings is not None and not isinstance(settings, NodeSettings):
         raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
     return settings or NodeSettings()
-
-
-def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -> None:
-    if node_id not in members:
-        raise ValueError(f"node {node_id} is not among the members {sorted(members)}")
-    if min(members) < 1 or max(members) > NODE_ID_MAX:
-        raise ValueError(f"the ids of nodes are 1 to {NODE_ID_MAX}, not {sorted(members)}")
-    if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
-        raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
-
-
-def _require_places_apart(
-    node_id: int, members: Mapping[int, Address | str], listen: Address | str | None, advertised: Mapping[int, str]
-) -> None:
-    """Two nodes at one address would be dialled as one, and never form a majority of two."""
-    for what, given in (("members", members), ("advertised", advertised)):
-        at: dict[Address, int] = {}
-        for member, place in sorted(given.items()):
-            host, port = address = address_of(place)
-            if port and at.setdefault(address, member) != member:
-                raise ValueError(f"{what} has nodes {at[address]} and {member} at one address, {host}:{port}")
-    if unknown := sorted(advertised.keys() - members.keys()):
-        raise ValueError(f"node {unknown[0]} is advertised, and not among the members {sorted(members)}")
-    for member, place in members.items():
-        if listen is not None and member != node_id and address_of(place) == address_of(listen):
-            raise ValueError(f"node {node_id} is to listen where node {member} is, at {address_of(listen)}")
-
-
-def _for_clients(places: Mapping[NodeId, Address], advertised: Mapping[int, str]) -> dict[NodeId, str]:
-    """Returns the addresses at which clients reach each node: where it is dialled, unless another one is advertised."""
-    known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
-    return known | {NodeId(member): address for member, address in advertised.items()}
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:

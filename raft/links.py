@@ -49,7 +49,6 @@ class Links:
         self,
         *,
         reactor: Reactor,
-        on_disconnected: Callable[[NodeId], None],
         cluster_id: str,
         node_id: NodeId,
         addresses: Mapping[NodeId, tuple[str, int]],
@@ -60,7 +59,6 @@ class Links:
         self._links = {
             peer: PeerLink(
                 reactor=reactor,
-                on_disconnected=on_disconnected,
                 hello=Hello(cluster_id, PEER, node_id),
                 peer=peer,
                 address=address,
@@ -97,11 +95,11 @@ class Links:
         """The peer is alive: dial it now if it is not connected."""
         self._links[peer].nudge()
 
-    async def run(self) -> None:
-        """Keep all links, until cancelled."""
+    async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
+        """Keep all links, until cancelled. `on_disconnected` is called with the peer of each link that breaks."""
         async with trio.open_nursery() as nursery:
             for link in self._links.values():
-                nursery.start_soon(link.run)
+                nursery.start_soon(link.run, on_disconnected)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -109,7 +107,6 @@ class PeerLink(Session[Frame]):
     """The connection to one peer, and the session on it."""
 
     reactor: Reactor
-    on_disconnected: Callable[[NodeId], None]
     hello: Hello
     peer: NodeId
     address: tuple[str, int]
@@ -119,6 +116,7 @@ class PeerLink(Session[Frame]):
     is_up: bool = False
     frame_bytes_max: int = 0
     """The largest frame that the peer takes."""
+    _on_disconnected: Callable[[NodeId], None] | None = None
     _connection: SocketConnection[Frame] | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
     """The handshake has succeeded or failed."""
@@ -140,8 +138,9 @@ class PeerLink(Session[Frame]):
         """End the wait before the next dial."""
         self._nudged.set()
 
-    async def run(self) -> None:
+    async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
         """Dial, stay, redial."""
+        self._on_disconnected = on_disconnected
         backoff_s = BACKOFF_S_MIN
         while True:
             self._nudged = trio.Event()
@@ -217,7 +216,8 @@ class PeerLink(Session[Frame]):
         """Tell the driver, and let `run` dial again."""
         if self.is_up:
             self.is_up = False
-            self.on_disconnected(self.peer)
+            assert self._on_disconnected is not None, "it was dialled by `run`"
+            self._on_disconnected(self.peer)
             self.notify(LinkDown(self.peer, reason))
         elif reason != self._why:
             # A peer that refuses us does so at every dial; once is enough.

@@ -24,10 +24,11 @@ import click
 import trio
 
 from log.errors import CorruptLog, ForeignLog
+from raft.addresses import Address
 from raft.client_codec import NODE_ID_MAX
 from raft.directory import IncompleteDirectory, WrongDirectory, WrongMembers
 from raft.errors import SnapshotDiverged, WrongStateMachine
-from raft.group import Address, RaftGroup
+from raft.group import RaftGroup
 from raft.process import (
     AddressType,
     EventWriter,

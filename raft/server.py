@@ -12,9 +12,10 @@ A client's requests are taken in order. They stop being taken, and then being re
 So one client holds a bounded amount of memory, and feels it as back-pressure; others do not notice.
 """
 
+import socket
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any
 
 import attrs
 
@@ -24,11 +25,25 @@ from raft.codec import decode_message
 from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, InvalidResult, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
-from raft.net.connection import Session, SocketConnection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
+from raft.net.listener import Listener, ListenerLimits
+from raft.net.reactor import Reactor
+from raft.notices import ConnectionClosed, ConnectionRefused, Notify
+from raft.settings import NodeSettings
 
+PEER_CONNECTIONS_MAX = 4
+"""Incoming connections of one peer.
+
+Redials overlap with connections not yet known to be dead; more than a few do not.
+"""
+PEER_PLACES = 2
+"""Connections kept free for each peer, because many clients must not cut this node off from its group."""
+HELLO_FRAMES = 1
+"""Frames of a connection before its first message."""
+NODE_STOPS = "the node stops"
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
 FRAME_OVERHEAD_BYTES = 1024
@@ -52,32 +67,13 @@ class ServerIdentity:
         return PEER_FRAME_FACTOR * self.frame_bytes_max
 
 
-class ConnectionPolicy(Protocol):
-    """The rules of a node about its connections: it admits clients, and receives what sessions report."""
-
-    def has_room_for_client(self) -> bool:
-        """Returns whether there is room for one more client; the last connections are kept for peers."""
-
-    def on_greeted(self, connection: SocketConnection[Frame]) -> None:
-        """The handshake is done."""
-
-    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """A peer's connection was greeted."""
-
-    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """A peer's connection closed."""
-
-    def on_closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
-        """A connection closed, whatever its role."""
-
-
 class Handshake(Session[Frame]):
     """Waits for HELLO; then hands the connection, and what else had arrived, to the session of that role."""
 
-    def __init__(self, identity: ServerIdentity, driver: RaftDriver, policy: ConnectionPolicy) -> None:
+    def __init__(self, identity: ServerIdentity, driver: RaftDriver, doorkeeper: "Doorkeeper") -> None:
         self._identity = identity
         self._driver = driver
-        self._policy = policy
+        self._doorkeeper = doorkeeper
         self.connection: SocketConnection[Frame]
         self.decoder = FrameDecoder(HELLO_BYTES_MAX)
 
@@ -88,7 +84,7 @@ class Handshake(Session[Frame]):
         hello = decode_hello(message_type, body)
         self._check(hello)
         connection = self.connection
-        if hello.role != PEER and not self._policy.has_room_for_client():
+        if hello.role != PEER and not self._doorkeeper.has_room_for_client():
             connection.send(client_codec.encode_error(0, Busy("all connections for clients are in use")))
             connection.close("all connections for clients are in use")
             return
@@ -96,12 +92,12 @@ class Handshake(Session[Frame]):
             peer = NodeId(hello.node_id)
             self.decoder.body_bytes_max = identity.peer_frame_bytes_max
             self.decoder.trusted = True
-            connection.session = PeerSession(connection, peer, self._driver, self._policy)
-            self._policy.peer_arrived(peer, connection)
+            connection.session = PeerSession(connection, peer, self._driver, self._doorkeeper)
+            self._doorkeeper.peer_arrived(peer, connection)
         else:
             self.decoder.body_bytes_max = identity.frame_bytes_max
-            connection.session = ClientSession(connection, identity, self._driver, self._policy)
-        self._policy.on_greeted(connection)
+            connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper)
+        self._doorkeeper.on_greeted(connection)
         reply = HelloReply(identity.node_id, self.decoder.body_bytes_max)
         connection.write(client_codec.encode_hello_reply(reply))
         if len(frames) > 1:
@@ -125,19 +121,19 @@ class Handshake(Session[Frame]):
 
     def on_closed(self, reason: str) -> None:
         """The connection closed before it was greeted."""
-        self._policy.on_closed(self.connection, "stranger", reason)
+        self._doorkeeper.on_closed(self.connection, "stranger", reason)
 
 
 class PeerSession(Session[Frame]):
     """Messages of one peer, to the core."""
 
     def __init__(
-        self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, policy: ConnectionPolicy
+        self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: "Doorkeeper"
     ) -> None:
         self._connection = connection
         self._peer = peer
         self._driver = driver
-        self._policy = policy
+        self._doorkeeper = doorkeeper
 
     def on_frames(self, frames: list[Frame]) -> None:
         """Each is one message; one that cannot be decoded ends the connection, those before it count."""
@@ -153,8 +149,8 @@ class PeerSession(Session[Frame]):
 
     def on_closed(self, reason: str) -> None:
         """The peer died, restarted, was cut off, or sent an invalid message."""
-        self._policy.peer_left(self._peer, self._connection)
-        self._policy.on_closed(self._connection, f"peer {self._peer}", reason)
+        self._doorkeeper.peer_left(self._peer, self._connection)
+        self._doorkeeper.on_closed(self._connection, f"peer {self._peer}", reason)
 
 
 @attrs.frozen
@@ -173,12 +169,12 @@ class ClientSession(Session[Frame]):
         connection: SocketConnection[Frame],
         identity: ServerIdentity,
         driver: RaftDriver,
-        policy: ConnectionPolicy,
+        doorkeeper: "Doorkeeper",
     ) -> None:
         self._connection = connection
         self._identity = identity
         self._driver = driver
-        self._policy = policy
+        self._doorkeeper = doorkeeper
         self._backlog: deque[Frame] = deque()
         self._under_way = 0
         self._reads: dict[int, _WaitingRead] = {}
@@ -204,7 +200,7 @@ class ClientSession(Session[Frame]):
     def on_closed(self, reason: str) -> None:
         """Requests under way go on; their answers are dropped."""
         self._backlog.clear()
-        self._policy.on_closed(self._connection, "client", reason)
+        self._doorkeeper.on_closed(self._connection, "client", reason)
 
     # ---------------------------------------------------------------- taking requests
 
@@ -347,3 +343,104 @@ _REQUESTS: Mapping[int, Callable[[ClientSession, Buffer], None]] = {
     client_codec.APPLY: ClientSession._on_apply,
     client_codec.STATUS: ClientSession._on_status,
 }
+
+
+class Doorkeeper:
+    """Decides which connections a node's port keeps: places for peers, one connection in use for each of them.
+
+    `port` is a bound socket, or the listener of a host that hands connections of this wire over. `on_peer_arrived` is
+    called for each greeted connection of a peer.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        port: socket.socket | Listener[Any],
+        identity: ServerIdentity,
+        settings: NodeSettings,
+        driver: RaftDriver,
+        notify: Notify,
+        on_peer_arrived: Callable[[NodeId], None],
+    ) -> None:
+        self._reactor = reactor
+        self._identity = identity
+        self._settings = settings
+        self._driver = driver
+        self._notify = notify
+        self._on_peer_arrived = on_peer_arrived
+        self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
+        self.owns_listener = not isinstance(port, Listener)
+        self.listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port)
+
+    def _listen_on(self, listening: socket.socket) -> Listener[Frame]:
+        settings = self._settings
+        return Listener(
+            self._reactor,
+            listening,
+            self._open_connection,
+            limits=ListenerLimits(
+                connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
+            ),
+            on_refused=lambda name, reason: self._notify(ConnectionRefused(name, reason)),
+        )
+
+    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
+        handshake = Handshake(self._identity, self._driver, self)
+        handshake.connection = SocketConnection(
+            self._reactor,
+            accepted,
+            handshake.decoder,
+            handshake,
+            outbound_bytes_max=self._settings.outbound_bytes_max,
+            name=name,
+        )
+        return handshake.connection
+
+    def take_over(self, connection: SocketConnection[Any]) -> FrameDecoder:
+        """Serve a connection of the host's listener, from its first byte on. Returns its decoder, which is in place."""
+        handshake = Handshake(self._identity, self._driver, self)
+        handshake.connection = connection
+        connection.outbound_bytes_max = self._settings.outbound_bytes_max
+        connection.session = handshake
+        connection.decoder = handshake.decoder
+        return handshake.decoder
+
+    def has_room_for_client(self) -> bool:
+        """Returns True if there is room for one more client; the last connections are kept for peers."""
+        bound = self._settings.connections_max
+        return self.listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
+
+    def on_greeted(self, connection: SocketConnection[Frame]) -> None:
+        """The handshake is done."""
+        self.listener.on_greeted(connection)
+
+    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
+        """A peer's connection was greeted."""
+        incoming = self._incoming.setdefault(peer, [])
+        incoming.append(connection)
+        if len(incoming) > PEER_CONNECTIONS_MAX:
+            incoming[0].close("replaced by newer connections of the same peer")
+        self._on_peer_arrived(peer)
+
+    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
+        """A peer's connection closed.
+
+        Reported to the core only if the connection was in use; the end of older or unused ones means nothing.
+        """
+        incoming = self._incoming[peer]
+        # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
+        in_use = next((each for each in reversed(incoming) if each.frames_in > HELLO_FRAMES), incoming[-1])
+        incoming.remove(connection)
+        if connection is in_use:
+            self._driver.on_disconnected(peer)
+
+    def on_closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
+        """A connection closed, whatever its role."""
+        self.listener.forget(connection)
+        if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
+            self._notify(ConnectionClosed(connection.name, role, reason))
+
+    def close(self) -> None:
+        """Close the port and all connections, unless they belong to the host."""
+        if self.owns_listener:
+            self.listener.close(NODE_STOPS)

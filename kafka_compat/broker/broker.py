@@ -447,7 +447,7 @@ class Broker:
             self._disk.submit(round_.run, self._on_flushed)
         parts = (self._housekeeping, self._produces, self._fetches, self._replicas, self._context.turns)
         if self._coordinators.is_loading or any(each.has_more for each in parts):
-            self._reactor.has_news = True
+            self._reactor.ask_another_round()
         if self._deadline() < self._armed_for:
             self._deadline_moved.set()
 

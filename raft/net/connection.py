@@ -234,7 +234,7 @@ class SocketConnection(Generic[FrameT]):
             self._watch()
         if self._was_full and not outbound:
             self._was_full = False
-            self.reactor.has_news = True
+            self.reactor.ask_another_round()
             self.session.on_drained()
 
     def _transform_written(self, transform: Transform) -> None:
@@ -359,7 +359,7 @@ class SocketConnection(Generic[FrameT]):
         self._outbound.clear()
         self._written.clear()
         self.outbound_bytes = 0
-        self.reactor.has_news = True
+        self.reactor.ask_another_round()
         session, self.session = self.session, _OVER
         session.on_closed(reason)
 

@@ -157,7 +157,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self._resuming = False
         if self.connection.is_closed:
             return
-        self.connection.reactor.has_news = True  # those that work once a round have not seen these requests
+        self.connection.reactor.ask_another_round()  # those that work once a round have not seen these requests
         try:
             self._work()
         except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process

@@ -109,8 +109,7 @@ class Reactor:
         self._wake_requested = False
         self._waited_briefly = False
         self._sleeps_until = -math.inf
-        self.has_news = False
-        """Set by a flushable that found itself broken or has room again: its owner must be called once more."""
+        self._has_news = False
         self.closed = False
 
     # ---------------------------------------------------------------- what takes part
@@ -154,6 +153,11 @@ class Reactor:
             self._wake_requested = True
             os.eventfd_write(self._wake_fd, 1)
 
+    def ask_another_round(self) -> None:
+        """Have a round follow the present one at once, for what its participants have not seen yet."""
+        self._has_news = True
+        self.request_round()
+
     async def run(self) -> None:
         """Rounds, until cancelled."""
         clock = trio.lowlevel.current_clock().current_time
@@ -169,7 +173,7 @@ class Reactor:
         """Handle what is ready now or becomes ready within `wait_s`. Returns how many descriptors were ready."""
         assert not self._in_round, "a round may not start another"
         self._in_round = True
-        self.has_news = False
+        self._has_news = False
         turns = self.turns
         try:
             ready = self._wait(wait_s) if wait_s else self._epoll.poll(0)
@@ -197,7 +201,7 @@ class Reactor:
             raise
         finally:
             self._in_round = False
-        if self.has_news or self._written or self._urgent:
+        if self._has_news or self._written or self._urgent:
             # Only in the next round, because one fast reader must not keep the other connections waiting.
             self.request_round()
         return len(ready)

@@ -20,10 +20,11 @@ from raft.codec import encode_message
 from raft.config import RaftConfig
 from raft.directory import WrongDirectory, WrongMembers
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
-from raft.group import PEER_CONNECTIONS_MAX, RaftGroup
+from raft.group import RaftGroup
 from raft.messages import AppendEntries
 from raft.model import LogIndex, NodeId, Term
 from raft.notices import event_of
+from raft.server import PEER_CONNECTIONS_MAX
 from raft.settings import NodeSettings, parse_settings
 from tests.raft.shell.nodes import FAST, FoundedGroup, free_ports, local_cluster, until
 
@@ -415,9 +416,9 @@ class Receiver:
 
     async def end(self, stream: trio.SocketStream) -> list[NodeId]:
         """Close a connection. Returns the peers reported as disconnected once the node has noticed."""
-        connections = self.group._listener.connections
+        connections = self.group._member.doorkeeper.listener.connections
         await stream.aclose()
-        await until(lambda: self.group._listener.connections < connections)
+        await until(lambda: self.group._member.doorkeeper.listener.connections < connections)
         return self.lost
 
 

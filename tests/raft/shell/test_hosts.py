@@ -180,7 +180,9 @@ async def test_two_groups_live_on_one_reactor_and_each_closes_alone(monkeypatch:
                         brief.pause()
                 with pytest.raises(ShuttingDown):
                     await brief.append([b"too late"])
-                monkeypatch.setattr(brief, "on_round_end", lambda: pytest.fail("a closed group takes part in rounds"))
+                monkeypatch.setattr(
+                    brief._member, "on_round_end", lambda: pytest.fail("a closed group takes part in rounds")
+                )
                 assert (await lasting.append([b"x"])).base_offset == 0
             nursery.cancel_scope.cancel()
 

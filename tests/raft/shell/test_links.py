@@ -43,7 +43,6 @@ async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         dialling = Links(
             reactor=reactor,
-            on_disconnected=lambda peer: None,
             cluster_id="quorumlog",
             node_id=NodeId(1),
             addresses={peer: listening.getsockname()},
@@ -53,7 +52,7 @@ async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            nursery.start_soon(dialling.run)
+            nursery.start_soon(dialling.run, lambda peer: None)
             accepted, _ = await trio.to_thread.run_sync(listening.accept)
             with accepted:
                 await trio.to_thread.run_sync(accepted.recv, 4096)
@@ -91,7 +90,7 @@ async def test_what_the_peer_would_refuse_is_not_sent_and_the_link_stays() -> No
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            nursery.start_soon(dialling.run)
+            nursery.start_soon(dialling.run, lambda peer: None)
             accepted, _ = await trio.to_thread.run_sync(listening.accept)
             with accepted:
                 await trio.to_thread.run_sync(accepted.recv, 4096)

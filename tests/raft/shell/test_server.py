@@ -222,7 +222,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_holds_a_bounded_
 
 def group_connection_queue(cluster: LocalCluster) -> Callable[[], int]:
     """The largest outbound queue of any connection of node 1, in bytes."""
-    guests = cluster.nodes[1].group._listener._guests
+    guests = cluster.nodes[1].group._member.doorkeeper.listener._guests
     return lambda: max(connection.outbound_bytes for connection in guests)
 
 
@@ -336,7 +336,7 @@ async def test_memory_for_what_is_only_announced_is_given_to_peers_alone(tmp_pat
         await cluster.leader()
         async with raw_client(cluster) as client:
             assert await client.frame()
-            guests = cluster.nodes[1].group._listener._guests
+            guests = cluster.nodes[1].group._member.doorkeeper.listener._guests
             decoders = {type(guest.session): guest.decoder for guest in guests}
             given = {kind: isinstance(one, FrameDecoder) and one.trusted for kind, one in decoders.items()}
             assert given == {ClientSession: False, PeerSession: True}

@@ -23,11 +23,15 @@ WORK, HOLD, READ = 10, 11, 30
 class Loop:
     """Stands for the reactor: what is to be flushed is flushed by `end_round`."""
 
-    has_news: bool = False
+    asked: int = 0
+    """The number of rounds that were asked for."""
     later: list[Any] = attrs.field(factory=list)
 
     def flush_later(self, flushable: Any, *, urgent: bool) -> None:
         self.later.append(flushable)
+
+    def ask_another_round(self) -> None:
+        self.asked += 1
 
     def end_round(self) -> None:
         later, self.later = self.later, []
@@ -236,7 +240,7 @@ def test_room_is_made_once_a_round_and_the_loop_is_told_that_there_is_news() -> 
         call.answer()
     assert world.connection.reactor.later == [world.session]
     world.connection.reactor.end_round()
-    assert world.connection.reactor.has_news
+    assert world.connection.reactor.asked == 1
     assert world.taken == [1, 2, 3, 4]
     for call in world.calls[2:]:
         call.answer()
@@ -251,7 +255,7 @@ def test_a_connection_that_ends_takes_no_more_of_what_was_read() -> None:
     world.session.on_closed("gone")
     world.connection.reactor.end_round()
     assert world.taken == [1]
-    assert not world.connection.reactor.has_news
+    assert world.connection.reactor.asked == 0
 
 
 def test_calls_on_hold_are_bounded() -> None:

@@ -1,0 +1,54 @@
+"""Rounds: sees to it that a round of the reactor begins whenever a part of the process is due.
+
+The parts do their work in the round, so messages that arrived meanwhile are processed before what is due. What fails
+there is raised by the reactor, where the owner of the reactor expects it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+from raft.net.reactor import Reactor
+
+
+class Part(Protocol):
+    """Something that has work to do in some round."""
+
+    @property
+    def deadline(self) -> float:
+        """The time at which its next work is due, on Trio's clock; in the past if it is due now, infinite for none."""
+
+
+class Rounds:
+    """The timer of all parts of one participant. `arm` is called at the end of each round."""
+
+    def __init__(self, reactor: Reactor, parts: Sequence[Part]) -> None:
+        self._reactor = reactor
+        self._parts = parts
+        self._armed_for = 0.0
+        self._moved = trio.Event()
+
+    @property
+    def deadline(self) -> float:
+        """The earliest deadline of all parts."""
+        return min([part.deadline for part in self._parts])
+
+    def arm(self) -> None:
+        """Let the timer know of a deadline that has moved forward."""
+        if self.deadline < self._armed_for:
+            self._moved.set()
+
+    async def run(self) -> None:
+        """Request a round whenever a part is due, until cancelled."""
+        while True:
+            self._armed_for = self.deadline
+            self._moved = trio.Event()
+            with trio.move_on_at(self._armed_for):
+                await self._moved.wait()
+            if trio.current_time() >= self.deadline:
+                self._armed_for = math.inf
+                self._moved = trio.Event()
+                self._reactor.request_round()
+                await self._moved.wait()
