@@ -27,7 +27,6 @@ from typing import Any, Generic, Protocol
 from raft.net.decoder import LARGE_BYTES, Buffer, Decoder, FrameT
 from raft.net.errors import ENDS_PROCESS, WireError
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
-from raft.net.transform import Transform
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +87,7 @@ class SocketConnection(Generic[FrameT]):
         "_flush_asked",
         "_outbound",
         "_reading",
-        "_transform",
         "_was_full",
-        "_written",
         "decoder",
         "ended_by_peer",
         "frames_in",
@@ -116,7 +113,6 @@ class SocketConnection(Generic[FrameT]):
         lossy: bool = False,
         urgent: bool = False,
         name: str = "",
-        transform: Transform | None = None,
     ) -> None:
         connected.setblocking(False)
         self.reactor = reactor
@@ -136,16 +132,11 @@ class SocketConnection(Generic[FrameT]):
         A time-out is no such sign.
         """
         self._outbound: deque[Buffer] = deque()
-        self._transform = transform
-        self._written: deque[Buffer] = self._outbound if transform is None else deque()
-        """The buffer that writers append to: sent as it is, or passed through the transform when the round ends."""
         self._flush_asked = False
         self._was_full = False
         self._reading = True
         self._events = READABLE
         reactor.register(self, READABLE)
-        if transform is not None:
-            self._ask_flush()  # a handshake may begin here
 
     def __str__(self) -> str:
         return f"{type(self.session).__name__} of {self.name}" if self.name else type(self.session).__name__
@@ -171,7 +162,7 @@ class SocketConnection(Generic[FrameT]):
         """
         if self.is_closed or (self.lossy and self._lacks_room(len(data))):
             return False
-        self._written.append(data)
+        self._outbound.append(data)
         self.outbound_bytes += len(data)
         if not self._flush_asked:
             self._ask_flush()
@@ -185,7 +176,7 @@ class SocketConnection(Generic[FrameT]):
         size = sum(map(len, pieces))
         if self.is_closed or (self.lossy and self._lacks_room(size)):
             return False
-        self._written.extend(pieces)
+        self._outbound.extend(pieces)
         self.outbound_bytes += size
         if not self._flush_asked:
             self._ask_flush()
@@ -207,8 +198,6 @@ class SocketConnection(Generic[FrameT]):
     def flush(self) -> None:
         """Send what the socket takes; the rest is sent when the socket is writable again."""
         self._flush_asked = False
-        if self._transform is not None:
-            self._transform_written(self._transform)
         outbound = self._outbound
         while outbound:
             if len(outbound) > 1:
@@ -236,15 +225,6 @@ class SocketConnection(Generic[FrameT]):
             self._was_full = False
             self.reactor.ask_another_round()
             self.session.on_drained()
-
-    def _transform_written(self, transform: Transform) -> None:
-        """Pass the bytes written since the last flush through the transform."""
-        plain_bytes = sum(map(len, self._written))
-        data = transform.to_send(self._written)
-        self._written.clear()
-        self.outbound_bytes += len(data) - plain_bytes
-        if data:
-            self._outbound.append(data)
 
     def _join_first(self) -> None:
         """Join the small pieces at the head of the queue into one."""
@@ -282,8 +262,7 @@ class SocketConnection(Generic[FrameT]):
 
     def _receive(self) -> None:
         decoder = self.decoder
-        # What a transform gives back is in a place of its own already.
-        room = decoder.room() if decoder.pending_bytes and self._transform is None else None
+        room = decoder.room() if decoder.pending_bytes else None
         buffer = self.reactor.receive_buffer if room is None else room
         try:
             count = self.socket.recv_into(buffer)
@@ -310,11 +289,6 @@ class SocketConnection(Generic[FrameT]):
     def _decode(self, received: memoryview, *, in_place: bool) -> list[FrameT]:
         """Returns the frames that `received` completes; with `in_place` the bytes lie in the decoder's own room."""
         decoder = self.decoder
-        if self._transform is not None:
-            plain = self._transform.receive(bytes(received))
-            if not self._flush_asked:
-                self._ask_flush()  # it may have something to answer
-            return decoder.feed(plain) if plain else []
         if in_place:
             return decoder.fill(len(received))
         # Bytes of its own are cheaper to take apart than a view.
@@ -357,7 +331,6 @@ class SocketConnection(Generic[FrameT]):
             self.socket.shutdown(socket.SHUT_WR)
         self.socket.close()
         self._outbound.clear()
-        self._written.clear()
         self.outbound_bytes = 0
         self.reactor.ask_another_round()
         session, self.session = self.session, _OVER

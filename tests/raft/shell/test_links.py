@@ -80,7 +80,6 @@ async def test_what_the_peer_would_refuse_is_not_sent_and_the_link_stays() -> No
     with socket.create_server(("127.0.0.1", 0)) as listening:
         dialling = Links(
             reactor=reactor,
-            on_disconnected=lambda peer: told.append("down"),
             cluster_id="quorumlog",
             node_id=NodeId(1),
             addresses={peer: listening.getsockname()},
@@ -90,7 +89,7 @@ async def test_what_the_peer_would_refuse_is_not_sent_and_the_link_stays() -> No
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            nursery.start_soon(dialling.run, lambda peer: None)
+            nursery.start_soon(dialling.run, lambda peer: told.append("down"))
             accepted, _ = await trio.to_thread.run_sync(listening.accept)
             with accepted:
                 await trio.to_thread.run_sync(accepted.recv, 4096)

@@ -1,7 +1,7 @@
-"""What `raft.net` offers to wires of any kind: a length and a body, answers in the order of requests, a transformation of bytes."""
+"""What `raft.net` offers to wires of any kind: a length and a body, answers in the order of requests."""
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 
@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from raft.net.connection import SocketConnection
 from raft.net.decoder import GROWTH, LARGE_BYTES, PREFIX, BodyDecoder, Buffer
 from raft.net.errors import WireError
-from raft.net.framing import FrameDecoder, encode_frame
+from raft.net.framing import encode_frame
 from raft.net.ordered import OrderedSession, Reply
 from raft.net.reactor import Reactor
 from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
-from raft.net.transform import Transform
 
 BODY_MAX = 1000
 
@@ -197,104 +196,6 @@ def test_a_request_is_answered_once(reactor: Reactor) -> None:
         served.taken[b"a"].send(b"A")
         with pytest.raises(AssertionError, match="once"):
             served.taken[b"a"].send(b"A")
-
-
-class Masked:
-    """A transformation in the shape of TLS: greets, keeps what is written until it was greeted, then masks every byte."""
-
-    GREETING = b"hello"
-
-    def __init__(self) -> None:
-        self._to_greet = self.GREETING
-        self._awaited = self.GREETING
-        self._kept = b""
-
-    def receive(self, data: bytes) -> bytes:
-        known, data = data[: len(self._awaited)], data[len(self._awaited) :]
-        if not self._awaited.startswith(known):
-            raise WireError("not a greeting")
-        self._awaited = self._awaited[len(known) :]
-        return masked(data)
-
-    def to_send(self, plain: Iterable[Buffer]) -> bytes:
-        self._kept += b"".join(plain)
-        greeting, self._to_greet = self._to_greet, b""
-        if self._awaited:
-            return greeting
-        kept, self._kept = self._kept, b""
-        return greeting + masked(kept)
-
-
-def masked(data: bytes) -> bytes:
-    return bytes(byte ^ 0x55 for byte in data)
-
-
-class Notes:
-    """A session that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self.closed: list[str] = []
-
-    def on_frames(self, frames: list[tuple[int, Buffer, int]]) -> None:
-        self.bodies += [bytes(body) for _, body, _ in frames]
-
-    def on_drained(self) -> None: ...
-
-    def on_wire_error(self, error: WireError) -> None: ...
-
-    def on_closed(self, reason: str) -> None:
-        self.closed.append(reason)
-
-
-def connected(
-    reactor: Reactor, near: socket.socket, transform: Transform | None
-) -> tuple[Notes, SocketConnection[tuple[int, Buffer, int]]]:
-    notes = Notes()
-    decoder = FrameDecoder(1 << 20)
-    return notes, SocketConnection(reactor, near, decoder, notes, outbound_bytes_max=1 << 21, transform=transform)
-
-
-def test_a_transformed_connection_shakes_hands_and_then_carries_what_was_written_before(reactor: Reactor) -> None:
-    near, far = socket.socketpair()
-    near_notes, near_connection = connected(reactor, near, Masked())
-    far_notes, far_connection = connected(reactor, far, Masked())
-    large = bytes(range(256)) * 2000
-    near_connection.write(encode_frame(1, b"small"))
-    near_connection.write_pieces([encode_frame(1, large), encode_frame(1, b"behind")])
-    for _ in range(40):
-        reactor.round()
-    assert far_notes.bodies == [b"small", large, b"behind"]
-    far_connection.send(encode_frame(1, b"answer"))
-    reactor.round()
-    assert near_notes.bodies == [b"answer"]
-    assert near_connection.outbound_bytes == far_connection.outbound_bytes == 0
-    near_connection.close("over")
-    reactor.round()
-    assert far_connection.is_closed
-
-
-def test_what_a_transformed_connection_sends_is_masked_and_a_wrong_handshake_closes_it(reactor: Reactor) -> None:
-    near, far = socket.socketpair()
-    notes, connection = connected(reactor, near, Masked())
-    with far:
-        reactor.round()
-        assert far.recv(100) == Masked.GREETING, "it greets without being asked"
-        connection.write(b"plain")
-        reactor.round()
-        far.send(b"hel")
-        reactor.round()
-        far.send(b"lo" + masked(encode_frame(1, b"body")))
-        reactor.round()
-        assert notes.bodies == [b"body"]
-        assert far.recv(100) == masked(b"plain")
-        other_near, other_far = socket.socketpair()
-        other_notes, _ = connected(reactor, other_near, Masked())
-        with other_far:
-            other_far.send(b"help me")
-            reactor.round()
-            assert other_notes.closed == ["protocol error: not a greeting"]
-    connection.close("over")
 
 
 def test_no_request_is_taken_within_the_answer_that_makes_room_for_it(reactor: Reactor) -> None:
