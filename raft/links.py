@@ -6,8 +6,8 @@ up to `outbound_bytes_max`; then the *newest* is dropped, since what follows fro
 but not the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
 
 A broken link is reported to the driver at once, as is a broken incoming connection: a dead process is found by its
-closed sockets long before a timeout. Redials wait from `BACKOFF_S_MIN`, doubling up to `BACKOFF_S_MAX`, with jitter; a
-peer that dials us is evidently alive and is dialled back without waiting.
+closed sockets long before a timeout. Redials wait (`raft.net.redial`); a peer that dials us is evidently alive and is
+dialled back without waiting.
 """
 
 import random
@@ -25,21 +25,14 @@ from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
-from raft.net.dialing import dial, notice_broken_path
+from raft.net.dialing import dial_within
 from raft.net.errors import WireError
 from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
+from raft.net.redial import Redial
 from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
 
-BACKOFF_S_MIN = 0.02
-BACKOFF_S_MAX = 0.5
 HANDSHAKE_TIMEOUT_S = 2.0
-UNACKED_S_MAX = 5.0
-"""A link whose bytes are not acknowledged by TCP for so long is closed.
-
-TCP retransmits at last every two minutes, so a network that heals would be noticed that late, while a new dial notices
-it at once.
-"""
 
 
 class Links:
@@ -121,8 +114,11 @@ class PeerLink(Session[Frame]):
     _settled: trio.Event = attrs.field(factory=trio.Event)
     """The handshake has succeeded or failed."""
     _ended: trio.Event = attrs.field(factory=trio.Event)
-    _nudged: trio.Event = attrs.field(factory=trio.Event)
+    _redial: Redial = attrs.field(init=False)
     _why: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        self._redial = Redial(self._session, self.rng)
 
     def send(self, frame: Sequence[Buffer]) -> None:
         """Queue a frame, given in pieces; only while the link is up."""
@@ -136,25 +132,17 @@ class PeerLink(Session[Frame]):
 
     def nudge(self) -> None:
         """End the wait before the next dial."""
-        self._nudged.set()
+        self._redial.hurry()
 
     async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
         """Dial, stay, redial."""
         self._on_disconnected = on_disconnected
-        backoff_s = BACKOFF_S_MIN
-        while True:
-            self._nudged = trio.Event()
-            was_up = await self._session()
-            backoff_s = BACKOFF_S_MIN if was_up else min(2 * backoff_s, BACKOFF_S_MAX)
-            with trio.move_on_after(backoff_s * self.rng.uniform(0.5, 1.5)):
-                await self._nudged.wait()
+        await self._redial.run()
 
     async def _session(self) -> bool:
-        """One connection from dial to end; whether it ever was up."""
-        try:
-            with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                connected = await dial(*self.address)
-        except (OSError, trio.TooSlowError):
+        """Hold one connection from dial to end. Returns True if it ever was up."""
+        connected = await dial_within(self.address, HANDSHAKE_TIMEOUT_S)
+        if connected is None:
             return False
         self._open(connected)
         try:
@@ -171,7 +159,6 @@ class PeerLink(Session[Frame]):
     def _open(self, connected: socket.socket) -> None:
         self._settled = trio.Event()
         self._ended = trio.Event()
-        notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX)
         self._connection = SocketConnection(
             self.reactor,
             connected,

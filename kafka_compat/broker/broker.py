@@ -68,6 +68,7 @@ from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.net.rounds import Rounds
 from raft.net.sharing import UndecidedDecoder, is_native
 from raft.notices import LogRepaired, LogSetAside, Notice, warn_of_long_turns
 from raft.process import leaves_of
@@ -197,8 +198,21 @@ class Broker:
         self._group: RaftGroup | None = None
         self._wants_shutdown = False
         self._may_end = trio.Event()
-        self._controller_changed, self._deadline_moved = trio.Event(), trio.Event()
-        self._armed_for = 0.0
+        self._controller_changed = trio.Event()
+        self._rounds = Rounds(
+            reactor,
+            (
+                self._link,
+                self._node,
+                self._reports,
+                self._replicas,
+                self._coordinators,
+                self._housekeeping,
+                self._fetches,
+                self._following,
+                self._reporter,
+            ),
+        )
         self._listener: Listener[Any] = Listener(
             reactor,
             listening,
@@ -302,7 +316,7 @@ class Broker:
                 async with trio.open_nursery() as tasks:
                     for client in self._peer_clients.values():
                         tasks.start_soon(client.run)
-                    tasks.start_soon(self._run_timer)
+                    tasks.start_soon(self._rounds.run)
                     tasks.start_soon(self._live)
                     host, port = self.address
                     self._tell("listening", address=f"{host}:{port}")
@@ -448,8 +462,7 @@ class Broker:
         parts = (self._housekeeping, self._produces, self._fetches, self._replicas, self._context.turns)
         if self._coordinators.is_loading or any(each.has_more for each in parts):
             self._reactor.ask_another_round()
-        if self._deadline() < self._armed_for:
-            self._deadline_moved.set()
+        self._rounds.arm()
 
     def on_failed(self) -> None:
         """See `Participant`: the raft group, which fails with this broker, ends the block."""
@@ -462,33 +475,6 @@ class Broker:
         if error is not None:
             raise error
         self._replicas.on_flushed(waiting)
-
-    def _deadline(self) -> float:
-        link = self._link.deadline
-        return min(
-            float("inf") if link is None else link,
-            self._node.deadline,
-            self._reports.deadline,
-            self._replicas.deadline,
-            self._coordinators.deadline,
-            self._housekeeping.deadline,
-            self._fetches.deadline,
-            self._following.deadline,
-            self._reporter.deadline,
-        )
-
-    async def _run_timer(self) -> None:
-        """Request a round whenever something is due."""
-        while True:
-            self._armed_for = self._deadline()
-            self._deadline_moved = trio.Event()
-            with trio.move_on_at(self._armed_for):
-                await self._deadline_moved.wait()
-            if self._context.clock() >= self._deadline():
-                self._armed_for = float("inf")
-                self._deadline_moved = trio.Event()
-                self._reactor.request_round()
-                await self._deadline_moved.wait()
 
     # ---------------------------------------------------------------- metadata
 

@@ -7,6 +7,7 @@ controller refuses a command that no longer applies (epochs, names that exist), 
 send it again.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -115,14 +116,14 @@ class ControllerLink:
                 command.not_before = 0.0
 
     @property
-    def deadline(self) -> float | None:
-        """The time at which `pump` is due; None if no call waits."""
+    def deadline(self) -> float:
+        """The time at which `pump` is due; infinite if no call waits."""
         due = [each.deadline for each in self._unapplied]
         if self.leader is None:  # nothing can be sent before there is one, which `leader_changed` tells
             due += [each.deadline for each in self._waiting]
         else:
             due += [min(each.deadline, each.not_before) for each in self._waiting]
-        return min(due, default=None)
+        return min(due, default=math.inf)
 
     def pump(self, now: float) -> None:
         """Send commands that wait for a leader, end those past their deadline, and hand out applied results."""

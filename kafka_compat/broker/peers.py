@@ -19,16 +19,12 @@ from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import MalformedMessage
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
-from raft.net.dialing import dial, notice_broken_path
+from raft.net.dialing import dial_within
 from raft.net.errors import WireError
 from raft.net.reactor import Reactor
+from raft.net.redial import Redial
 
-BACKOFF_S_MIN = 0.02
-BACKOFF_S_MAX = 0.5
 DIAL_TIMEOUT_S = 2.0
-UNACKED_S_MAX = 5.0
-"""TCP closes a connection whose bytes stay unacknowledged for this time (TCP_USER_TIMEOUT)."""
-KEEPALIVE_IDLE_S = 2
 OUTBOUND_BYTES_MAX = 64 * 1024 * 1024
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 CLOSED_ON_PURPOSE = "this broker stops"
@@ -63,15 +59,13 @@ class PeerClient(Session[Buffer]):
         self.address = address
         self._reactor = reactor
         self._client_id = client_id
-        self._rng = rng
+        self._redial = Redial(self._session, rng, on_demand=True)
         self._calls: deque[_Call] = deque()
         self._waiting: list[tuple[_Call, Sequence[Buffer]]] = []
         """Calls made before the connection is up, with their frames."""
         self._connection: SocketConnection[Buffer] | None = None
         self._last_id = 0
-        self._wanted = trio.Event()
         self._ended = trio.Event()
-        self._closed = False
 
     # ---------------------------------------------------------------- calls
 
@@ -98,7 +92,7 @@ class PeerClient(Session[Buffer]):
         call = _Call(api, version, self._last_id, done, trio.current_time() + timeout_s)
         if self._connection is None:
             self._waiting.append((call, frame))
-            self._wanted.set()
+            self._redial.want()
         else:
             self._send(self._connection, call, frame)
 
@@ -124,22 +118,14 @@ class PeerClient(Session[Buffer]):
 
     async def run(self) -> None:
         """Dial when there is a call, and end calls that are late, until cancelled."""
-        backoff_s = 0.0
-        while True:
-            await self._wanted.wait()
-            was_up = await self._session()
-            self._fail_all("the connection ended" if was_up else "no connection")
-            backoff_s = BACKOFF_S_MIN if was_up else min(max(2 * backoff_s, BACKOFF_S_MIN), BACKOFF_S_MAX)
-            await trio.sleep(backoff_s * self._rng.uniform(0.5, 1.5))
+        await self._redial.run()
 
     async def _session(self) -> bool:
         """Run one connection from dial to end. Returns True if it was up."""
-        self._wanted = trio.Event()
         self._ended = trio.Event()
-        try:
-            with trio.fail_after(DIAL_TIMEOUT_S):
-                connected = await dial(*self.address)
-        except (OSError, trio.TooSlowError):
+        connected = await dial_within(self.address, DIAL_TIMEOUT_S, awaits_answers=True)
+        if connected is None:
+            self._fail_all("no connection")
             return False
         self._open(connected)
         try:
@@ -149,12 +135,12 @@ class PeerClient(Session[Buffer]):
                     await self._ended.wait()
                 if self._calls and trio.current_time() >= self._calls[0].deadline:
                     self._close("no answer in time")
+            self._fail_all("the connection ended")
             return True
         finally:
             self._close(CLOSED_ON_PURPOSE)
 
     def _open(self, connected: socket.socket) -> None:
-        notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX, probe_after_s=KEEPALIVE_IDLE_S)
         decoder = BodyDecoder(RESPONSE_BYTES_MAX)
         decoder.trusted = True
         self._connection = SocketConnection(

@@ -7,6 +7,29 @@ from contextlib import suppress
 
 import trio
 
+UNACKED_S_MAX = 5.0
+"""A connection whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT).
+
+TCP retransmits at last every two minutes, so a network that heals would be noticed that late, while a new dial notices
+it at once.
+"""
+PROBE_AFTER_S = 2
+"""A connection on which answers are waited for is probed when it was idle for so long."""
+
+
+async def dial_within(
+    address: tuple[str, int], timeout_s: float, *, awaits_answers: bool = False
+) -> socket.socket | None:
+    """Returns a connected socket that notices a broken path; None if there is no connection within `timeout_s`."""
+    with trio.move_on_after(timeout_s):
+        try:
+            connected = await dial(*address)
+        except OSError:
+            return None
+        notice_broken_path(connected, awaits_answers=awaits_answers)
+        return connected
+    return None
+
 
 async def dial(host: str, port: int) -> socket.socket:
     """Returns a connected non-blocking socket. Raises `OSError` if no address of `host` takes the connection."""
@@ -26,18 +49,17 @@ async def dial(host: str, port: int) -> socket.socket:
     raise refused or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
 
 
-def notice_broken_path(connected: socket.socket, *, unacked_s_max: float, probe_after_s: int | None = None) -> None:
-    """Have the system close a connection whose path is cut: bytes are not acknowledged by TCP for `unacked_s_max`
-    (TCP_USER_TIMEOUT).
+def notice_broken_path(connected: socket.socket, *, awaits_answers: bool) -> None:
+    """Have the system close a connection whose path is cut, by default for bytes that stay unacknowledged.
 
-    By default TCP retransmits for a quarter of an hour. With `probe_after_s`, whole seconds, an idle connection is
-    probed as well: while an answer is waited for nothing is unacknowledged.
+    By default TCP retransmits for a quarter of an hour. With `awaits_answers` an idle connection is probed as well:
+    while an answer is waited for nothing is unacknowledged.
     """
     with suppress(OSError):  # the connection may be gone already
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * unacked_s_max))
-        if probe_after_s is not None:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNACKED_S_MAX))
+        if awaits_answers:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, probe_after_s)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_AFTER_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
 
 

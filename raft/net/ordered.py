@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from raft.net.connection import Session, SocketConnection
+from raft.net.bounded import BoundedSession
+from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer, FrameT
-from raft.net.errors import WireError
 
 REQUESTS_MAX = 64
 HELD_BYTES_MAX = 1024 * 1024
@@ -56,8 +56,8 @@ class Reply:
         return self._pieces
 
 
-class OrderedSession(Session[FrameT], Generic[FrameT]):
-    """The requests of one connection, which is put into `connection` before anything arrives.
+class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):
+    """The requests of one connection, answered in their order.
 
     `serve` may answer at once, later, or raise `WireError`, which closes the connection. `on_closed` is called once, at
     the end.
@@ -72,25 +72,14 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         held_bytes_max: int = HELD_BYTES_MAX,
         taken_bytes_max: int = TAKEN_BYTES_MAX,
     ) -> None:
-        self.connection: SocketConnection[FrameT]
+        super().__init__(taken_bytes_max)
         self._serve = serve
         self._on_closed = on_closed
         self._requests_max = requests_max
         self._held_bytes_max = held_bytes_max
-        self._taken_bytes_max = taken_bytes_max
-        self._taken_bytes = 0
-        self._backlog: deque[FrameT] = deque()
-        """Requests that were read and not yet taken: at most what one read of the socket brings."""
         self._replies: deque[Reply] = deque()
         """Those not yet sent, in the order of their requests."""
         self._held_bytes = 0
-        self._paused = False
-        self._resuming = False
-
-    def on_frames(self, frames: list[FrameT]) -> None:
-        """See `Session`."""
-        self._backlog.extend(frames)
-        self._work()
 
     def on_answered(self, reply: Reply) -> None:
         """A request has its answer: it leaves, with those that waited for it, or waits for others itself."""
@@ -105,60 +94,17 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
             self.connection.write_pieces(pieces)
         self._resume()
 
-    def on_drained(self) -> None:
-        """See `Session`."""
-        self._resume()
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing, because the format of an error differs from wire to wire; the client sees the connection
-        close.
-        """
-
     def on_closed(self, reason: str) -> None:
         """See `Session`. Work under way goes on; its answers are ignored."""
         self._backlog.clear()
         self._replies.clear()
         self._on_closed(self.connection, reason)
 
-    def _work(self) -> None:
-        """Take requests while there is room for their answers."""
-        while self._backlog:
-            if self._is_full():
-                self._paused = True
-                self.connection.pause_reading()
-                return
-            frame = self._backlog.popleft()
-            reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
-            self._replies.append(reply)
-            self._taken_bytes += reply.request_bytes
-            self._serve(frame, reply)
-        if self._paused:
-            self._paused = False
-            self.connection.resume_reading()
+    def _take(self, frame: FrameT) -> None:
+        reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
+        self._replies.append(reply)
+        self._taken_bytes += reply.request_bytes
+        self._serve(frame, reply)
 
-    def _is_full(self) -> bool:
-        return (
-            len(self._replies) >= self._requests_max
-            or self._taken_bytes >= self._taken_bytes_max
-            or self._held_bytes >= self._held_bytes_max
-            or self.connection.is_full
-        )
-
-    def _resume(self) -> None:
-        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the
-        middle of its work.
-        """
-        if self._paused and not self._resuming and not self._is_full():
-            self._resuming = True
-            self.connection.reactor.flush_later(self, urgent=False)
-
-    def flush(self) -> None:
-        """The reactor's call: there is room."""
-        self._resuming = False
-        if self.connection.is_closed:
-            return
-        self.connection.reactor.ask_another_round()  # those that work once a round have not seen these requests
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
-            self.connection.refuse(error)
+    def _is_busy(self) -> bool:
+        return len(self._replies) >= self._requests_max or self._held_bytes >= self._held_bytes_max

@@ -30,6 +30,7 @@ from raft.config import RaftConfig
 from raft.disk_thread import DiskThread
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.net.rounds import Rounds
 from raft.notices import warn_of_long_turns
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.dledger import GroupMembers
@@ -232,8 +233,18 @@ class Broker:
             )
             for socket_ in listening
         ]
-        self._armed_for = 0.0
-        self._deadline_moved = trio.Event()
+        self._rounds = Rounds(
+            reactor,
+            (
+                self._log,
+                self._delays,
+                self._pulls,
+                self._clients,
+                self._replies,
+                self._housekeeping,
+                self._reporter,
+            ),
+        )
 
     def _make_replication(self, ha_listening: socket.socket | None, rng: random.Random) -> Replication:
         plan, context, members = self._plan, self.context, GroupMembers.of(self._plan.properties)
@@ -351,7 +362,7 @@ class Broker:
                 nursery.start_soon(server.run)
             async with self._replication.run(disk, nursery):
                 self._reactor.attach(self)
-                nursery.start_soon(self._run_timer)
+                nursery.start_soon(self._rounds.run)
                 nursery.start_soon(self._registration.run)
                 nursery.start_soon(self._note_serving)
                 self._tell("listening", address=self.context.address, ha_address=self._replication.ha_registered)
@@ -435,36 +446,11 @@ class Broker:
     def on_urgent_sent(self) -> None:
         """See `Participant`."""
         self._log.flush_if_due(self.context.clock())
-        if self._deadline() < self._armed_for:
-            self._deadline_moved.set()
+        self._rounds.arm()
 
     def on_failed(self) -> None:
         """See `Participant`."""
         self._failed = True
-
-    def _deadline(self) -> float:
-        return min(
-            self._log.deadline,
-            self._delays.deadline,
-            self._pulls.deadline,
-            self._clients.deadline,
-            self._replies.deadline,
-            self._housekeeping.deadline,
-            self._reporter.deadline,
-        )
-
-    async def _run_timer(self) -> None:
-        """Request a round whenever something is due."""
-        while True:
-            self._armed_for = self._deadline()
-            self._deadline_moved = trio.Event()
-            with trio.move_on_at(self._armed_for):
-                await self._deadline_moved.wait()
-            if self.context.clock() >= self._deadline():
-                self._armed_for = float("inf")
-                self._deadline_moved = trio.Event()
-                self._reactor.request_round()
-                await self._deadline_moved.wait()
 
     def _on_dispatched(self, runs: list[QueueRun]) -> None:
         self._delays.on_arrived(runs)

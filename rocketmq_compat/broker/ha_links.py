@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 
 from raft.net.connection import Session, SocketConnection
-from raft.net.dialing import dial, notice_broken_path
+from raft.net.dialing import dial_within
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
 from raft.net.listener import Listener, ListenerLimits
@@ -26,7 +26,6 @@ OUTBOUND_BYTES_MAX: Final = 64 * 1024 * 1024
 """More than the pushes that may be on their way to one slave."""
 SLAVES_MAX: Final = 64
 GREETING_TIMEOUT_S: Final = 20.0
-UNACKED_S_MAX: Final = 5.0
 DIAL_S_MAX: Final = 5.0
 CLOSED_HERE: Final = "closed by this side"
 
@@ -202,17 +201,13 @@ class SocketLinks:
             if connected is None:
                 self.report(HaConnectionClosed(number))
             else:
-                notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX)
                 self._take(connected, number, "master", None)
                 self.report(Connected(number))
             self._reactor.request_round()
 
     async def _connect(self) -> socket.socket | None:
-        try:
-            with trio.move_on_after(DIAL_S_MAX):
-                await self._master_known.wait()
-                if self._master is not None:
-                    return await dial(*self._master)
-        except OSError:
-            pass
+        with trio.move_on_after(DIAL_S_MAX):
+            await self._master_known.wait()
+            if self._master is not None:
+                return await dial_within(self._master, DIAL_S_MAX)
         return None

@@ -23,8 +23,6 @@ from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_
 from rocketmq_compat.remoting.session import OPAQUE_MASK
 
 OUTBOUND_BYTES_MAX: Final = 64 * 1024 * 1024
-UNACKED_S_MAX: Final = 5.0
-KEEPALIVE_IDLE_S: Final = 2
 CLOSED_ON_PURPOSE: Final = "closed by this side"
 
 Address = tuple[str, int]
@@ -141,7 +139,7 @@ class RemotingClient(Session[Buffer]):
             raise RemotingFailed(CLOSED_ON_PURPOSE, definite=True)
 
     def _open(self, connected: socket.socket) -> None:
-        notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX, probe_after_s=KEEPALIVE_IDLE_S)
+        notice_broken_path(connected, awaits_answers=True)
         decoder = BodyDecoder(FRAME_BYTES_MAX)
         decoder.trusted = True
         self._connection = SocketConnection(

@@ -17,13 +17,12 @@ A malformed frame closes the connection. A request with invalid fields or an inv
 and the reason, one without a handler with REQUEST_CODE_NOT_SUPPORTED, as RocketMQ does.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from raft.net.connection import Session, SocketConnection
+from raft.net.bounded import BoundedSession
+from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
-from raft.net.errors import WireError
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader, UnencodableCommand
 from rocketmq_compat.remoting.frame import IS_ONEWAY, Command, decode, encode
@@ -90,7 +89,7 @@ class RemotingCall:
         return self._session.try_hold(self)
 
 
-class RemotingSession(Session[Buffer]):
+class RemotingSession(BoundedSession[Buffer]):
     """The calls of one connection, which is put into `connection` before any bytes arrive.
 
     `on_closed` is called once, at the end, when the session has forgotten all calls. Work under way goes on, and its
@@ -107,24 +106,18 @@ class RemotingSession(Session[Buffer]):
         held_max: int = HELD_MAX,
         taken_bytes_max: int = TAKEN_BYTES_MAX,
     ) -> None:
-        self.connection: SocketConnection[Buffer]
+        super().__init__(taken_bytes_max)
         self._handlers = handlers
         self._on_greeted: Callable[[SocketConnection[Buffer]], None] | None = on_greeted
         self._on_closed = on_closed
         self._calls_max = calls_max
         self._held_max = held_max
-        self._taken_bytes_max = taken_bytes_max
-        self._backlog: deque[Buffer] = deque()
-        """Frames that were read and wait to be taken: at most the frames of one read of the socket."""
         self._working = 0
         self._held = 0
-        self._taken_bytes = 0
         self._held_bytes = 0
         self._asked: dict[int, Callable[[Command], None]] = {}
         """Requests to the client that wait for their answers."""
         self._last_opaque = 0
-        self._paused = False
-        self._resuming = False
 
     # ---------------------------------------------------------------- requests to the client
 
@@ -195,42 +188,20 @@ class RemotingSession(Session[Buffer]):
 
     # ---------------------------------------------------------------- the session
 
-    def on_frames(self, frames: list[Buffer]) -> None:
-        """See `Session`."""
-        self._backlog.extend(frames)
-        self._work()
-
-    def on_drained(self) -> None:
-        """See `Session`."""
-        self._resume()
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Does nothing, because there is no request to answer; the client sees the connection close."""
-
     def on_closed(self, reason: str) -> None:
         """See `Session`."""
         self._backlog.clear()
         self._asked.clear()
         self._on_closed(self, reason)
 
-    def _work(self) -> None:
-        """Take frames while there is room for the work."""
-        while self._backlog:
-            if self._is_full():
-                self._paused = True
-                self.connection.pause_reading()
-                return
-            frame = self._backlog.popleft()
-            command = decode(frame)
-            if command.is_response:
-                done = self._asked.pop(command.opaque, None)
-                if done is not None:  # an answer that comes too late is dropped
-                    done(command)
-            else:
-                self._serve(command, len(frame))
-        if self._paused:
-            self._paused = False
-            self.connection.resume_reading()
+    def _take(self, frame: Buffer) -> None:
+        command = decode(frame)
+        if command.is_response:
+            done = self._asked.pop(command.opaque, None)
+            if done is not None:  # an answer that comes too late is dropped
+                done(command)
+        else:
+            self._serve(command, len(frame))
 
     def _serve(self, command: Command, frame_bytes: int) -> None:
         call = RemotingCall(self, command, frame_bytes)
@@ -246,25 +217,8 @@ class RemotingSession(Session[Buffer]):
             greeted, self._on_greeted = self._on_greeted, None
             greeted(self.connection)
 
-    def _is_full(self) -> bool:
-        return self._working >= self._calls_max or self._taken_bytes >= self._taken_bytes_max or self.connection.is_full
-
-    def _resume(self) -> None:
-        """Take more requests at the end of the round, never within the answer that makes room."""
-        if self._paused and not self._resuming and not self._is_full():
-            self._resuming = True
-            self.connection.reactor.flush_later(self, urgent=False)
-
-    def flush(self) -> None:
-        """Take waiting requests when the reactor calls at the end of the round."""
-        self._resuming = False
-        if self.connection.is_closed:
-            return
-        self.connection.reactor.ask_another_round()  # those that work once a round have not seen these requests
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
-            self.connection.refuse(error)
+    def _is_busy(self) -> bool:
+        return self._working >= self._calls_max
 
 
 def _not_supported(call: RemotingCall) -> None:

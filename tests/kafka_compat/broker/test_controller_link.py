@@ -1,5 +1,6 @@
 """Commands on their way to the controller: repeated while they certainly failed, ended in time, and always answered."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_without_a_controller_nothing_is_due_before_the_command_is_given_up(worl
     world.now = 10.0 + COMMAND_TIMEOUT_S
     world.link.pump(world.now)
     assert [each.definite for each in world.outcomes] == [True]
-    assert world.link.deadline is None
+    assert world.link.deadline == math.inf
 
 
 def test_a_command_is_sent_as_soon_as_there_is_a_controller(world: World) -> None:
@@ -148,4 +149,4 @@ def test_a_result_is_given_out_when_this_broker_has_it_too(world: World, comes: 
         world.now = 10.0 + COMMAND_TIMEOUT_S
     world.link.pump(world.now)
     assert world.outcomes == [RESULT]
-    assert world.link.deadline is None
+    assert world.link.deadline == math.inf

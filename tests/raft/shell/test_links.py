@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from raft import links
 from raft.client_codec import HelloReply, encode_hello_reply
 from raft.codec import encode_message
 from raft.links import Links
 from raft.messages import InstallSnapshot, RequestPreVote
 from raft.model import LogIndex, LogStart, NodeId, Offset, Position, Term
+from raft.net import dialing
 from raft.net.dialing import dial
 from raft.net.reactor import Reactor
 from raft.notices import Notice, event_of
@@ -28,7 +28,7 @@ async def test_a_link_whose_bytes_nobody_confirms_is_given_up_long_before_tcp_wo
         dialled.append(await dial(host, port))
         return dialled[-1]
 
-    monkeypatch.setattr(links, "dial", noted)
+    monkeypatch.setattr(dialing, "dial", noted)
     async with local_cluster(tmp_path, 2) as cluster:
         await until(lambda: len(cluster.notices("link_up")) == 2)
         bounds = [

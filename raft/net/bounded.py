@@ -1,0 +1,84 @@
+"""BoundedSession: takes requests from a connection while there is room for their work, and slows its client down else.
+
+Requests that were read and not taken wait, at most what one read of the socket brings. While there is no room, nothing
+more is read, so the client feels it as back-pressure. A connection that takes requests of `taken_bytes_max` holds a
+bounded amount of memory: one request more than that.
+"""
+
+from abc import abstractmethod
+from collections import deque
+from typing import Generic
+
+from raft.net.connection import Session, SocketConnection
+from raft.net.decoder import FrameT
+from raft.net.errors import WireError
+
+
+class BoundedSession(Session[FrameT], Generic[FrameT]):
+    """The requests of one connection, which is put into `connection` before anything arrives."""
+
+    def __init__(self, taken_bytes_max: int) -> None:
+        self.connection: SocketConnection[FrameT]
+        self._taken_bytes = 0
+        self._taken_bytes_max = taken_bytes_max
+        self._backlog: deque[FrameT] = deque()
+        self._paused = False
+        self._resuming = False
+
+    @abstractmethod
+    def _take(self, frame: FrameT) -> None:
+        """Begin the work on a request. What it raises closes the connection."""
+
+    @abstractmethod
+    def _is_busy(self) -> bool:
+        """Returns True if so much work is under way that no more is to be taken."""
+
+    @abstractmethod
+    def on_closed(self, reason: str) -> None:
+        """See `Session`."""
+
+    def on_frames(self, frames: list[FrameT]) -> None:
+        """See `Session`."""
+        self._backlog.extend(frames)
+        self._work()
+
+    def on_drained(self) -> None:
+        """See `Session`."""
+        self._resume()
+
+    def on_wire_error(self, error: WireError) -> None:
+        """Sends nothing, because there is no request to answer; the client sees the connection close."""
+
+    def _work(self) -> None:
+        """Take requests while there is room for their work."""
+        while self._backlog:
+            if self._is_full():
+                self._paused = True
+                self.connection.pause_reading()
+                return
+            self._take(self._backlog.popleft())
+        if self._paused:
+            self._paused = False
+            self.connection.resume_reading()
+
+    def _is_full(self) -> bool:
+        return self._is_busy() or self._taken_bytes >= self._taken_bytes_max or self.connection.is_full
+
+    def _resume(self) -> None:
+        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the
+        middle of its work.
+        """
+        if self._paused and not self._resuming and not self._is_full():
+            self._resuming = True
+            self.connection.reactor.flush_later(self, urgent=False)
+
+    def flush(self) -> None:
+        """The reactor's call: there is room."""
+        self._resuming = False
+        if self.connection.is_closed:
+            return
+        self.connection.reactor.ask_another_round()  # those that work once a round have not seen these requests
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
+            self.connection.refuse(error)
