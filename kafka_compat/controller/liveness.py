@@ -322,9 +322,13 @@ class ControllerLiveness:
         """Returns the time at which to propose to fence a broker, if it stays silent."""
         expired = contact.time + self.settings.session_timeout
         proposal = self._proposals.get(broker)
-        if proposal is None or proposal.time < expired or not isinstance(proposal.command, FenceBroker):
-            return expired
-        return max(expired, proposal.time + self.settings.retry_interval)
+        if (
+            proposal is not None
+            and isinstance(proposal.command, FenceBroker)
+            and proposal.command.epoch == contact.epoch
+        ):
+            return max(expired, proposal.time + self.settings.retry_interval)
+        return expired
 
     def _fence(self, now: float, broker: int, contact: _Contact) -> list[LivenessEffect]:
         command = FenceBroker(broker, contact.epoch, self.settings.unclean_default, self.settings.eligible)

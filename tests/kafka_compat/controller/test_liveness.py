@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_compat.controller.commands import ElectionType, ElectLeaders, UnfenceBroker
+from kafka_compat.controller.commands import ElectionType, ElectLeaders, FenceBroker, UnfenceBroker
 from kafka_compat.controller.liveness import (
     ELECTIONS_MAX,
     BrokerHeartbeat,
@@ -106,3 +106,24 @@ def test_a_broker_that_left_is_never_proposed_to_be_unfenced() -> None:
     assert not any(
         isinstance(effect, ProposeCommand) and isinstance(effect.command, UnfenceBroker) for effect in effects
     )
+
+
+def test_a_controller_waits_to_repeat_a_proposal_even_if_sessions_are_shorter() -> None:
+    """With a deadline in the past it would spin until then."""
+    world = three_brokers((1, 2))
+    settings_ = LivenessSettings(session_timeout=4.0, retry_interval=10.0, balance_interval=None)
+    liveness = ControllerLiveness(world.machine.image, settings_)
+    fence = FenceBroker(1, world.epoch(1), eligible=True)
+
+    def beat(now: float, *brokers: int) -> None:
+        for broker in brokers:
+            liveness.step(now, BrokerHeartbeat(1, broker, broker, world.epoch(broker), world.index))
+
+    liveness.step(0.0, ControllerElected())
+    beat(4.0, 2, 3)
+    assert [effect.command for effect in liveness.step(4.0, LivenessDue())] == [fence]  # type: ignore[union-attr]
+    beat(5.0, 1, 2, 3)  # it is not fenced yet, and falls silent again
+    beat(11.0, 2, 3)
+    assert liveness.step(11.0, LivenessDue()) == []
+    assert liveness.deadline == 14.0
+    assert [effect.command for effect in liveness.step(14.0, LivenessDue())] == [fence]  # type: ignore[union-attr]
