@@ -67,6 +67,10 @@ class SessionPartition:
     failed: bool = False
     """True if the last answer was an error, so that the next request looks again."""
 
+    def forget_sent(self) -> None:
+        """Send high watermark and log start with the next answer, whether they change or not."""
+        self.high_watermark = self.log_start = -1
+
 
 @attrs.define(eq=False)
 class FetchSession:
@@ -268,7 +272,12 @@ class FetchRequests:
                 if partition is None:
                     partition = session.partitions[key] = SessionPartition(key, asked)
                 else:
-                    partition.asked = asked
+                    before, partition.asked = partition.asked, asked
+                    if (
+                        asked.current_leader_epoch != before.current_leader_epoch
+                        or asked.fetch_offset < before.fetch_offset
+                    ):
+                        partition.forget_sent()  # the answer to what it asked before is too late for the client
                 session.news[partition] = None
         # A follower that has nothing to say is still there; and who was refused may not be any more.
         stale = now - self._lag_time_s / 4
@@ -303,7 +312,7 @@ class FetchRequests:
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
-        return min((each.deadline for each in self._waiting), default=float("inf"))
+        return min([each.deadline for each in self._waiting], default=float("inf"))
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
         """Drop the waiting fetch of a closed connection, and close its sessions."""
@@ -359,13 +368,16 @@ class FetchRequests:
         for partition, response in found:
             has_data = bool(response.records)
             partition.failed = bool(response.error_code)
+            diverges = response.diverging_epoch.epoch != NO_EPOCH
             changed = (
                 response.high_watermark != partition.high_watermark or response.log_start_offset != partition.log_start
             )
-            if fetch.full or has_data or partition.failed or changed or response.diverging_epoch.epoch != NO_EPOCH:
+            if fetch.full or has_data or partition.failed or changed or diverges:
                 partition.high_watermark = response.high_watermark
                 partition.log_start = response.log_start_offset
                 by_topic.setdefault(partition.key[:2], []).append(response)
+            if partition.failed or diverges:
+                partition.forget_sent()  # the client takes nothing else from such an answer
             if has_data:
                 # There may be more of it behind what was read.
                 session.partitions[partition.key] = session.partitions.pop(partition.key)

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_compat.model import TopicPartition
-from kafka_compat.protocol.apis.fetch import FetchPartition, FetchReplicaState, FetchRequest, FetchTopic
+from kafka_compat.model import PartitionState, TopicPartition
+from kafka_compat.partition.events import PartitionStateChanged
+from kafka_compat.protocol.apis.fetch import FetchPartition, FetchReplicaState, FetchRequest, FetchResponse, FetchTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from tests.kafka_compat.broker.world import Connection, World, records_of, world
+from tests.kafka_compat.broker.world import OWN, Connection, World, records_of, world
 
 MIB = 1 << 20
 
@@ -165,3 +166,57 @@ def test_a_large_first_batch_is_sent_whole_and_only_the_first(broker: World) -> 
     broker.produce("t", 0, size=5000)
     broker.produce("t", 1, size=5000)
     assert len(records_of(broker.fetch(asking(topic, {0: 0, 1: 0}, max_bytes=1)).answer)) == 1
+
+
+def follow(
+    topic_id: bytes, epoch: int, last_epoch: int, offset: int, session_id: int = 0, number: int = 0
+) -> FetchRequest:
+    """Returns the request of broker 2, which follows partition 0."""
+    partition = FetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        log_start_offset=0,
+        partition_max_bytes=MIB,
+    )
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=MIB,
+        session_id=session_id,
+        session_epoch=number,
+        topics=(FetchTopic(topic_id=topic_id, partitions=(partition,)),),
+        replica_state=FetchReplicaState(replica_id=2, replica_epoch=2),
+    )
+
+
+def bounds_in(response: FetchResponse) -> list[tuple[int, int]]:
+    return [(each.high_watermark, each.log_start_offset) for topic in response.responses for each in topic.partitions]
+
+
+def test_a_follower_that_diverges_learns_high_watermark_and_log_start_with_the_answer_after(broker: World) -> None:
+    """It takes neither from the answer that makes it truncate; without them it could never join the ISR."""
+    topic = broker.topic("t", replicas=(OWN, 2), isr=(OWN,), leader_epoch=3)
+    broker.produce("t", count=2)
+    first = broker.fetch(follow(topic, 3, 2, 5)).answer
+    (partition,) = first.responses[0].partitions
+    assert partition.diverging_epoch.end_offset == 0
+    known = bounds_in(first)
+    following = broker.fetch(follow(topic, 3, -1, 2, first.session_id, 1)).answer
+    assert bounds_in(following) == known
+
+
+def test_a_follower_that_asks_again_in_another_epoch_learns_high_watermark_and_log_start_anew(broker: World) -> None:
+    """The answer to what it had asked before was too late for it."""
+    topic = broker.topic("t", replicas=(OWN, 2), isr=(OWN,), leader_epoch=3)
+    broker.produce("t", count=2)
+    first = broker.fetch(follow(topic, 3, 3, 2)).answer
+    assert len(bounds_in(first)) == 1
+    again = broker.fetch(follow(topic, 3, 3, 2, first.session_id, 1)).answer
+    assert bounds_in(again) == []
+    hosted = broker.replicas.hosted[TopicPartition("t", 0)]
+    state = PartitionState(topic, (OWN, 2), (OWN,), OWN, 4, 1)
+    broker.replicas.step(hosted, PartitionStateChanged(state))
+    anew = broker.fetch(follow(topic, 4, 3, 2, first.session_id, 2)).answer
+    assert bounds_in(anew) == bounds_in(first)
