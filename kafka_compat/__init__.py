@@ -33,7 +33,8 @@ TYPE_CHECKING = False  # for type checkers it is True; importing `typing` would 
 __distribution__ = "quorumlog"
 
 if TYPE_CHECKING:
-    from kafka_compat.broker.broker import Address, Broker, BrokerPlan, BrokerReplaced
+    from kafka_compat.broker.broker import Address, Broker, BrokerPlan
+    from kafka_compat.broker.hosting import BrokerReplaced
     from kafka_compat.config import InvalidSetting, Settings
     from kafka_compat.storage.checkpoints import ForeignDirectory
 
@@ -52,8 +53,8 @@ _MODULES = {
         "Address",
         "Broker",
         "BrokerPlan",
-        "BrokerReplaced",
     ),
+    "kafka_compat.broker.hosting": ("BrokerReplaced",),
     "kafka_compat.config": (
         "InvalidSetting",
         "Settings",

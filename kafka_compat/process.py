@@ -30,7 +30,8 @@ from functools import partial
 import click
 import trio
 
-from kafka_compat.broker.broker import Broker, BrokerPlan, BrokerReplaced
+from kafka_compat.broker.broker import Broker, BrokerPlan
+from kafka_compat.broker.hosting import BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.storage.checkpoints import ForeignDirectory

@@ -3,9 +3,9 @@
     async with Broker.open(plan) as broker:
         await broker.serving.wait()
 
-It owns the parts and their order. In each round of the reactor, requests and answers arrive and are carried out, and
-the raft group commits and applies. Then this module hands changes of metadata to the replicas, answers waiting fetches,
-and lets followers fetch more.
+It owns the port, the connections to other brokers, and the raft group. In each round of the reactor, requests and
+answers arrive and are carried out, and the raft group commits and applies. Then the parts do what is due
+(`parts.py`).
 
 The life of a broker: it opens its logs and its port, and the raft group elects a leader, the controller. The broker
 registers and receives an epoch. Once it has applied its own registration it hosts its replicas, and the controller
@@ -26,40 +26,20 @@ from typing import Any, Self
 import attrs
 import trio
 
-from kafka_compat.broker.calls import Gate, Handler, Requests
+from kafka_compat.broker.calls import Requests
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.controller_link import CommandFailed, ControllerLink
-from kafka_compat.broker.controller_node import ControllerNode
-from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
-from kafka_compat.broker.following import Following
-from kafka_compat.broker.housekeeping import Housekeeping
-from kafka_compat.broker.log_reports import LogReports
+from kafka_compat.broker.controller_link import ControllerLink
+from kafka_compat.broker.parts import BrokerParts
 from kafka_compat.broker.peers import PeerClient
-from kafka_compat.broker.replicas import LocalReplica, Replicas
-from kafka_compat.broker.reporter import Reporter, Tell
-from kafka_compat.broker.requests.cluster import ClusterRequests
-from kafka_compat.broker.requests.configs import ConfigRequests
-from kafka_compat.broker.requests.fetch import FetchRequests
-from kafka_compat.broker.requests.groups import GroupApiRequests
-from kafka_compat.broker.requests.logs import LogRequests
-from kafka_compat.broker.requests.metadata import MetadataRequests
-from kafka_compat.broker.requests.produce import ProduceRequests
-from kafka_compat.broker.requests.topics import TopicRequests
-from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.broker.reporter import Tell
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
-from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered, ResourceKind, ResourceName
-from kafka_compat.controller.image import ClusterImage, ImageDelta
+from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
-from kafka_compat.model import PartitionState, TopicPartition
-from kafka_compat.partition.effects import PartitionRoleChanged
-from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.run_record import this_boot
 from log.disk import Disk, RealDisk
 from log.errors import CorruptLog, LogError
-from log.store_flush import FlushRound
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
@@ -79,10 +59,6 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-REGISTRATION_RETRY_S = 0.05
-FENCED_HEARTBEAT_S = 0.02
-"""Between heartbeats until the controller has unfenced this broker."""
-SHUTDOWN_HEARTBEAT_S = 0.02
 GREETING_TIMEOUT_S = 30.0
 """A connection whose first request has not come by then is closed."""
 OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
@@ -92,10 +68,6 @@ METADATA_LOG_BYTES = 16 * MIB
 METADATA, PARTITIONS = "metadata", "partitions"
 """The subdirectories of a broker's directory."""
 BROKER_STOPS = "the broker stops"
-
-
-class BrokerReplaced(Exception):
-    """Another process has registered with the id of this broker, which therefore stops."""
 
 
 @attrs.frozen(kw_only=True)
@@ -153,9 +125,8 @@ class Broker:
         self._reactor = reactor
         self._store = store
         self._tell = tell
-        self._incarnation = rng.randbytes(16)
+        incarnation = rng.randbytes(16)
         self._machine = MetadataMachine()
-        self._image = self._machine.image
         clock = trio.lowlevel.current_clock().current_time
         self._peer_clients = {
             (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", rng)
@@ -163,56 +134,37 @@ class Broker:
             for purpose in ("fetch", "controller", "heartbeat")
         }
         peers, heartbeat_peers = self._peers_for("controller"), self._peers_for("heartbeat")
-        self._link = ControllerLink(plan.cluster_id, plan.broker_id, peers, heartbeat_peers, clock)
-        self._link.applied = lambda: self._image.index
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
             address=plan.advertised or listening.getsockname(),
             data=plan.partitions,
-            image=self._image,
-            controller=self._link,
+            image=self._machine.image,
+            controller=ControllerLink(plan.cluster_id, plan.broker_id, peers, heartbeat_peers, clock),
             settings=plan.settings,
             clock=clock,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
             turns=LongWork(lambda: DiskThread(reactor, name="encoder")),
         )
-        self._disk, self._reporter = DiskThread(reactor), Reporter(context, tell)
-        self._following = Following(context, self._peers_for("fetch"), lambda: self._replicas)
-        self._replicas = Replicas(
-            context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
+        self._disk = DiskThread(reactor)
+        self._may_end = trio.Event()
+        self._parts = BrokerParts(
+            context,
+            self._machine,
+            store,
+            self._disk,
+            self._peers_for("fetch"),
+            incarnation=incarnation,
+            tell=tell,
+            on_serving=self.serving.set,
+            on_may_end=self._may_end.set,
         )
-        self._coordinators = Coordinators(context, lambda: self._replicas)
-        self._produces, self._fetches = ProduceRequests(context, self._replicas), FetchRequests(context, self._replicas)
-        self._node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
-        self._cluster_requests = ClusterRequests(context, self._node)
-        self._reports = LogReports(context, store, self._replicas, tell)
-        self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
-        self._handlers = self._all_handlers()
-        self._gate = Gate()
-        self._flush_round: tuple[FlushRound, list[tuple[LocalReplica, int, int]]] | None = None
-        self._failed = self._hosting = False
+        self._failed = False
         self._leadership: LeaderChanged | None = None
         self._elected_at: int | None = None
         self._group: RaftGroup | None = None
-        self._wants_shutdown = False
-        self._may_end = trio.Event()
-        self._controller_changed = trio.Event()
-        self._rounds = Rounds(
-            reactor,
-            (
-                self._link,
-                self._node,
-                self._reports,
-                self._replicas,
-                self._coordinators,
-                self._housekeeping,
-                self._fetches,
-                self._following,
-                self._reporter,
-            ),
-        )
+        self._rounds = Rounds(reactor, (self._parts,))
         self._listener: Listener[Any] = Listener(
             reactor,
             listening,
@@ -223,19 +175,6 @@ class Broker:
 
     def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
         return {broker: client for (broker, each), client in self._peer_clients.items() if each == purpose}
-
-    def _all_handlers(self) -> dict[int, Handler]:
-        context, creation = self._context, TopicCreation(self._context)
-        return {
-            **MetadataRequests(context, creation).handlers(),
-            **TopicRequests(context).handlers(),
-            **ConfigRequests(context).handlers(),
-            **self._produces.handlers(),
-            **self._fetches.handlers(),
-            **LogRequests(context, self._replicas).handlers(),
-            **GroupApiRequests(context, self._coordinators, creation).handlers(),
-            **self._cluster_requests.handlers(),
-        }
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -309,7 +248,7 @@ class Broker:
                 reactor=self._reactor,
                 listener=self._listener,
             ) as group:
-                self._group = self._link.group = group
+                self._group = self._context.controller.group = group
                 self._reactor.attach(self)
                 group.subscribe(self._on_delivered, after_index=_last_index(group))
                 group.campaign()
@@ -317,13 +256,12 @@ class Broker:
                     for client in self._peer_clients.values():
                         tasks.start_soon(client.run)
                     tasks.start_soon(self._rounds.run)
-                    tasks.start_soon(self._live)
                     host, port = self.address
                     self._tell("listening", address=f"{host}:{port}")
                     try:
                         yield
                     finally:
-                        self._node.on_resigned()  # the connections that end now are no news of other brokers
+                        self._parts.node.on_resigned()  # the connections that end now are no news of other brokers
                         self._listener.close(BROKER_STOPS)
                         for client in self._peer_clients.values():
                             client.close()
@@ -342,24 +280,15 @@ class Broker:
         """Close the parts after everything has stopped, and keep the state that spares a restart work."""
         self._reactor.detach(self)
         try:
-            self._housekeeping.stop()
-            self._context.turns.close()
+            self._parts.stop()
             self._listener.close(BROKER_STOPS)
             self._disk.close()
-            if self._flush_round is not None:
-                self._store.end_round(self._flush_round[0])
+            self._parts.flushing.stop()
         except BaseException:
             self._failed = True
             raise
         finally:
-            if self._failed or self._replicas.broken:
-                # What deciders know may be more than what the logs hold: a restart reads it from these.
-                self._store.abandon()
-            else:
-                self._store.close(
-                    producers=self._replicas.producers(),
-                    high_watermarks=self._replicas.high_watermarks(),
-                )
+            self._parts.flushing.close(failed=self._failed)
 
     @property
     def address(self) -> Address:
@@ -369,17 +298,18 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         """This broker's view of the cluster; it changes in place."""
-        return self._image
+        return self._context.image
 
     async def shut_down(self, within_s: float = 5.0) -> bool:
         """Ask the controller for a shutdown, so that others take over this broker's leaderships.
 
         Returns True if it consented in time.
         """
-        if not self._context.settings.flag("controlled.shutdown.enable") or not self._hosting:
+        if not self._context.settings.flag("controlled.shutdown.enable") or not self._parts.hosting.began:
             return False  # who is not registered leads nothing
-        self._wants_shutdown = True
-        self._controller_changed.set()
+        self._parts.registration.wants_shutdown = True
+        self._parts.registration.hurry()
+        self._reactor.request_round()
         with trio.move_on_after(within_s):
             await self._may_end.wait()
         return self._may_end.is_set()
@@ -387,7 +317,8 @@ class Broker:
     # ---------------------------------------------------------------- connections
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
-        requests = Requests(self._handlers, self._gate, self._connection_closed, self._listener.on_greeted)
+        parts = self._parts
+        requests = Requests(parts.handlers, parts.gate, self._connection_closed, self._listener.on_greeted)
         session = requests.session
         request_bytes_max = self._context.settings.number("socket.request.max.bytes")
 
@@ -409,9 +340,9 @@ class Broker:
 
     def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:
         self._listener.forget(connection)
-        self._gate.forget(connection)
-        self._fetches.connection_closed(connection)
-        self._node.connection_closed(connection)
+        self._parts.gate.forget(connection)
+        self._parts.fetches.connection_closed(connection)
+        self._parts.node.connection_closed(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
             self._tell("connection_closed", peer=connection.name, reason=reason)
 
@@ -430,37 +361,16 @@ class Broker:
     def on_round_end(self) -> None:
         """See `Participant`."""
         now = self._context.clock()
-        deltas = self._machine.drain_changes()
-        for delta in deltas:
-            self._apply_delta(delta)
-        if self._hosting and not self._gate.is_open:
-            self._gate.open()
-        if deltas and self._node.leads and self._group is not None:
+        deltas = self._parts.take_changes()
+        if deltas and self._parts.node.leads and self._group is not None:
             self._group.announce()  # all brokers are to know soon
         self._note_elected()
-        self._link.pump(now)
-        self._reports.pump(now)
-        self._node.tick(now)
-        self._replicas.tick(now)
-        self._coordinators.pump(now)
-        self._housekeeping.tick(now)
-        self._produces.pump()
-        self._fetches.pump(now)
-        self._context.turns.pump()
-        self._replicas.work()
-        self._replicas.send_changes()
-        self._following.pump(now)
-        self._reporter.tick(now)
+        self._parts.work(now)
 
     def on_urgent_sent(self) -> None:
         """See `Participant`: let the disk begin, and see to the next deadline."""
-        if self._replicas.has_unflushed and self._flush_round is None:
-            waiting = self._replicas.take_unflushed()
-            round_ = self._store.begin_round()
-            self._flush_round = round_, waiting
-            self._disk.submit(round_.run, self._on_flushed)
-        parts = (self._housekeeping, self._produces, self._fetches, self._replicas, self._context.turns)
-        if self._coordinators.is_loading or any(each.has_more for each in parts):
+        self._parts.flushing.begin()
+        if self._parts.has_more:
             self._reactor.ask_another_round()
         self._rounds.arm()
 
@@ -468,30 +378,22 @@ class Broker:
         """See `Participant`: the raft group, which fails with this broker, ends the block."""
         self._failed = True
 
-    def _on_flushed(self, error: BaseException | None) -> None:
-        assert self._flush_round is not None, "a flush that has ended had begun"
-        (round_, waiting), self._flush_round = self._flush_round, None
-        self._store.end_round(round_)
-        if error is not None:
-            raise error
-        self._replicas.on_flushed(waiting)
-
     # ---------------------------------------------------------------- metadata
 
     def _on_delivered(self, news: Delivered) -> None:
         if isinstance(news, LeaderChanged):
-            led = self._node.leads
+            led = self._parts.node.leads
             self._leadership = news
             self._elected_at = None
-            self._link.leader_changed(news.leader)
-            self._controller_changed.set()
+            self._context.controller.leader_changed(news.leader)
+            self._parts.registration.hurry()
             if led:
-                self._node.on_resigned()
+                self._parts.node.on_resigned()
                 self._tell("controller", role="follower", term=news.term)
         elif isinstance(news, CommittedEntry):
             leadership = self._leadership
             own = leadership is not None and leadership.leader == self._plan.broker_id
-            if own and leadership is not None and news.term == leadership.term and not self._node.leads:
+            if own and leadership is not None and news.term == leadership.term and not self._parts.node.leads:
                 self._elected_at = self._elected_at or news.index
 
     def _note_elected(self) -> None:
@@ -503,184 +405,8 @@ class Broker:
         assert isinstance(applied, int), "an index is a number"
         if applied >= self._elected_at:
             self._elected_at = None
-            self._node.on_elected()
+            self._parts.node.on_elected()
             self._tell("controller", role="leader", term=status["term"])
-
-    def _apply_delta(self, delta: ImageDelta) -> None:
-        context = self._context
-        own = self._image.brokers.get(context.broker_id)
-        if own is not None and context.broker_epoch >= 0 and own.incarnation != self._incarnation:
-            raise BrokerReplaced(f"another process has registered as broker {context.broker_id}")
-        if delta.everything or delta.configs:
-            self._reconfigure(delta)
-        if not self._hosting:
-            if own is not None and own.incarnation == self._incarnation:
-                context.broker_epoch = own.epoch
-                self._host_all()
-        elif delta.everything:
-            self._host_all()
-        else:
-            if delta.brokers:
-                self._replicas.update_brokers(self._image.brokers)
-            if delta.topics_deleted:
-                self._delete(delta)
-            if delta.partitions:
-                self._update(delta.partitions)
-        self._reports.image_changed()
-        if own is not None and own.active and self._hosting and not self.serving.is_set():
-            self.serving.set()
-            self._tell("serving")
-
-    def _host_all(self) -> None:
-        """Host exactly the replicas that the image assigns to this broker."""
-        is_first, self._hosting = not self._hosting, True
-        states = {
-            TopicPartition(name, number): state
-            for name, topic in self._image.topics.items()
-            for number, state in enumerate(topic.partitions)
-        }
-        own = self._plan.broker_id
-        assigned = {each: state.topic_id for each, state in states.items() if own in state.replicas}
-        for partition in [each for each in self._replicas.hosted if each not in assigned]:
-            self._replicas.remove(partition)
-        if is_first:
-            # Before logs that are missing are made, because nothing else shows that they are.
-            self._reports.begin({each: states[each] for each in assigned})
-        for partition in self._store.strays(assigned):
-            if partition not in self._replicas.hosted and not self._store.keeps_strays:
-                self._store.delete(partition)
-        self._replicas.update_brokers(self._image.brokers)
-        self._update(states)
-        self._replicas.make_all()
-
-    def _update(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        self._replicas.update(states)
-        for partition, state in states.items():
-            hosted = self._replicas.hosted.get(partition)
-            if hosted is not None:
-                self._reporter.state(hosted, state)
-
-    def _delete(self, delta: ImageDelta) -> None:
-        for topic in delta.topics_deleted:
-            for number in range(len(topic.partitions)):
-                partition = TopicPartition(topic.name, number)
-                hosted = self._replicas.hosted.get(partition)
-                if hosted is not None and hosted.topic_id == topic.topic_id:
-                    self._replicas.remove(partition)
-        self._coordinators.topics_deleted(tuple(topic.name for topic in delta.topics_deleted))
-
-    def _reconfigure(self, delta: ImageDelta) -> None:
-        context, image = self._context, self._image
-        of_brokers = delta.everything or any(each.kind is ResourceKind.BROKER for each in delta.configs)
-        if of_brokers:
-            context.settings = context.settings.with_altered(
-                cluster=dict(image.configs_of(ResourceName(ResourceKind.BROKER, ""))),
-                broker=dict(image.configs_of(ResourceName(ResourceKind.BROKER, str(context.broker_id)))),
-            )
-            self._replicas.reconfigure(None)
-        else:
-            for change in delta.configs:
-                self._replicas.reconfigure(change.name)
-
-    def _role_changed(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
-        self._fetches.role_changed()
-        if is_offsets_partition(hosted):
-            self._coordinators.role_changed(hosted, news)
-
-    def _forget_replica(self, hosted: LocalReplica) -> None:
-        self._housekeeping.forget(hosted)
-        self._reporter.forget(hosted)
-
-    # ---------------------------------------------------------------- the life of a broker
-
-    async def _live(self) -> None:
-        """Register, then send heartbeats until there is leave to end."""
-        await self._register()
-        interval_s = self._context.settings.seconds("broker.heartbeat.interval.ms")
-        while not self._may_end.is_set():
-            self._controller_changed = trio.Event()
-            answer = await self._heartbeat(wait_s=interval_s)
-            pause_s = interval_s
-            if answer is None or answer.error_code or answer.is_fenced:
-                pause_s = min(FENCED_HEARTBEAT_S, interval_s)
-            if self._wants_shutdown:
-                pause_s = SHUTDOWN_HEARTBEAT_S
-                if answer is not None and not answer.error_code and answer.should_shut_down:
-                    self._may_end.set()
-            with trio.move_on_after(pause_s):
-                await self._controller_changed.wait()
-
-    async def _register(self) -> None:
-        plan = self._plan
-        host, port = self._context.address
-        command = RegisterBroker(
-            plan.broker_id,
-            self._incarnation,
-            host,
-            port,
-            plan.settings.text("broker.rack"),
-            self._context.unclean_default,
-            self._context.eligible,
-        )
-        waits_told = False
-        while True:
-            answered = trio.Event()
-            outcome: list[CommandResult | CommandFailed] = []
-
-            def on_result(
-                result: CommandResult | CommandFailed,
-                answered: trio.Event = answered,
-                outcome: list[CommandResult | CommandFailed] = outcome,
-            ) -> None:
-                outcome.append(result)
-                answered.set()
-
-            self._link.send(command, on_result)
-            self._reactor.request_round()
-            await answered.wait()
-            (result,) = outcome
-            if isinstance(result, Registered) and result.error is KafkaErrorCode.NONE:
-                return
-            if not waits_told and isinstance(result, Registered):
-                waits_told = True
-                self._tell("registration_refused", reason=result.message)
-            await trio.sleep(REGISTRATION_RETRY_S)
-
-    async def _heartbeat(self, *, wait_s: float) -> BrokerHeartbeatResponse | None:
-        """Report to all brokers that this one is alive.
-
-        Returns the controller's answer, or None if it does not come within `wait_s`. The connection stays open while an
-        answer is late: closing it would fence this broker, and a controller that stalls answers later.
-        """
-        # Who has applied nothing is not unfenced: not before the controller knows which logs may lack something.
-        applied = self._image.index if self._reports.ready else -1
-        answers: list[BrokerHeartbeatResponse] = []
-        answered = trio.Event()
-
-        def on_answer(answer: BrokerHeartbeatResponse) -> None:
-            answers.append(answer)
-            answered.set()
-
-        self._link.heartbeat(
-            self._context.broker_epoch,
-            applied,
-            on_answer,
-            wants_shutdown=self._wants_shutdown,
-            timeout_s=self._context.settings.seconds("broker.session.timeout.ms"),
-        )
-        if self._node.leads:
-            own = BrokerHeartbeatRequest(
-                cluster_id=self._plan.cluster_id,
-                broker_id=self._plan.broker_id,
-                broker_epoch=self._context.broker_epoch,
-                applied_index=applied,
-                wants_shutdown=self._wants_shutdown,
-            )
-            self._node.heartbeat(None, own, on_answer)
-        self._reactor.request_round()
-        with trio.move_on_after(wait_s):
-            await answered.wait()
-        return answers[0] if answers else None
 
 
 def _limits(settings: Settings) -> ListenerLimits:

@@ -1,7 +1,9 @@
 """The state that request handlers share: the broker's identity, its view of the cluster, its link to the controller."""
 
 import random
+import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import attrs
 
@@ -10,6 +12,14 @@ from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import NO_EPOCH, NO_UUID, BrokerRegistration
+from raft.disk_thread import Done, Work
+
+
+class DiskWork(Protocol):
+    """Carries out slow work: a `DiskThread`."""
+
+    def submit(self, work: Work, done: Done) -> None:
+        """See `DiskThread`."""
 
 
 @attrs.define(kw_only=True)
@@ -29,6 +39,8 @@ class Context:
     wall_ms: Callable[[], int]
     rng: random.Random
     turns: LongWork
+    stopwatch: Callable[[], float] = time.perf_counter
+    """Measures the work of one round, which ends when it has taken too long."""
     broker_epoch: int = -1
 
     @property

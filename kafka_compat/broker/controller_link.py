@@ -9,10 +9,11 @@ send it again.
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import attrs
 
-from kafka_compat.broker.peers import PeerClient, PeerFailed
+from kafka_compat.broker.peers import Peer, PeerFailed
 from kafka_compat.controller.commands import Command, CommandResult, decode_result, encode_command
 from kafka_compat.protocol.apis.controller import (
     BROKER_HEARTBEAT,
@@ -24,13 +25,19 @@ from kafka_compat.protocol.apis.controller import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.errors import InvalidRequest, RaftError
-from raft.group import RaftGroup
 from raft.results import Applied
 
 COMMAND_TIMEOUT_S = 5.0
 """The time that a broker waits for the answer to one request to the controller."""
 RETRY_S = 0.05
 MAX_INDEX = 2**63 - 1
+
+
+class CommandGroup(Protocol):
+    """The raft group of the controllers: a `RaftGroup`."""
+
+    def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
+        """See `RaftGroup.propose`."""
 
 
 @attrs.frozen
@@ -77,13 +84,15 @@ class ControllerLink:
         self,
         cluster_id: str,
         broker_id: int,
-        peers: Mapping[int, PeerClient],
-        heartbeat_peers: Mapping[int, PeerClient],
+        peers: Mapping[int, Peer],
+        heartbeat_peers: Mapping[int, Peer],
         clock: Callable[[], float],
+        *,
+        command_timeout_s: float = COMMAND_TIMEOUT_S,
     ) -> None:
         self.leader: int | None = None
         """The broker whose process is the controller, to this broker's knowledge."""
-        self.group: RaftGroup | None = None
+        self.group: CommandGroup | None = None
         """Set once it is open."""
         self.applied: Callable[[], int] = lambda: MAX_INDEX
         """The index of the last command that this broker has applied."""
@@ -96,17 +105,19 @@ class ControllerLink:
         A late answer to a command closes its connection, which must not look like the end of this process.
         """
         self._clock = clock
+        self._command_timeout_s = command_timeout_s
         self._waiting: list[_Waiting] = []
         self._unapplied: list[_Unapplied] = []
 
     def send(
-        self, command: Command, done: CommandDone, *, timeout_s: float = COMMAND_TIMEOUT_S, at_once: bool = False
+        self, command: Command, done: CommandDone, *, timeout_s: float | None = None, at_once: bool = False
     ) -> None:
         """Have a command carried out; `done` is called once, in the loop, with its result or a `CommandFailed`.
 
         With `at_once` the result need not be in this broker's image yet.
         """
-        self._try(_Waiting(encode_command(command), done, self._clock() + timeout_s, at_once=at_once))
+        within_s = self._command_timeout_s if timeout_s is None else timeout_s
+        self._try(_Waiting(encode_command(command), done, self._clock() + within_s, at_once=at_once))
 
     def leader_changed(self, leader: int | None) -> None:
         """Take the new leader of the raft group, or None while it is unknown."""

@@ -72,6 +72,8 @@ class Coordinators:
         self._loading: dict[int, HostedCoordinator] = {}
         self._answers: dict[int, Callable[[GroupResponse], None]] = {}
         self._last_token = 0
+        self.loads = 0
+        """The logs that were loaded to their ends."""
 
     @property
     def led(self) -> tuple[int, ...]:
@@ -125,7 +127,7 @@ class Coordinators:
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
-        return min((each.decider.deadline for each in self._coordinators.values()), default=float("inf"))
+        return min([each.decider.deadline for each in self._coordinators.values()], default=float("inf"))
 
     def _load(self, coordinator: HostedCoordinator) -> None:
         log, end = coordinator.hosted.log, coordinator.load_end
@@ -141,6 +143,7 @@ class Coordinators:
             coordinator.loaded_to = read_batch_header(batches[-1]).end_offset if batches else end
         if coordinator.loaded_to >= end and coordinator.hosted.high_watermark >= end:
             coordinator.loaded = True
+            self.loads += 1
             self._step(coordinator, LoadFinished(self._context.wall_ms()))
 
     # ---------------------------------------------------------------- requests

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from kafka_compat.broker.peers import PeerClient, PeerFailed
+from kafka_compat.broker.peers import Peer, PeerFailed
 from kafka_compat.model import TopicPartition
 from kafka_compat.protocol.apis.fetch import (
     FETCH,
@@ -81,7 +81,7 @@ class ReplicaFetcher:
 
     def __init__(
         self,
-        peer: PeerClient,
+        peer: Peer,
         broker_id: int,
         broker_epoch: Callable[[], int],
         clock: Callable[[], float],
@@ -136,9 +136,9 @@ class ReplicaFetcher:
             self._touched.discard(key)
 
     @property
-    def deadline(self) -> float | None:
-        """The time at which `pump` is due because a pause ends; None without a paused partition."""
-        return min(self._paused.values(), default=None)
+    def deadline(self) -> float:
+        """The time at which `pump` is due because a pause ends."""
+        return min(self._paused.values()) if self._paused else float("inf")
 
     @property
     def partitions(self) -> int:

@@ -6,7 +6,7 @@ from crc32c import crc32c
 
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.fetcher import FetchLimits, FetchPosition, ReplicaFetcher
-from kafka_compat.broker.peers import PeerClient
+from kafka_compat.broker.peers import Peer
 from kafka_compat.broker.replicas import Replicas
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.events import FetchAnswered
@@ -20,7 +20,7 @@ from raft.net.decoder import Buffer
 class Following:
     """The fetchers of one broker. `pump` is to be called once a round."""
 
-    def __init__(self, context: Context, peers: Mapping[int, PeerClient], replicas: Callable[[], Replicas]) -> None:
+    def __init__(self, context: Context, peers: Mapping[int, Peer], replicas: Callable[[], Replicas]) -> None:
         self._context = context
         self._replicas = replicas
         self._leader_of: dict[TopicPartition, int] = {}
@@ -59,8 +59,7 @@ class Following:
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
-        due = [each.deadline for each in self._fetchers.values()]
-        return min((each for each in due if each is not None), default=float("inf"))
+        return min([each.deadline for each in self._fetchers.values()], default=float("inf"))
 
     def pump(self, now: float) -> None:
         """Send the requests that are due."""

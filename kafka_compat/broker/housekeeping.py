@@ -5,7 +5,7 @@ files.
 import logging
 from collections.abc import Callable, Generator, Iterator
 
-from kafka_compat.broker.context import Context
+from kafka_compat.broker.context import Context, DiskWork
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
@@ -14,7 +14,6 @@ from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.compaction import Compactor
 from kafka_compat.storage.retention import roll_if_due, start_to_keep
 from log.errors import NoSpace
-from raft.disk_thread import DiskThread
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ class Housekeeping:
     Call `tick` once a round. Long work goes on in small parts, one a round, or in the disk thread.
     """
 
-    def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, disk: DiskThread) -> None:
+    def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, disk: DiskWork) -> None:
         settings = context.settings
         now = context.clock()
         self._context = context

@@ -10,7 +10,7 @@ import random
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import trio
@@ -38,6 +38,21 @@ class PeerFailed:
 
     reason: str
     was_sent: bool
+
+
+class Peer(Protocol):
+    """Calls to one broker: a `PeerClient`."""
+
+    def call(
+        self,
+        api: Api[Any, Any],
+        version: int,
+        request: object,
+        done: Callable[[Any | PeerFailed], None],
+        *,
+        timeout_s: float,
+    ) -> None:
+        """See `PeerClient`."""
 
 
 @attrs.define

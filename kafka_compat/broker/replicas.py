@@ -10,7 +10,6 @@ its own log.
 """
 
 import heapq
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -427,10 +426,11 @@ class Replicas:
 
     def work(self) -> None:
         """Make and delete some logs; call it once a round. A partition has no replica here until its log is made."""
-        until = time.perf_counter() + WORK_S
-        while self._missing and time.perf_counter() < until:
+        stopwatch = self._context.stopwatch
+        until = stopwatch() + WORK_S
+        while self._missing and stopwatch() < until:
             self._make_some()
-        while self._doomed and time.perf_counter() < until:
+        while self._doomed and stopwatch() < until:
             partition, topic_id = self._doomed.popitem()
             if self._store.topic_id(partition) == topic_id and partition not in self.hosted:
                 self._store.delete(partition)

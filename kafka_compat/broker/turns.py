@@ -29,9 +29,10 @@ Steps = Iterator[int]
 class LongWork:
     """The long work of one broker. `pump` is to be called once a round."""
 
-    def __init__(self, thread: Callable[[], DiskThread]) -> None:
+    def __init__(self, thread: Callable[[], DiskThread], stopwatch: Callable[[], float] = time.perf_counter) -> None:
         """`thread` starts the encoder; it is called when the first large answer is due."""
         self._start_thread = thread
+        self._stopwatch = stopwatch
         self._waiting: deque[tuple[ClientCall | None, Steps]] = deque()
         self._thread: DiskThread | None = None
 
@@ -51,7 +52,7 @@ class LongWork:
 
     def pump(self) -> None:
         """Continue the work under way; work of closed connections is dropped."""
-        until = time.perf_counter() + ROUND_S
+        until = self._stopwatch() + ROUND_S
         for _ in range(len(self._waiting)):
             call, steps = self._waiting.popleft()
             if call is not None and call.connection.is_closed:
@@ -63,7 +64,7 @@ class LongWork:
                 if call is None:
                     raise
                 call.connection.refuse(error)  # raises what ends the process
-            if time.perf_counter() > until:
+            if self._stopwatch() > until:
                 return
 
     def answer(self, call: ClientCall, response: Any, items: int) -> None:
@@ -81,15 +82,14 @@ class LongWork:
         if self._thread is not None:
             self._thread.close()
 
-    @staticmethod
-    def _advance(steps: Steps) -> bool:
+    def _advance(self, steps: Steps) -> bool:
         """Work for `PART_S` at most. Returns True if the work has ended."""
-        until = time.perf_counter() + PART_S
+        until = self._stopwatch() + PART_S
         unseen = 0
         for work in steps:
             unseen += work
             if unseen >= WORK_BETWEEN_LOOKS:
                 unseen = 0
-                if time.perf_counter() > until:
+                if self._stopwatch() > until:
                     return False
         return True

@@ -113,7 +113,7 @@ class Cluster:
 
     def leads(self, broker: int, topic: str) -> bool:
         """Returns True if a broker believes that it leads."""
-        hosted = self.running[broker].broker._replicas.by_name(topic, 0)
+        hosted = self.running[broker].broker._parts.replicas.by_name(topic, 0)
         return hosted is not None and hosted.leads
 
     async def until(self, condition: Any, within_s: float = 15.0) -> None:

@@ -79,7 +79,7 @@ async def test_a_controller_that_stops_fences_no_broker_whose_connection_it_ends
         async with brokers.client(1) as client:
             assert await client.create("t", 3) is NONE
         await brokers.until(lambda: brokers.knows("t"))
-        (controller,) = (number for number, each in brokers.running.items() if each.broker._node.leads)
+        (controller,) = (number for number, each in brokers.running.items() if each.broker._parts.node.leads)
         assert await brokers.running[controller].broker.shut_down()
         await brokers.kill(controller)
         proposed = [fields for number, event, fields in brokers.events if (number, event) == (controller, "proposes")]
@@ -111,7 +111,9 @@ async def test_a_topic_made_again_at_once_is_replicated() -> None:
     async with cluster() as brokers, brokers.client(1) as client:
         for attempt in range(3):
             assert await client.create("t", 3) is NONE
-            await brokers.until(lambda: all(each.broker._replicas.by_name("t", 0) for each in brokers.running.values()))
+            await brokers.until(
+                lambda: all(each.broker._parts.replicas.by_name("t", 0) for each in brokers.running.values())
+            )
             leader = brokers.state("t").leader
             async with brokers.client(leader) as writer:
                 with trio.fail_after(3):
@@ -186,7 +188,7 @@ async def test_a_broker_that_knows_nothing_yet_lets_clients_wait() -> None:
                 await brokers.start(2)
                 await brokers.start(3)
             assert answers[0].brokers is not None
-            assert brokers.running[1].broker._hosting
+            assert brokers.running[1].broker._parts.hosting.began
         for running in list(brokers.running.values()):
             await running.kill()
 

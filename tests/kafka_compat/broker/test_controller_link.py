@@ -38,7 +38,7 @@ class World:
         self.now = 10.0
         self.peers = {2: Peer(), 3: Peer()}
         self.heartbeat_peers = {2: Peer(), 3: Peer()}
-        self.link = ControllerLink("c", 1, self.peers, self.heartbeat_peers, lambda: self.now)  # type: ignore[arg-type]
+        self.link = ControllerLink("c", 1, self.peers, self.heartbeat_peers, lambda: self.now)
         self.outcomes: list[Any] = []
 
     def send(self) -> None:

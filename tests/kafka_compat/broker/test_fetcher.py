@@ -52,7 +52,7 @@ class World:
         self.leader = Leader()
         self.answers: list[tuple[TopicPartition, FetchPosition, int]] = []
         self.fetcher = ReplicaFetcher(
-            self.leader,  # type: ignore[arg-type]
+            self.leader,
             2,
             lambda: 9,
             lambda: self.now,
@@ -167,7 +167,7 @@ def test_a_refused_partition_pauses_and_is_asked_for_again(world: World) -> None
     world.now += PAUSE_AFTER_ERROR_S
     world.pump()
     assert world.read_sent()[:2] == ({(ID, 0): 0}, set())
-    assert world.fetcher.deadline is None
+    assert world.fetcher.deadline == float("inf")
 
 
 @pytest.mark.parametrize("lost", ["connection", "session"])

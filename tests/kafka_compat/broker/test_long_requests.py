@@ -22,7 +22,7 @@ import pytest
 import trio
 
 from kafka_compat.broker.calls import ClientCall
-from kafka_compat.broker.turns import WORK_BETWEEN_LOOKS
+from kafka_compat.broker.turns import WORK_BETWEEN_LOOKS, LongWork
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
 from kafka_compat.protocol.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest
@@ -47,7 +47,7 @@ from kafka_compat.records import encode_records
 from raft.net.decoder import Buffer
 from tests.kafka_compat.broker.cluster import Cluster
 from tests.kafka_compat.broker.watched import Watched, watch
-from tests.kafka_compat.broker.world import Connection, world
+from tests.kafka_compat.broker.world import Connection, no_thread, world
 
 LONG_WITHIN_S = 300.0
 
@@ -73,28 +73,26 @@ def test_a_short_piece_of_work_ends_in_the_turn_that_brings_it() -> None:
         assert not broker.context.turns.has_more
 
 
-def test_long_work_goes_on_part_by_part_and_a_closed_connection_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_goes_on_part_by_part_and_a_closed_connection_ends_it() -> None:
     clock = itertools.count()  # every look at the clock finds a second gone
-    monkeypatch.setattr("kafka_compat.broker.turns.time.perf_counter", lambda: float(next(clock)))
-    with world() as broker:
-        turns, done = broker.context.turns, dict[str, int]()
+    turns, done = LongWork(no_thread, lambda: float(next(clock))), dict[str, int]()
 
-        def steps(name: str) -> Iterator[int]:
-            for number in range(10 * WORK_BETWEEN_LOOKS):
-                done[name] = number + 1
-                yield 1
+    def steps(name: str) -> Iterator[int]:
+        for number in range(10 * WORK_BETWEEN_LOOKS):
+            done[name] = number + 1
+            yield 1
 
-        kept, lost = Connection(), Connection()
-        turns.run(call_on(kept), steps("kept"))
-        turns.run(call_on(lost), steps("lost"))
-        assert done == {"kept": WORK_BETWEEN_LOOKS, "lost": WORK_BETWEEN_LOOKS}
-        lost.close("gone")
-        rounds = 0
-        while turns.has_more:
-            turns.pump()
-            rounds += 1
-        assert done == {"kept": 10 * WORK_BETWEEN_LOOKS, "lost": WORK_BETWEEN_LOOKS}
-        assert rounds > 5
+    kept, lost = Connection(), Connection()
+    turns.run(call_on(kept), steps("kept"))
+    turns.run(call_on(lost), steps("lost"))
+    assert done == {"kept": WORK_BETWEEN_LOOKS, "lost": WORK_BETWEEN_LOOKS}
+    lost.close("gone")
+    rounds = 0
+    while turns.has_more:
+        turns.pump()
+        rounds += 1
+    assert done == {"kept": 10 * WORK_BETWEEN_LOOKS, "lost": WORK_BETWEEN_LOOKS}
+    assert rounds > 5
 
 
 # -------------------------------------------------------------------- sizes

@@ -97,7 +97,7 @@ def ask(handler: Callable[[ClientCall], None], api: Any, version: int, request: 
     return asked
 
 
-def _no_thread() -> DiskThread:
+def no_thread() -> DiskThread:
     raise AssertionError("nothing here is so large that a thread encodes it")
 
 
@@ -120,7 +120,7 @@ class World:
             clock=lambda: self.now,
             wall_ms=lambda: 1_000_000 + int(self.now * 1000),
             rng=random.Random(1),
-            turns=LongWork(_no_thread),
+            turns=LongWork(no_thread),
             broker_epoch=1,
         )
         self.orders = Orders()

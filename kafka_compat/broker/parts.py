@@ -1,0 +1,171 @@
+"""The parts of one broker and their order in a round, without sockets, tasks and the raft group that orders commands.
+
+In a round requests and answers have arrived and were carried out, and commands were applied. Then `take_changes` hands
+the changed metadata to the replicas, `work` lets every part do what is due, and `flushing` lets the disk begin. `Broker`
+does so in a process, and the simulator in virtual time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_compat.broker.calls import Gate, Handler
+from kafka_compat.broker.context import Context, DiskWork
+from kafka_compat.broker.controller_node import ControllerNode
+from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
+from kafka_compat.broker.flushing import Flushing
+from kafka_compat.broker.following import Following
+from kafka_compat.broker.hosting import Hosting
+from kafka_compat.broker.housekeeping import Housekeeping
+from kafka_compat.broker.log_reports import LogReports
+from kafka_compat.broker.peers import Peer
+from kafka_compat.broker.registration import Registration
+from kafka_compat.broker.replicas import LocalReplica, Replicas
+from kafka_compat.broker.reporter import Reporter, Tell
+from kafka_compat.broker.requests.cluster import ClusterRequests
+from kafka_compat.broker.requests.configs import ConfigRequests
+from kafka_compat.broker.requests.fetch import FetchRequests
+from kafka_compat.broker.requests.groups import GroupApiRequests
+from kafka_compat.broker.requests.logs import LogRequests
+from kafka_compat.broker.requests.metadata import MetadataRequests
+from kafka_compat.broker.requests.produce import ProduceRequests
+from kafka_compat.broker.requests.topics import TopicRequests
+from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.controller.image import ImageDelta
+from kafka_compat.controller.machine import MetadataMachine
+from kafka_compat.partition.effects import PartitionRoleChanged
+from kafka_compat.storage.broker_store import BrokerStore
+
+
+class BrokerParts:
+    """All parts of one broker. `context` names the image of `machine` and the link to the controller."""
+
+    def __init__(
+        self,
+        context: Context,
+        machine: MetadataMachine,
+        store: BrokerStore,
+        disk: DiskWork,
+        peers: Mapping[int, Peer],
+        *,
+        incarnation: bytes,
+        tell: Tell,
+        on_serving: Callable[[], None],
+        on_may_end: Callable[[], None],
+        make_replicas: Callable[..., Replicas] = Replicas,
+    ) -> None:
+        """`peers` are the connections for fetching. `on_serving` is called once, when the broker is registered, up to
+        date and not fenced for the first time; `on_may_end` when the controller consents to its shutdown.
+        """
+        self.context = context
+        self.gate = Gate()
+        context.controller.applied = lambda: context.image.index
+        self._reporter = Reporter(context, tell)
+        self._following = Following(context, peers, lambda: self.replicas)
+        self.replicas = make_replicas(
+            context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
+        )
+        self.coordinators = Coordinators(context, lambda: self.replicas)
+        self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
+        self._produces = ProduceRequests(context, self.replicas)
+        self.fetches = FetchRequests(context, self.replicas)
+        self._reports = LogReports(context, store, self.replicas, tell)
+        self._housekeeping = Housekeeping(context, store, self.replicas, disk)
+        self.registration = Registration(
+            context,
+            self.node,
+            incarnation=incarnation,
+            is_ready=lambda: self._reports.ready,
+            on_may_end=on_may_end,
+            tell=tell,
+        )
+        self.hosting = Hosting(
+            context,
+            machine,
+            store,
+            self.replicas,
+            self.coordinators,
+            self._reports,
+            self._reporter,
+            incarnation=incarnation,
+            on_serving=on_serving,
+            tell=tell,
+        )
+        self.flushing = Flushing(store, self.replicas, disk)
+        self.handlers = self._all_handlers()
+
+    def _all_handlers(self) -> Mapping[int, Handler]:
+        context, creation = self.context, TopicCreation(self.context)
+        return {
+            **MetadataRequests(context, creation).handlers(),
+            **TopicRequests(context).handlers(),
+            **ConfigRequests(context).handlers(),
+            **self._produces.handlers(),
+            **self.fetches.handlers(),
+            **LogRequests(context, self.replicas).handlers(),
+            **GroupApiRequests(context, self.coordinators, creation).handlers(),
+            **ClusterRequests(context, self.node).handlers(),
+        }
+
+    # ---------------------------------------------------------------- rounds
+
+    def take_changes(self) -> Sequence[ImageDelta]:
+        """Hand the changes of the image since the last call to the replicas. Returns them.
+
+        Raises `BrokerReplaced`.
+        """
+        deltas = self.hosting.take_changes()
+        if self.hosting.began and not self.gate.is_open:
+            self.gate.open()
+        return deltas
+
+    def work(self, now: float) -> None:
+        """Let every part do what is due."""
+        self.registration.tick(now)
+        self.context.controller.pump(now)
+        self._reports.pump(now)
+        self.node.tick(now)
+        self.replicas.tick(now)
+        self.coordinators.pump(now)
+        self._housekeeping.tick(now)
+        self._produces.pump()
+        self.fetches.pump(now)
+        self.context.turns.pump()
+        self.replicas.work()
+        self.replicas.send_changes()
+        self._following.pump(now)
+        self._reporter.tick(now)
+
+    @property
+    def has_more(self) -> bool:
+        """True if another round is needed at once."""
+        parts = (self._housekeeping, self._produces, self.fetches, self.replicas, self.context.turns)
+        return self.coordinators.is_loading or any(each.has_more for each in parts)
+
+    @property
+    def deadline(self) -> float:
+        """The time at which the next round is due."""
+        return min(
+            self.context.controller.deadline,
+            self.registration.deadline,
+            self.node.deadline,
+            self._reports.deadline,
+            self.replicas.deadline,
+            self.coordinators.deadline,
+            self._housekeeping.deadline,
+            self.fetches.deadline,
+            self._following.deadline,
+            self._reporter.deadline,
+        )
+
+    def stop(self) -> None:
+        """End the work under way. Work that the disk has begun goes on."""
+        self._housekeeping.stop()
+        self.context.turns.close()
+
+    def _role_changed(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
+        self.fetches.role_changed()
+        if is_offsets_partition(hosted):
+            self.coordinators.role_changed(hosted, news)
+
+    def _forget_replica(self, hosted: LocalReplica) -> None:
+        self._housekeeping.forget(hosted)
+        self._reporter.forget(hosted)

@@ -1,0 +1,152 @@
+"""A process registers until it is taken, and sends one heartbeat at a time, in haste when there is reason for it."""
+
+from typing import Any
+
+import pytest
+
+from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.broker.registration import (
+    FENCED_HEARTBEAT_S,
+    REGISTRATION_RETRY_S,
+    SHUTDOWN_HEARTBEAT_S,
+    Registration,
+)
+from kafka_compat.controller.commands import Registered
+from kafka_compat.protocol.apis.controller import BrokerHeartbeatResponse
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import evolve
+from tests.kafka_compat.broker.world import world
+
+INTERVAL_S = 2.0
+NEVER = float("inf")
+SERVED = BrokerHeartbeatResponse(error_code=0, is_caught_up=True, is_fenced=False, should_shut_down=False)
+FENCED = evolve(SERVED, is_fenced=True)
+MAY_END = evolve(SERVED, should_shut_down=True)
+
+
+class Node:
+    """Stands for a controller in another process."""
+
+    leads = False
+
+
+class Conversation:
+    """One registration; what it sends is noted, and answered by the test."""
+
+    def __init__(self, context: Any) -> None:
+        self.now = 100.0
+        self.commands: list[Any] = []
+        self.beats: list[tuple[int, Any]] = []
+        self.ended: list[float] = []
+        self.told: list[str] = []
+        self.is_ready = True
+        context.clock = lambda: self.now
+        context.controller.send = lambda command, done: self.commands.append(done)
+        context.controller.heartbeat = lambda epoch, applied, done, **_: self.beats.append((applied, done))
+        self.registration = Registration(
+            context,
+            Node(),  # type: ignore[arg-type]
+            incarnation=bytes(16),
+            is_ready=lambda: self.is_ready,
+            on_may_end=lambda: self.ended.append(self.now),
+            tell=lambda event, **fields: self.told.append(event),
+        )
+
+    def wait(self) -> float:
+        """Go on to the next deadline, and tick. Returns the time that it took."""
+        due = max(self.registration.deadline, self.now)
+        assert due < NEVER, "nothing is due"
+        passed, self.now = due - self.now, due
+        self.registration.tick(self.now)
+        return passed
+
+    def register(self) -> None:
+        self.wait()
+        self.commands[-1](Registered(7))
+        self.wait()
+
+    def answer(self, response: BrokerHeartbeatResponse) -> None:
+        self.beats[-1][1](response)
+
+
+@pytest.fixture
+def conversation() -> Any:
+    with world("broker.heartbeat.interval.ms=2000") as broker:
+        yield Conversation(broker.context)
+
+
+def test_a_refused_registration_is_tried_again_and_told_once(conversation: Conversation) -> None:
+    conversation.wait()
+    for _ in range(2):
+        conversation.commands[-1](
+            Registered(error=KafkaErrorCode.DUPLICATE_BROKER_REGISTRATION, message="another one lives")
+        )
+        assert conversation.wait() == pytest.approx(REGISTRATION_RETRY_S)
+    conversation.commands[-1](CommandFailed("no controller", definite=True))
+    assert conversation.wait() == pytest.approx(REGISTRATION_RETRY_S)
+    assert (len(conversation.commands), conversation.told) == (4, ["registration_refused"])
+    assert conversation.registration.deadline == NEVER, "the controller's answer comes first"
+    assert conversation.beats == []
+
+
+def test_the_next_heartbeat_follows_the_answer_after_the_interval(conversation: Conversation) -> None:
+    conversation.register()
+    conversation.now += 0.3
+    conversation.answer(SERVED)
+    assert conversation.wait() == pytest.approx(INTERVAL_S)
+    assert len(conversation.beats) == 2
+
+
+@pytest.mark.parametrize("response", [FENCED, BrokerHeartbeatResponse(error_code=KafkaErrorCode.STALE_BROKER_EPOCH)])
+def test_a_broker_that_is_not_served_asks_again_soon(
+    conversation: Conversation, response: BrokerHeartbeatResponse
+) -> None:
+    conversation.register()
+    conversation.answer(response)
+    assert conversation.wait() == pytest.approx(FENCED_HEARTBEAT_S)
+
+
+def test_without_an_answer_the_next_heartbeat_follows_the_interval_and_a_late_answer_counts_for_nothing(
+    conversation: Conversation,
+) -> None:
+    conversation.register()
+    late = conversation.beats[-1][1]
+    assert conversation.wait() == pytest.approx(INTERVAL_S)
+    assert conversation.wait() == pytest.approx(FENCED_HEARTBEAT_S)
+    late(MAY_END)
+    assert len(conversation.beats) == 2
+    assert conversation.registration.deadline == pytest.approx(conversation.now + INTERVAL_S)
+
+
+def test_a_new_controller_is_asked_at_once(conversation: Conversation) -> None:
+    conversation.register()
+    conversation.registration.hurry()  # while the answer is awaited
+    conversation.answer(SERVED)
+    assert conversation.wait() == 0
+    conversation.answer(SERVED)
+    conversation.registration.hurry()
+    assert conversation.wait() == 0
+    assert len(conversation.beats) == 3
+
+
+def test_who_has_doubts_to_report_has_applied_nothing(conversation: Conversation) -> None:
+    conversation.is_ready = False
+    conversation.register()
+    assert conversation.beats[-1][0] == -1
+    conversation.is_ready = True
+    conversation.answer(FENCED)
+    conversation.wait()
+    assert conversation.beats[-1][0] >= 0
+
+
+def test_a_shutdown_is_asked_for_often_until_there_is_leave(conversation: Conversation) -> None:
+    conversation.register()
+    conversation.answer(SERVED)
+    conversation.registration.wants_shutdown = True
+    conversation.registration.hurry()
+    assert conversation.wait() == 0
+    conversation.answer(SERVED)
+    assert conversation.wait() == pytest.approx(SHUTDOWN_HEARTBEAT_S)
+    assert conversation.ended == []
+    conversation.answer(MAY_END)
+    assert (conversation.ended, conversation.registration.deadline) == ([conversation.now], NEVER)
