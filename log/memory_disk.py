@@ -404,6 +404,15 @@ class MemoryDisk:
         with self.changing:
             self._fail_at = self.calls + n
 
+    def write_back(self) -> None:
+        """Make everything durable that is pending, as the system does after a while on its own."""
+        with self.changing:
+            for inode in {*self._names.values(), *self._durable_names.values()}:
+                for change in inode.pending:
+                    _apply(change, inode.durable)
+                inode.pending = []
+            self._settle_names(list(self._pending_names))
+
     def flip_bit(self, path: str, bit: int) -> None:
         """Invert one bit of a file, counted from its beginning; what is not on the platter yet changes only in the
         cache.

@@ -20,20 +20,19 @@ K11 best copy              a leader that was elected by clean rules has every co
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
-from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
-from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, SimulatedReplica
+from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kafka.truth import PartitionTruth
-from kafka_compat.controller.commands import RegisterBroker, decode_command
+from kafka_compat.broker.replicas import LocalReplica
+from kafka_compat.controller.commands import RegisterBroker, ReportLogs, decode_command
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, PartitionState, TopicPartition
-from kafka_compat.partition.effects import AnswerFetch, AppendBatches, SendAlterPartition
+from kafka_compat.partition.effects import SendAlterPartition
 from kafka_compat.partition.leader import LeaderReplica
-from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.partition.model import NO_OFFSET
 
 SEQUENCE_MAX = 2**31 - 1
 Report = Callable[[str, int, str], None]
@@ -58,9 +57,9 @@ class KafkaAudits:
         wanted = max(self._knobs.min_isr, 2) if partition.topic == OFFSETS_TOPIC else self._knobs.min_isr
         return min(wanted, self._knobs.replication_factor)
 
-    def log_of(self, node: int, partition: TopicPartition) -> SimulatedLog | None:
+    def log_of(self, node: int, partition: TopicPartition) -> LogView | None:
         """Returns the log on a broker's disk."""
-        return self._brokers[node].disk.logs.get(partition)
+        return self._brokers[node].view(partition)
 
     # ---------------------------------------------------------------- the controller's word
 
@@ -73,6 +72,8 @@ class KafkaAudits:
         command = decode_command(content)
         if isinstance(command, RegisterBroker):
             self._on_registered(command)
+        elif isinstance(command, ReportLogs):
+            self.counts["log_reports"] += len(command.partitions)
         for delta in self.machine.drain_changes():
             for registration in delta.brokers:
                 self.counts["fenced_brokers"] += registration.fenced
@@ -135,7 +136,7 @@ class KafkaAudits:
         broker, registration = self._brokers[node], self.image.brokers.get(node)
         return broker.up and registration is not None and registration.incarnation == broker.incarnation
 
-    def on_proposed(self, broker: SimulatedBroker, replica: SimulatedReplica, order: SendAlterPartition) -> None:
+    def on_proposed(self, broker: SimulatedBroker, replica: LocalReplica, order: SendAlterPartition) -> None:
         """A leader wants another ISR: who is to join has fetched in this epoch, of late, and has what is committed."""
         role = replica.decider.role
         assert isinstance(role, LeaderReplica), "only a leader proposes"
@@ -197,19 +198,15 @@ class KafkaAudits:
     def on_appended(
         self,
         broker: SimulatedBroker,
-        replica: SimulatedReplica,
-        order: AppendBatches,
-        batches: Sequence[SimulatedBatch],
+        replica: LocalReplica,
     ) -> None:
         """See `ReplicaWatch`."""
-        if order.leader_epoch < 0:
-            return
         self.counts["appends"] += 1
-        (batch,) = batches
-        info = batch.info
+        log = _view(broker, replica)
+        info = log.batches[-1].info
         if info.producer_id < 0:
             return
-        for other in reversed(replica.log.batches[:-1]):
+        for other in reversed(log.batches[:-1]):
             if other.info.producer_id != info.producer_id or other.info.producer_epoch != info.producer_epoch:
                 continue
             expected = (other.info.base_sequence + other.info.offset_count) & SEQUENCE_MAX
@@ -218,56 +215,56 @@ class KafkaAudits:
                 self._report("K5", broker.node, f"{replica.partition}: {what}")
             return
 
-    def on_shortened(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
+    def on_shortened(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
         """See `ReplicaWatch`."""
         truth = self.truths[replica.partition]
         if broker.node in (*truth.state.isr, *truth.state.elr) and broker.node not in truth.tainted:
             self._check_members(replica.partition, truth)
 
-    def leads(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
+    def leads(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
         """See `ReplicaWatch`."""
         truth = self.truths[replica.partition]
         if replica.leader_epoch <= truth.excused or replica.leader_epoch != truth.state.leader_epoch:
             return
-        lack = truth.lacks(replica.log, truth.end)
+        lack = truth.lacks(_view(broker, replica), truth.end)
         if lack:
             self._report("K11", broker.node, f"{replica.partition}: it leads, and has {lack}, which another copy has")
 
-    def may_trim(self, replica: SimulatedReplica, offset: int) -> None:
-        """Retention, or a client, lets this replica forget what is below `offset` and below its high watermark."""
-        self.truths[replica.partition].forget(replica.log, min(offset, replica.decider.high_watermark))
+    def may_trim(self, broker: SimulatedBroker, replica: LocalReplica, offset: int) -> None:
+        """See `ReplicaWatch`."""
+        high_watermark = replica.decider.high_watermark
+        end = high_watermark if offset == NO_OFFSET else min(offset, high_watermark)
+        self.truths[replica.partition].forget(_view(broker, replica), end)
 
-    def high_watermark_moved(self, broker: SimulatedBroker, replica: SimulatedReplica, high_watermark: int) -> None:
+    def high_watermark_moved(self, broker: SimulatedBroker, replica: LocalReplica, high_watermark: int) -> None:
         """See `ReplicaWatch`."""
         truth = self.truths[replica.partition]
         if replica.leader_epoch <= truth.excused or broker.node in truth.tainted:
             return
+        log = _view(broker, replica)
         if not replica.leads:
-            lack = truth.lacks(replica.log, min(high_watermark, truth.end))
-            if lack and high_watermark > replica.log.start:
+            lack = truth.lacks(log, min(high_watermark, truth.end))
+            if lack and high_watermark > log.start:
                 self._report("K6", broker.node, f"{replica.partition}: below its high watermark it has {lack}")
             return
-        lack = truth.lacks(replica.log, min(high_watermark, truth.end))
+        lack = truth.lacks(log, min(high_watermark, truth.end))
         if lack:
             self._report("K3", broker.node, f"{replica.partition}: a leader has {lack}")
-        truth.commit(replica.log, high_watermark)
+        truth.commit(log, high_watermark)
         self._check_members(replica.partition, truth)
 
-    def answers_produce(
-        self, broker: SimulatedBroker, replica: SimulatedReplica, base_offset: int, batch: SimulatedBatch
-    ) -> None:
+    def answers_produce(self, broker: SimulatedBroker, replica: LocalReplica, base_offset: int, value: str) -> None:
         """A batch is acknowledged with acks=all."""
         truth, partition = self.truths[replica.partition], replica.partition
         self.counts["acknowledgements"] += 1
         role = replica.decider.role
         assert isinstance(role, LeaderReplica), "only a leader acknowledges"
-        held = replica.log.at(base_offset)
-        if held is None and base_offset >= replica.log.start:
-            self._report(
-                "K2", broker.node, f"{partition}: {batch.value} is acknowledged at {base_offset}, where nothing is"
-            )
-        elif held is not None and held.value != batch.value:
-            what = f"{batch.value} is acknowledged at {base_offset}, where {held.value} is"
+        leaders = _view(broker, replica)
+        held = leaders.at(base_offset)
+        if held is None and base_offset >= leaders.start:
+            self._report("K2", broker.node, f"{partition}: {value} is acknowledged at {base_offset}, where nothing is")
+        elif held is not None and held.value != value:
+            what = f"{value} is acknowledged at {base_offset}, where {held.value} is"
             self._report("K2", broker.node, f"{partition}: {what}")
         if replica.leader_epoch <= truth.excused or held is None or broker.node in truth.tainted:
             return
@@ -276,30 +273,25 @@ class KafkaAudits:
         for member in role.isr.maximal - truth.tainted:
             log = self.log_of(member, partition)
             if log is None or not (log.holds(held) or truth.may_lack(held)):
-                self._report("K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not there")
-            elif self._knobs.before_ack and log.durable_end < held.info.end_offset:
-                self._report(
-                    "K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not durable"
-                )
+                self._report("K2", member, f"{partition}: {value} at {base_offset} is acknowledged and not there")
+            elif self._knobs.before_ack and log.holds(held) and not self._brokers[member].has_durably(partition, held):
+                self._report("K2", member, f"{partition}: {value} at {base_offset} is acknowledged and not durable")
         truth.acknowledged[base_offset] = held
 
     def reads(
         self,
         broker: SimulatedBroker,
-        replica: SimulatedReplica,
-        answer: ReplicaAnswer,
-        batches: Sequence[SimulatedBatch],
+        replica: LocalReplica,
+        batches: Sequence[LoggedBatch],
     ) -> None:
         """A consumer reads these batches."""
         truth = self.truths[replica.partition]
-        if not isinstance(answer, AnswerFetch) or answer.error is not KafkaErrorCode.NONE:
-            return
         self.counts["reads"] += bool(batches)
         if replica.leader_epoch <= truth.excused or broker.node in truth.tainted:
             return
-        known = {batch.info.base_offset: batch for batch in truth.committed[truth.place(answer.start - 20) :]}
         for batch in batches:
-            if known.get(batch.info.base_offset) != batch:
+            at = truth.place(batch.info.base_offset)
+            if truth.committed[at : at + 1] != [batch]:
                 what = f"{batch.value} at {batch.info.base_offset} is read, and not committed"
                 self._report("K3", broker.node, f"{replica.partition}: {what}")
 
@@ -328,8 +320,14 @@ class KafkaAudits:
                 self._report("K7", node, "its image of the cluster is another one")
 
 
-def describe(host: Any) -> str:
-    """The columns of a broker in a trace."""
+def _view(broker: SimulatedBroker, replica: LocalReplica) -> LogView:
+    view = broker.view(replica.partition)
+    assert view is not None, "a replica has a log"
+    return view
+
+
+def describe(host: SimulatedBroker) -> str:
+    """Returns the columns of a broker in a trace."""
     leads = [str(each.partition) for each in host.replicas.hosted.values() if each.leads]
     state = "down" if not host.up else "paused" if host.paused else "up"
     return f"{state:<7} {host.broker_epoch:>5} {host.image.index:>5} {','.join(leads):<16}"

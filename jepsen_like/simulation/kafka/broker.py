@@ -1,73 +1,96 @@
-"""One broker of a simulated cluster: its life, its image of the metadata, its link to the controller, and the
-controller that it may be.
+"""One simulated broker: the product's own parts on the product's own storage, with a disk, a clock, connections and a
+raft group of the simulator.
+
+A round is that of `Broker`: frames have arrived, commands are applied; then the parts do what is due, and the disk
+begins to flush. What the disk is asked to do takes effect when its time has passed. A broker can be killed, lose its
+power, stand still, shut down, and start again with what its disk gives back.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol, cast
 
 import attrs
 
-from jepsen_like.simulation.kafka.disk import BrokerDisk, SimulatedBatch
-from jepsen_like.simulation.kafka.groups import SimulatedCoordinators
-from jepsen_like.simulation.kafka.messages import (
-    AliveAnswered,
-    AliveTold,
-    BrokerMessage,
-    CommandAnswered,
-    CommandAsked,
-    CommittedTold,
-    ConnectionEnded,
-    ReplicaFetch,
-    ReplicaFetched,
-)
-from jepsen_like.simulation.kafka.quorum import ControlQuorum, Settled
-from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, ReplicaWatch, SimulatedReplica, SimulatedReplicas
+from jepsen_like.simulation.kafka.logs import Batches, LoggedBatch, LogView, find_losses, view_all
+from jepsen_like.simulation.kafka.messages import BrokerMessage, CommitNews, TcpKind, TcpSegment
+from jepsen_like.simulation.kafka.quorum import ControlQuorum, Outcome, Settled
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kafka.tcp import (
+    Endpoint,
+    ServedConnection,
+    SimulatedPeer,
+    SimulatedTcp,
+    TcpEnd,
+    decode_answer,
+)
+from jepsen_like.simulation.kafka.watched import ReplicaWatch, WatchedReplicas
+from jepsen_like.simulation.kernel.disks import PowerFailed, failing_after
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.process import SimulatedProcess
 from jepsen_like.simulation.kernel.streams import stream
-from kafka_compat.controller.commands import (
-    Acknowledged,
-    Command,
-    CommandResult,
-    RegisterBroker,
-    Registered,
-    ReportLogs,
-    decode_result,
-    encode_command,
-)
-from kafka_compat.controller.image import ImageDelta
-from kafka_compat.controller.liveness import (
-    AnswerHeartbeat,
-    BrokerHeartbeat,
-    ControllerElected,
-    ControllerLiveness,
-    ControllerResigned,
-    HeartbeatConnectionClosed,
-    LivenessDue,
-    LivenessEvent,
-    LivenessSettings,
-)
+from kafka_compat.broker.calls import ClientCall, Requests
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import ControllerLink
+from kafka_compat.broker.coordinators import Coordinators
+from kafka_compat.broker.hosting import BrokerReplaced
+from kafka_compat.broker.parts import BrokerParts
+from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
+from kafka_compat.broker.turns import LongWork
+from kafka_compat.config import Settings
+from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
-from kafka_compat.model import NO_EPOCH, OFFSETS_TOPIC, TopicPartition
-from kafka_compat.partition.effects import AnswerFetch, AnswerProduce, PartitionRoleChanged
-from kafka_compat.partition.events import ConsumerFetch, LogStartDue, Produce
-from kafka_compat.partition.model import NO_OFFSET, PartitionError
+from kafka_compat.model import TopicPartition
+from kafka_compat.partition.effects import AnswerProduce
+from kafka_compat.partition.events import LogStartDue, Produce
+from kafka_compat.partition.model import NO_OFFSET, BatchInfo, PartitionError
+from kafka_compat.protocol.api import Api, RequestHeader
+from kafka_compat.protocol.apis.fetch import (
+    FETCH,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from kafka_compat.protocol.batch_header import batch_headers
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.storage.broker_store import BrokerStore
+from log.config import StoreConfig
+from log.errors import CorruptLog, LogError
+from log.memory_disk import MemoryDisk
+from log.store import LOGS_NAME
+from raft.disk_thread import DiskThread
+from raft.errors import NotLeader, RaftError
+from raft.net.connection import SocketConnection
+from raft.net.decoder import Buffer
+from raft.net.ordered import Reply
+from raft.results import Applied
 
-RETRY_S = 0.05
-FENCED_HEARTBEAT_S = 0.05
-HEARTBEATS_PER_SESSION = 5
-OWN_CONNECTION = 0
-RESETS_MAX = 1000
-"""Connections of one process to one other are numbered below this."""
-Done = Callable[[KafkaErrorCode, CommandResult | None], None]
+CLUSTER = "simulated"
+DIRECTORY = "partitions"
+STORE = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=512, open_files_max=16, threads=1)
+SEGMENT_BYTES = 4096
+BEGIN_MS = 1_600_000_000_000
+"""The wall clock when a world begins."""
+WALL_SKEW_MS = 5_000
+HEARTBEATS_PER_SESSION = 4
+FETCH_BACKOFF_MS = 100
+FETCH_VERSION = 12
+"""The last that names topics."""
+FETCH_BYTES = 2_000
+TORN_CALLS_MAX = 12
+CRASHES = (*NODE_ERRORS, PartitionError, RaftError)
 
 
 class BrokerWorld(ReplicaWatch, Protocol):
     """The world as a broker sees it."""
 
     now: float
+    batches: Batches
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
@@ -75,15 +98,20 @@ class BrokerWorld(ReplicaWatch, Protocol):
     def send(self, sender: int, to: int, message: BrokerMessage) -> None:
         """Put a message on the wire."""
 
-    def acknowledges(
-        self, broker: "SimulatedBroker", replica: SimulatedReplica, base_offset: int, batch: SimulatedBatch
-    ) -> None:
-        """A client is told that its batch is on all members of the ISR."""
+    def count_received(self, node: int, connection: int) -> int:
+        """Returns how many segments of a connection this end has received."""
 
-    def reads(
-        self, broker: "SimulatedBroker", replica: SimulatedReplica, answer: AnswerFetch, batches: list[SimulatedBatch]
-    ) -> None:
-        """A consumer is given these batches."""
+    def new_connection(self) -> int:
+        """Returns a number that no connection has had."""
+
+    def acknowledges(self, broker: "SimulatedBroker", replica: LocalReplica, base_offset: int, value: str) -> None:
+        """A client learns that its batch is on all members of the ISR."""
+
+    def reads(self, broker: "SimulatedBroker", replica: LocalReplica, batches: list[LoggedBatch]) -> None:
+        """A consumer gets these batches."""
+
+    def on_told(self, broker: "SimulatedBroker", event: str, fields: Mapping[str, object]) -> None:
+        """A broker reports an event."""
 
     def on_stopped(self, broker: "SimulatedBroker") -> None:
         """A broker has shut down in good order; it is to start again."""
@@ -96,209 +124,417 @@ class BrokerWorld(ReplicaWatch, Protocol):
 
 
 @attrs.define(eq=False)
-class _Waiting:
-    command: bytes
-    done: Done
-    deadline: float
-    ended: bool = False
+class _DiskWork:
+    work: Callable[[], None]
+    done: Callable[[BaseException | None], None]
+    mark: int
 
-    def end(self, error: KafkaErrorCode, result: CommandResult | None) -> None:
-        """Tell who waits, once."""
-        if not self.ended:
-            self.ended = True
-            self.done(error, result)
+
+@attrs.define(eq=False)
+class _ClientConnection:
+    """Stands for the connection of one request of a client."""
+
+    name: str = "127.0.0.1:4711"
+    is_closed: bool = False
+
+    def close(self, reason: str) -> None:
+        """See `SocketConnection`."""
+        self.is_closed = True
+
+
+@attrs.frozen
+class _ClientReply:
+    done: Callable[[Any], None]
+    api: Api[Any, Any]
+    version: int
+
+    def send(self, *pieces: Buffer) -> None:
+        """See `Reply`."""
+        self.done(decode_answer(self.api, self.version, pieces))
 
 
 class SimulatedBroker(SimulatedProcess):
-    """One broker of the cluster."""
+    """One broker. It is the disk thread of its parts, and the raft group of their link to the controller."""
 
-    ERRORS = (*NODE_ERRORS, PartitionError)
+    ERRORS = (*CRASHES, BrokerReplaced)
+    ROUND_S = 1e-5
 
     def __init__(
         self, world: BrokerWorld, knobs: KafkaKnobs, node: int, nodes: list[int], quorum: ControlQuorum
     ) -> None:
         super().__init__(world, node)
-        self.disk = BrokerDisk()
-        self.fenced_seen = 0
-        self.alters = 0
-        self.loads = 0
-        self.reports = 0
+        self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
+        self.metadata: tuple[int, bytes] | None = None
+        """The newest snapshot of the image that is on its disk, with its index."""
+        self.ends_connections = True
+        """True while its operating system answers for it."""
+        self._loads = 0
+        self.machine = MetadataMachine()
+        self.parts: BrokerParts
+        self.store: BrokerStore
+        self.tcp: SimulatedTcp
+        self._views: dict[TopicPartition, LogView] = {}
+        self._boot = 1
         self._world = world
         self._knobs = knobs
+        self._settings = build_settings(knobs)
         self._peers = [each for each in nodes if each != node]
         self._quorum = quorum
         self._rng = stream(knobs.seed, f"broker/{node}")
-        self._clear()
+        self._wall_skew_ms = self._rng.randint(-WALL_SKEW_MS, WALL_SKEW_MS)
+        self._disk_queue: deque[_DiskWork] = deque()
 
-    def _clear(self) -> None:
-        """Everything that a process has in its memory."""
-        knobs = self._knobs
-        self.machine = MetadataMachine()
-        self.image = self.machine.image
-        self.broker_epoch = NO_EPOCH
-        self.hosting = False
-        self.term = 0
-        self.commit = 0
-        self.leader: int | None = None
-        self.replicas = SimulatedReplicas(self, knobs, self._world, self._rng)
-        self.replicas.slowness = self.slowness
-        self.coordinators = SimulatedCoordinators(self, knobs)
-        self.liveness = ControllerLiveness(
-            self.image,
-            LivenessSettings(
-                session_timeout=knobs.session_s,
-                retry_interval=knobs.session_s / 2,
-                fence_on_close=knobs.fence_on_close,
-                balance_interval=knobs.balance_s or None,
-                eligible=knobs.eligible,
-            ),
-        )
-        self.controls = False
-        self._results: dict[int, bytes] = {}
-        self._waiting: dict[int, _Waiting] = {}
-        self._last_ticket = 0
-        self._wants_shutdown = False
-        self._reporting = False
-        self._heartbeat_answers: dict[int, int] = {}
-        self._producer_ids: list[int] = []
+    # ---------------------------------------------------------------- its parts
 
-    # ---------------------------------------------------------------- life and death
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as this broker knows it."""
+        return self.machine.image
+
+    @property
+    def replicas(self) -> Replicas:
+        """Its replicas."""
+        return self.parts.replicas
+
+    @property
+    def coordinators(self) -> Coordinators:
+        """Its group coordinators."""
+        return self.parts.coordinators
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of its registration; negative before it has one."""
+        return self.parts.context.broker_epoch
+
+    @property
+    def views(self) -> Mapping[TopicPartition, LogView]:
+        """The content of the logs of a broker that is down, as its next start finds them."""
+        return self._views
+
+    @property
+    def all_loads(self) -> int:
+        """The logs that its coordinators have loaded, in all of its lives."""
+        return self._loads + (self.coordinators.loads if self.up else 0)
 
     @property
     def incarnation(self) -> bytes:
         """The 16 bytes of this process."""
         return self.process.to_bytes(16, "big")
 
-    def start(self, snapshot: bool, *, registered: bool = False) -> None:
-        """A process begins, with what is on the disk; `registered` if the controller knows it already, as at the very
-        beginning.
-        """
-        self.disk.begin(before_ack=self._knobs.before_ack)
-        self.begin_life()
-        self._clear()
-        if snapshot and self.disk.metadata is not None:
-            index, content = self.disk.metadata
+    # ---------------------------------------------------------------- life and death
+
+    def start(self, snapshot: bool) -> None:
+        """A process begins, with what is on the disk. Raises the errors of the disk."""
+        knobs = self._knobs
+        self._disk_queue.clear()
+        self._is_ending = False
+        self.term = self.commit = 0
+        self.leader: int | None = None
+        self._results: dict[int, bytes] = {}
+        self.machine = MetadataMachine()
+        if snapshot and self.metadata is not None:
+            index, content = self.metadata
             self.machine.restore(content)
             self.commit = index
-        if not registered:
-            self.later(0.0, self._register)
-        self.later(self._heartbeat_s * self._rng.random(), self._heartbeat)
-        self.later(self._knobs.checkpoint_s, self._checkpoint)
-        if self._knobs.writeback_s and not self._knobs.before_ack:
-            self.later(self._knobs.writeback_s, self._write_back)
+        self.store = self._open_store(self.disk)
+        self.begin_life()
+        self.tcp = SimulatedTcp(self)
+        self.parts = self._build_parts()
+        self.ends_connections = True
+        self.later(knobs.checkpoint_s, self._checkpoint)
+        if knobs.writeback_s and not knobs.before_ack:
+            self.later(knobs.writeback_s, self._write_back)
+        self.take(_do_nothing)
 
-    def stop(self) -> None:
-        """The process is gone, whatever it was doing."""
-        self.alters += self.replicas.alters
-        self.loads += self.coordinators.loads
+    def _open_store(self, disk: MemoryDisk) -> BrokerStore:
+        """Returns the logs on a disk, and views them: a process that finds damage notes it and ends, so that the next
+        one repairs it.
+        """
+        while True:
+            store = BrokerStore.open(
+                disk,
+                DIRECTORY,
+                cluster_id=CLUSTER,
+                broker_id=self.node,
+                config=STORE,
+                boot=f"boot {self._boot}",
+                flushed=self._knobs.before_ack,
+            )
+            store.open_all(SEGMENT_BYTES)
+            for error in store.offline.values():
+                raise error
+            self._views = {}
+            try:
+                view_all(store, self._world.batches, self._views)
+            except CorruptLog as damage:
+                store.note_damage(damage)
+                store.abandon()
+            else:
+                return store
+
+    def _build_parts(self) -> BrokerParts:
+        knobs = self._knobs
+        context = Context(
+            cluster_id=CLUSTER,
+            broker_id=self.node,
+            address=(f"b{self.node}", 9092),
+            data=DIRECTORY,
+            image=self.machine.image,
+            controller=ControllerLink(
+                CLUSTER,
+                self.node,
+                self._connect(),
+                self._connect(),
+                self.reading,
+                command_timeout_s=knobs.command_timeout_s,
+            ),
+            settings=self._settings,
+            clock=self.reading,
+            wall_ms=self.wall_ms,
+            rng=stream(knobs.seed, f"context/{self.process}"),
+            turns=LongWork(_start_no_thread, _measure_nothing),
+            stopwatch=_measure_nothing,
+        )
+        context.controller.group = self
+        return BrokerParts(
+            context,
+            self.machine,
+            self.store,
+            self,
+            self._connect(),
+            incarnation=self.incarnation,
+            tell=self._tell,
+            on_serving=_do_nothing,
+            on_may_end=self._on_may_end,
+            make_replicas=partial(WatchedReplicas, self, self._world, self._rng, knobs.truncation_s),
+        )
+
+    def _connect(self) -> dict[int, SimulatedPeer]:
+        timeout_s = self._knobs.fetch_timeout_s
+        return {peer: SimulatedPeer(self, self.tcp, peer, self._rng, dial_timeout_s=timeout_s) for peer in self._peers}
+
+    def _tell(self, event: str, **fields: object) -> None:
+        self._world.on_told(self, event, fields)
+
+    def kill(self) -> None:
+        """The process is gone; what it wrote stays in the page cache."""
+        if self._knobs.fence_on_close:
+            self.tcp.close_all()
+        self._stop()
+        self.disk = self.disk.after_kill(stream(self._knobs.seed, f"kill/{self.node}/{self.lives}"))
+
+    def cut_power(self, rng: random.Random) -> list[TopicPartition]:
+        """Everything volatile is gone, and so may be whatever was not synced. Returns the logs that lack something."""
+        self._stop()
+        self.ends_connections = False
+        self._boot += 1
+        self.disk = self.disk.after_crash(rng)
+        return self.look_again()
+
+    def wipe(self) -> list[TopicPartition]:
+        """Give a broker that is down a new disk. Returns the logs that the old one had."""
+        self.disk = MemoryDisk(self.disk.rng)
+        self.metadata = None
+        return self.look_again()
+
+    def _stop(self) -> None:
+        """The process ends in the middle of whatever its disk does."""
+        self._leave_views()
+        if self._disk_queue:
+            under_way = self._disk_queue[0]
+            self.disk.before_call = failing_after(self._rng.randint(0, TORN_CALLS_MAX))
+            with contextlib.suppress(PowerFailed, LogError), self.disk.issued_before(under_way.mark):
+                under_way.work()
+        self._vanish()
+
+    def _vanish(self) -> None:
+        self._loads += self.parts.coordinators.loads
         self.end_life()
+        self._disk_queue.clear()
         self._quorum.on_stopped(self.node)
 
     def shut_down(self) -> None:
         """Ask the controller for leave."""
-        self._wants_shutdown = True
+        self.parts.registration.wants_shutdown = True
+        self.parts.registration.hurry()
+
+    def _on_may_end(self) -> None:
+        self._is_ending = True
 
     def _end_in_order(self) -> None:
-        self._checkpoint_now()
-        self.disk.flush()
-        self.disk.running = None
+        self.parts.stop()
+        while self._disk_queue:
+            self._work_disk(self._disk_queue[0])
+        self.parts.flushing.stop()
+        self._leave_views()
+        self.parts.flushing.close(failed=False)
+        self._keep_metadata()
+        self.tcp.close_all()
+        self._vanish()
         self._world.on_stopped(self)
 
+    # ---------------------------------------------------------------- its logs, as audits see them
+
+    def view(self, partition: TopicPartition) -> LogView | None:
+        """Returns the content of a log: of the one in use, or of the one that the next start finds."""
+        if not self.up:
+            return self._views.get(partition)
+        log = self.store.logs.get(partition)
+        if log is None:
+            return None
+        view = self._views.setdefault(partition, LogView())
+        view.refresh(log, self._world.batches)
+        return view
+
+    def has_durably(self, partition: TopicPartition, batch: LoggedBatch) -> bool:
+        """Returns True if the bytes of a batch would survive a loss of power."""
+        directory = f"{DIRECTORY}/{LOGS_NAME}/{partition}/"
+        durable = self.disk.durable_content
+        return any(batch.content in durable(path) for path in self.disk.paths() if path.startswith(directory))
+
+    def look_again(self) -> list[TopicPartition]:
+        """See what the next start of this broker, which is down, will find. Returns the logs that lack something."""
+        before = self._views
+        self._open_store(self.disk.after_kill(random.Random(0)))
+        self._leave_views()
+        return find_losses(before, self._views)
+
+    def _leave_views(self) -> None:
+        if self.up:
+            view_all(self.store, self._world.batches, self._views)
+        for view in self._views.values():
+            view.leave()
+
+    # ---------------------------------------------------------------- time
+
     def wall_ms(self) -> int:
-        """See `CoordinatorHost`."""
-        return int(self._world.now * 1000) + 1_600_000_000_000
+        """Returns its wall clock, which differs from that of others, in milliseconds."""
+        return BEGIN_MS + self._wall_skew_ms + int(self._world.now * 1000)
+
+    def wait(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action` after some time, if this process still lives, whether it is paused or not."""
+        self._world.schedule(self._world.now + seconds, self._end_wait, self.process, action, arguments)
+
+    def _end_wait(self, process: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if self.lives_as(process):
+            action(*arguments)
+
+    # ---------------------------------------------------------------- rounds
 
     @property
     def deadline(self) -> float:
         """See `SimulatedProcess`."""
-        return min(self.replicas.deadline, self.coordinators.deadline, self.liveness.deadline or float("inf"))
+        return float("-inf") if self.parts.has_more else self.parts.deadline
 
     def serve_deadline(self) -> None:
         """See `SimulatedProcess`."""
-        now = self.reading()
-        self.replicas.tick(now)
-        due = self.liveness.deadline
-        if due is not None and due <= now:
-            self._live(LivenessDue())
 
     def end_round(self) -> None:
-        """Follow what the metadata say now, and let the coordinators work."""
-        now = self.reading()
-        for delta in self.machine.drain_changes():
-            self._on_changed(delta)
-            if not self.up:
-                return
-        self.coordinators.pump(now)
-        while self.coordinators.is_loading:
-            self.coordinators.pump(now)
+        """See `SimulatedProcess`."""
+        self.parts.take_changes()
+        self.parts.work(self.reading())
+        self.parts.flushing.begin()
+        if self._is_ending:
+            self._end_in_order()
 
     def crash(self, error: Exception) -> None:
         """See `SimulatedProcess`."""
-        self._world.on_crashed(self, error)
+        if isinstance(error, BrokerReplaced):
+            self._world.on_replaced(self)
+        else:
+            self._world.on_crashed(self, error)
+
+    # ---------------------------------------------------------------- the disk
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """See `DiskWork`: one piece of work after the other."""
+        self._disk_queue.append(_DiskWork(work, done, self.disk.mark()))
+        if len(self._disk_queue) == 1:
+            self._begin_work()
+
+    def _begin_work(self) -> None:
+        seconds = self._knobs.flush_s * self.slowness * (0.3 + self._rng.expovariate(1.0))
+        self._disk_queue[0].mark = self.disk.mark()
+        self.wait(seconds, self._end_work, self._disk_queue[0])
+
+    def _end_work(self, submitted: _DiskWork) -> None:
+        if self._disk_queue and self._disk_queue[0] is submitted:
+            self.take(self._work_disk, submitted)
+
+    def _work_disk(self, submitted: _DiskWork) -> None:
+        with self.disk.issued_before(submitted.mark):
+            submitted.work()
+        self._disk_queue.popleft()
+        if self._disk_queue:
+            self._begin_work()
+        submitted.done(None)
 
     def _checkpoint(self) -> None:
-        self._checkpoint_now()
+        self._keep_metadata()
         self.later(self._knobs.checkpoint_s, self._checkpoint)
 
-    def _checkpoint_now(self) -> None:
-        if self.hosting:
-            self.replicas.checkpoint()
-            self.disk.metadata = self.image.index, self.machine.snapshot()
+    def _keep_metadata(self) -> None:
+        if self.parts.hosting.began:
+            self.metadata = self.image.index, self.machine.snapshot()
 
     def _write_back(self) -> None:
-        self.disk.flush()
+        self.disk.write_back()
         self.later(self._knobs.writeback_s, self._write_back)
 
-    # ---------------------------------------------------------------- messages
+    # ---------------------------------------------------------------- connections
 
-    def transmit(self, to: int, message: BrokerMessage) -> None:
-        """See `ReplicaHost`."""
-        self._world.send(self.node, to, message)
+    def transmit(self, to: int, segment: TcpSegment) -> None:
+        """See `TcpHost`."""
+        self._world.send(self.node, to, segment)
 
-    def receive(self, sender: int, message: BrokerMessage, connection: int) -> None:
-        """A message arrives, by the connection of this number from its sender."""
-        match message:
-            case ReplicaFetch():
-                self.replicas.on_asked(sender, message)
-            case ReplicaFetched() if message.process == self.process:
-                self.replicas.on_fetched(message)
-            case CommandAsked():
-                self._command_asked(sender, message)
-            case CommandAnswered() if message.process == self.process:
-                self._on_answered(message.ticket, message.error, message.result)
-            case AliveTold():
-                self._alive(sender, message, message.process * RESETS_MAX + connection)
-            case AliveAnswered() if message.process == self.process:
-                self._alive_answered(message)
-            case ConnectionEnded():
-                self.connection_ended(message.process, connection)
-            case CommittedTold():
-                self.learn(message.term, message.leader, message.commit)
-            case _:
-                pass  # for a process that is gone
+    def count_received(self, peer: int, connection: int) -> int:
+        """See `TcpHost`."""
+        return self._world.count_received(peer, connection)
 
-    def connection_ended(self, process: int, connection: int) -> None:
-        """A connection of another broker has ended."""
-        self._live(HeartbeatConnectionClosed(process * RESETS_MAX + connection))
+    def new_connection(self) -> int:
+        """See `TcpHost`."""
+        return self._world.new_connection()
+
+    def accept(self, socket: TcpEnd) -> Endpoint:
+        """See `TcpHost`."""
+        parts = self.parts
+        requests = Requests(parts.handlers, parts.gate, self._connection_closed, _do_nothing)
+        return ServedConnection(self.tcp, socket, requests.session)
+
+    def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:
+        self.parts.gate.forget(connection)
+        self.parts.fetches.connection_closed(connection)
+        self.parts.node.connection_closed(connection)
+
+    def receive(self, sender: int, message: BrokerMessage) -> None:
+        """A message arrives at this machine."""
+        if isinstance(message, CommitNews):
+            self.learn(message.term, message.leader, message.commit)
+        elif self.up:
+            self.tcp.receive(sender, message)
+        elif self.ends_connections and message.kind is not TcpKind.END:
+            self.transmit(sender, message.refusal())
 
     # ---------------------------------------------------------------- the raft group
 
     def learn(self, term: int, leader: int, commit: int) -> None:
         """See `QuorumMember`."""
+        self.take(self._learn, term, leader, commit)
+
+    def _learn(self, term: int, leader: int, commit: int) -> None:
         elected = False
         if term > self.term:
             self.term, self.leader = term, leader
-            if self.controls:
-                self.controls = False
-                self._live(ControllerResigned())
+            self.parts.context.controller.leader_changed(leader)
+            self.parts.registration.hurry()
+            if self.parts.node.leads:
+                self.parts.node.on_resigned()
             elected = leader == self.node
             self._quorum.on_learned(self)
         self.commit = max(self.commit, commit)
         self._apply(lags=leader != self.node)
         if elected:
-            self.controls = True
-            self._live(ControllerElected())
-        self._arm()
+            self.parts.node.on_elected()
 
     def _apply(self, *, lags: bool) -> None:
         target, applied = self.commit, self.image.index
@@ -312,232 +548,123 @@ class SimulatedBroker(SimulatedProcess):
     def _catch_up(self) -> None:
         self._apply(lags=False)
 
-    def result_of(self, index: int) -> CommandResult | None:
+    def result_of(self, index: int) -> bytes | None:
         """See `QuorumMember`."""
-        content = self._results.get(index)
-        return None if content is None else decode_result(content)
+        return self._results.get(index)
 
-    def settle(self, process: int, settled: Settled, error: KafkaErrorCode, result: CommandResult | None) -> None:
+    def settle(self, process: int, settled: Settled, outcome: Outcome) -> None:
         """See `QuorumMember`."""
-        self.reach(process, settled, (error, result))
+        self._world.schedule(self._world.now, self.reach, process, settled, (outcome,))
 
-    def _live(self, event: LivenessEvent) -> None:
-        for effect in self.liveness.step(self.reading(), event):
-            if isinstance(effect, AnswerHeartbeat):
-                self._answer_alive(effect)
-            else:
-                self._quorum.propose(self.node, self.process, encode_command(effect.command), _ignore)
-
-    # ---------------------------------------------------------------- commands
-
-    def command(self, command: Command, done: Done) -> None:
-        """See `ReplicaHost`."""
-        self._last_ticket += 1
-        timeout_s = self._knobs.command_timeout_s
-        self._waiting[self._last_ticket] = _Waiting(encode_command(command), done, self._world.now + timeout_s)
-        self.later(timeout_s, self._on_answered, self._last_ticket, KafkaErrorCode.REQUEST_TIMED_OUT, None)
-        self._try_command(self._last_ticket)
-
-    def _try_command(self, ticket: int) -> None:
-        waiting = self._waiting.get(ticket)
-        if waiting is None:
-            return
-        if self.leader is None:
-            self.later(RETRY_S, self._try_command, ticket)
-        elif self.leader == self.node:
-            self._quorum.propose(
-                self.node, self.process, waiting.command, lambda error, result: self._on_answered(ticket, error, result)
-            )
-        else:
-            self.transmit(self.leader, CommandAsked(self.process, ticket, waiting.command))
-
-    def _on_answered(self, ticket: int, error: KafkaErrorCode, result: CommandResult | None) -> None:
-        if error is KafkaErrorCode.NOT_CONTROLLER and ticket in self._waiting:
-            self.later(RETRY_S, self._try_command, ticket)
-        elif (waiting := self._waiting.pop(ticket, None)) is not None:
-            waiting.end(error, result)
-
-    def _command_asked(self, sender: int, message: CommandAsked) -> None:
-        def on_settled(error: KafkaErrorCode, result: CommandResult | None) -> None:
-            self.transmit(sender, CommandAnswered(message.process, message.ticket, error, result))
-
+    def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
+        """See `CommandGroup`."""
         if self.leader == self.node:
-            self._quorum.propose(self.node, self.process, message.command, on_settled)
+            self._quorum.propose(self.node, self.process, command, done)
         else:
-            on_settled(KafkaErrorCode.NOT_CONTROLLER, None)
-
-    def _register(self) -> None:
-        def on_done(error: KafkaErrorCode, result: CommandResult | None) -> None:
-            if not (isinstance(result, Registered) and result.error is KafkaErrorCode.NONE):
-                self.later(RETRY_S, self._register)
-
-        self.command(
-            RegisterBroker(self.node, self.incarnation, f"b{self.node}", 9092, eligible=self._knobs.eligible), on_done
-        )
-
-    def _report_logs(self) -> None:
-        """Report the logs that are in doubt, before this broker is unfenced, and those that an election by comparison
-        waits for.
-        """
-        if self._reporting or not self.hosting or not self._knobs.eligible:
-            return
-        reports = [
-            report
-            for partition in sorted(self.disk.doubts.union(self.image.log_ends_wanted(self.node)))
-            if (report := self.replicas.report(partition, doubtful=partition in self.disk.doubts)) is not None
-        ]
-        if not reports:
-            return
-        self._reporting = True
-        doubts = frozenset(self.disk.doubts)
-
-        def on_done(error: KafkaErrorCode, result: CommandResult | None) -> None:
-            self._reporting = False
-            if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
-                self.disk.doubts -= doubts
-                self.reports += len(reports)
-
-        self.command(ReportLogs(self.node, self.broker_epoch, tuple(reports)), on_done)
-
-    # ---------------------------------------------------------------- heartbeats
-
-    @property
-    def _heartbeat_s(self) -> float:
-        return self._knobs.session_s / HEARTBEATS_PER_SESSION
-
-    def _heartbeat(self) -> None:
-        own = self.image.brokers.get(self.node)
-        fenced = own is None or own.fenced or own.epoch != self.broker_epoch
-        hurries = fenced or self._wants_shutdown
-        self.later(min(FENCED_HEARTBEAT_S, self._heartbeat_s) if hurries else self._heartbeat_s, self._heartbeat)
-        if self.broker_epoch == NO_EPOCH:
-            return
-        self._report_logs()
-        ready = self.hosting and not (self.disk.doubts and self._knobs.eligible)
-        told = AliveTold(self.process, self.broker_epoch, self.image.index if ready else -1, self._wants_shutdown)
-        for peer in self._peers:
-            self.transmit(peer, told)
-        if self.controls:
-            self._alive(self.node, told, OWN_CONNECTION)
-
-    def _alive(self, sender: int, told: AliveTold, connection: int) -> None:
-        self._last_ticket += 1
-        self._heartbeat_answers[self._last_ticket] = sender
-        self._asker = told.process
-        self._live(
-            BrokerHeartbeat(
-                self._last_ticket,
-                connection,
-                sender,
-                told.broker_epoch,
-                told.applied_index,
-                wants_shutdown=told.wants_shutdown,
-            )
-        )
-
-    def _answer_alive(self, effect: AnswerHeartbeat) -> None:
-        sender = self._heartbeat_answers.pop(effect.token)
-        if not effect.should_shut_down:
-            return  # no other answer makes a broker do anything
-        answer = AliveAnswered(self._asker, effect.error, effect.fenced, effect.should_shut_down)
-        if sender == self.node:
-            self._alive_answered(answer)
-        else:
-            self.transmit(sender, answer)
-
-    def _alive_answered(self, answer: AliveAnswered) -> None:
-        if self._wants_shutdown and answer.should_shut_down:
-            self._wants_shutdown = False
-            self._end_in_order()
-
-    # ---------------------------------------------------------------- metadata
-
-    def _on_changed(self, delta: ImageDelta) -> None:
-        own = self.image.brokers.get(self.node)
-        if own is not None and self.hosting and own.incarnation != self.incarnation:
-            self._world.on_replaced(
-                self
-            )  # a late registration of an earlier process: this one stops, as a real one does
-        elif not self.hosting:
-            if own is not None and own.incarnation == self.incarnation:
-                self.broker_epoch = own.epoch
-                self._host_all()
-        elif delta.everything:
-            self._host_all()
-        else:
-            if delta.brokers:
-                self.replicas.update_brokers(self.image.brokers)
-            if delta.partitions:
-                self.replicas.update(delta.partitions, self.image.brokers)
-                self._report_logs()
-
-    def _host_all(self) -> None:
-        self.hosting = True
-        states = {
-            TopicPartition(name, number): state
-            for name, topic in self.image.topics.items()
-            for number, state in enumerate(topic.partitions)
-        }
-        self.replicas.update_brokers(self.image.brokers)
-        self.replicas.update(states, self.image.brokers)
-
-    def role_changed(self, replica: SimulatedReplica, news: PartitionRoleChanged) -> None:
-        """See `ReplicaHost`."""
-        if replica.partition.topic == OFFSETS_TOPIC:
-            self.coordinators.role_changed(replica, news)
+            self.later(0.0, done, NotLeader(self.leader))
 
     # ---------------------------------------------------------------- clients
+
+    def serve(self, api: Api[Any, Any], version: int, request: object, done: Callable[[Any], None]) -> None:
+        """A client's request; `done` gets the answer."""
+        connection = cast("SocketConnection[Any]", cast(Any, _ClientConnection()))
+        reply = cast(Reply, cast(Any, _ClientReply(done, api, version)))
+        self.parts.handlers[api.key](
+            ClientCall(RequestHeader(api.key, version, 1, "client"), request, reply, connection)
+        )
 
     def produce(
         self,
         partition: TopicPartition,
         acks: int,
-        batch: SimulatedBatch,
+        batch: tuple[BatchInfo, bytes, str],
         timeout_s: float,
-        done: Callable[[ReplicaAnswer], None],
+        done: Callable[[Answer], None],
     ) -> None:
-        """A client's produce request."""
-        replica = self.replicas.hosted.get(partition)
-        if replica is None:
+        """A client's produce request: what its decider needs of the batch, its bytes, and what the client calls it."""
+        hosted = self.replicas.hosted.get(partition)
+        if hosted is None:
             done(AnswerProduce(0, KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_OFFSET, NO_OFFSET))
             return
-        hosted = replica
+        replica, (info, content, value) = hosted, batch
 
-        def on_answered(answer: ReplicaAnswer) -> None:
+        def on_answered(answer: Answer) -> None:
             if acks == -1 and isinstance(answer, AnswerProduce) and answer.error is KafkaErrorCode.NONE:
-                self._world.acknowledges(self, hosted, answer.base_offset, batch)
+                self._world.acknowledges(self, replica, answer.base_offset, value)
             done(answer)
 
         token = self.replicas.token(on_answered)
-        self.replicas.step(replica, Produce(token, acks, batch.info, timeout_s, (batch,)))
+        self.replicas.step(replica, Produce(token, acks, info, timeout_s, (content,)))
 
     def fetch(
-        self, partition: TopicPartition, offset: int, done: Callable[[ReplicaAnswer, list[SimulatedBatch]], None]
+        self, partition: TopicPartition, offset: int, done: Callable[[FetchPartitionResponse, int], None]
     ) -> None:
-        """A consumer's fetch request, with the batches that it gets."""
-        replica = self.replicas.hosted.get(partition)
-        if replica is None:
-            code = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            done(AnswerFetch(0, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET), [])
-            return
-        hosted = replica
+        """A consumer's fetch request; `done` gets the answer, and the end of the batches in it."""
+        asked = FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(
+            max_wait_ms=round(self._knobs.fetch_wait_s * 1000),
+            min_bytes=1,
+            topics=(FetchTopic(topic=partition.topic, partitions=(asked,)),),
+        )
 
-        def on_answered(answer: ReplicaAnswer) -> None:
-            assert isinstance(answer, AnswerFetch), "a fetch is answered as one"
-            batches = hosted.log.read(answer.start, answer.end) if answer.start < answer.end else []
-            self._world.reads(self, hosted, answer, batches)
-            done(answer, batches)
+        def on_answered(response: FetchResponse) -> None:
+            answer = response.responses[0].partitions[0]
+            replica = self.replicas.hosted.get(partition)
+            assert not isinstance(answer.records, tuple), "what was decoded is one buffer"
+            records = bytes(answer.records or b"")
+            batches = [
+                self._world.batches.of(records[at : at + header.size])
+                for at, header in batch_headers(memoryview(records))
+            ]
+            if replica is not None and answer.error_code == KafkaErrorCode.NONE:
+                self._world.reads(self, replica, batches)
+            done(answer, batches[-1].info.end_offset if batches else 0)
 
-        token = self.replicas.token(on_answered)
-        self.replicas.step(replica, ConsumerFetch(token, offset, self._knobs.fetch_wait_s))
+        self.serve(FETCH, FETCH_VERSION, request, on_answered)
 
     def trim(self, partition: TopicPartition, offset: int, *, by_client: bool) -> None:
         """Retention, or DeleteRecords, cuts a log."""
-        replica = self.replicas.hosted.get(partition)
-        if replica is not None:
-            token = self.replicas.token(lambda _: None) if by_client else None
-            self.replicas.step(replica, LogStartDue(offset, token))
+        hosted = self.replicas.hosted.get(partition)
+        if hosted is not None:
+            token = self.replicas.token(_do_nothing) if by_client else None
+            self.replicas.step(hosted, LogStartDue(offset, token))
 
 
-def _ignore(error: KafkaErrorCode, result: CommandResult | None) -> None:
+def build_settings(knobs: KafkaKnobs) -> Settings:
+    """Returns the settings of every broker of this world."""
+    rng = stream(knobs.seed, "settings")
+    session_ms = round(knobs.session_s * 1000)
+    values: dict[str, object] = {
+        "flush": "before-ack" if knobs.before_ack else "page-cache",
+        "min.insync.replicas": knobs.min_isr,
+        "eligible.leader.replicas.version": int(knobs.eligible),
+        "replica.lag.time.max.ms": round(knobs.lag_s * 1000),
+        "broker.session.timeout.ms": session_ms,
+        "broker.heartbeat.interval.ms": session_ms // HEARTBEATS_PER_SESSION,
+        "auto.leader.rebalance.enable": "true" if knobs.balance_s else "false",
+        "leader.imbalance.check.interval.seconds": max(1, round(knobs.balance_s)),
+        "replica.fetch.wait.max.ms": round(knobs.fetch_wait_s * 1000),
+        "replica.fetch.max.bytes": rng.choice((200, 600, 1 << 20)),
+        "replica.fetch.response.max.bytes": rng.choice((500, 1 << 20)),
+        "replica.fetch.backoff.ms": FETCH_BACKOFF_MS,
+        "replica.socket.timeout.ms": max(1, round((knobs.fetch_timeout_s - knobs.fetch_wait_s) * 1000)),
+        "replica.high.watermark.checkpoint.interval.ms": round(knobs.checkpoint_s * 1000),
+        "log.segment.bytes": SEGMENT_BYTES,
+        "group.min.session.timeout.ms": 10,
+        "group.initial.rebalance.delay.ms": 100,
+        "offsets.commit.timeout.ms": 1_000,
+        "offsets.retention.check.interval.ms": 3_600_000,
+    }
+    return Settings.from_assignments([f"{name}={value}" for name, value in values.items()])
+
+
+def _do_nothing(*_: object) -> None:
     pass
+
+
+def _measure_nothing() -> float:
+    return 0.0
+
+
+def _start_no_thread() -> DiskThread:
+    raise AssertionError("no answer here is so large that a thread encodes it")

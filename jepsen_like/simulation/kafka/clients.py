@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import attrs
 
-from jepsen_like.simulation.kafka.broker import SimulatedBroker
-from jepsen_like.simulation.kafka.disk import SimulatedBatch
-from jepsen_like.simulation.kafka.replicas import ReplicaAnswer
+from jepsen_like.simulation.kafka.broker import BEGIN_MS, SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kafka.wire import ClientWire, ClientWorld
 from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.broker.replicas import Answer
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.model import TopicPartition
-from kafka_compat.partition.effects import AnswerFetch, AnswerProduce
+from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.partition.model import NO_OFFSET, BatchInfo
+from kafka_compat.protocol.apis.fetch import FetchPartitionResponse
 from kafka_compat.protocol.apis.offset_commit import (
     OffsetCommitPartition,
     OffsetCommitRequest,
@@ -23,12 +23,13 @@ from kafka_compat.protocol.apis.offset_commit import (
     OffsetCommitTopic,
 )
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchTopic
+from kafka_compat.protocol.batch_header import HEADER_BYTES, encode_batch_header, read_batch_header
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.records import encode_records
 
 TOPIC = "data"
 COMMIT_VERSION = 7
 FETCH_VERSION = 7
-BATCH_BYTES = 100
 RETRIES_MAX = 12
 PRODUCER_STEP = 1000
 
@@ -47,7 +48,10 @@ class SentBatch:
     """A batch of a producer."""
 
     partition: TopicPartition
-    batch: SimulatedBatch
+    info: BatchInfo
+    content: bytes
+    value: str
+    """The content of its records; no other batch has it."""
     outcome: SentOutcome = SentOutcome.OPEN
     tries: int = 0
     unsure: bool = False
@@ -103,11 +107,14 @@ class KafkaClient:
         if not asked:
             return None
         self._world.requests += 1
-        info = BatchInfo(count, BATCH_BYTES * count)
+        value = f"{self.number}.{len(self.sent) + 1}"
+        content = encode_records([(None, value.encode())] * count, BEGIN_MS + int(self._world.now * 1000))
+        info = BatchInfo(count, len(content))
         if self.idempotent:
-            info = BatchInfo(count, BATCH_BYTES * count, self._producer_id, 0, self._sequences[partition])
+            info = BatchInfo(count, len(content), self._producer_id, 0, self._sequences[partition])
+            content = _of_producer(content, info)
             self._sequences[partition] += count
-        sent = SentBatch(partition, SimulatedBatch(info, f"{self.number}.{len(self.sent) + 1}"))
+        sent = SentBatch(partition, info, content, value)
         self.sent.append(sent)
         self._window.append(sent)
         self._try(sent)
@@ -119,11 +126,12 @@ class KafkaClient:
         sent.tries += 1
         this = sent.waiting = sent.tries
 
-        def on_done(answer: ReplicaAnswer) -> None:
+        def on_done(answer: Answer) -> None:
             self._on_answered(sent, this, answer)
 
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
-            broker.produce(sent.partition, self.acks, sent.batch, self._knobs.request_s, answers)
+            batch = sent.info, sent.content, sent.value
+            broker.produce(sent.partition, self.acks, batch, self._knobs.request_s, answers)
 
         self._wire.call(self._wire.leader(sent.partition), ask, on_done)
         if self.acks == 0:
@@ -136,7 +144,7 @@ class KafkaClient:
             sent.unsure = True
             self._again(sent, KafkaErrorCode.REQUEST_TIMED_OUT)
 
-    def _on_answered(self, sent: SentBatch, this: int, answer: ReplicaAnswer) -> None:
+    def _on_answered(self, sent: SentBatch, this: int, answer: Answer) -> None:
         if sent.outcome is not SentOutcome.OPEN or not isinstance(answer, AnswerProduce):
             return
         if answer.error is KafkaErrorCode.NONE:
@@ -182,12 +190,11 @@ class KafkaClient:
         world.schedule(world.now + max(knobs.think_s, knobs.fetch_wait_s), self.read)
         partition = self._partition()
 
-        def on_done(answer: ReplicaAnswer, batches: list[SimulatedBatch]) -> None:
-            if isinstance(answer, AnswerFetch):
-                if answer.error is KafkaErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._position[partition] = max(answer.log_start, 0)
-                elif batches:
-                    self._position[partition] = batches[-1].info.end_offset
+        def on_done(answer: FetchPartitionResponse, end: int) -> None:
+            if answer.error_code == KafkaErrorCode.OFFSET_OUT_OF_RANGE:
+                self._position[partition] = max(answer.log_start_offset, 0)
+            else:
+                self._position[partition] = max(end, self._position[partition])
 
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             broker.fetch(partition, self._position[partition], answers)
@@ -252,3 +259,14 @@ class KafkaClient:
                 self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
 
         self._wire.ask_group(request, FETCH_VERSION, on_done, stale=stale)
+
+
+def _of_producer(content: bytes, info: BatchInfo) -> bytes:
+    """Returns a batch as an idempotent producer sends it."""
+    header = attrs.evolve(
+        read_batch_header(content),
+        producer_id=info.producer_id,
+        producer_epoch=info.producer_epoch,
+        base_sequence=info.base_sequence,
+    )
+    return encode_batch_header(header, content[HEADER_BYTES:]) + content[HEADER_BYTES:]

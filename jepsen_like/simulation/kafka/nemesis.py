@@ -101,7 +101,7 @@ class KafkaNemesis:
             case FaultKind.SLOW_DISK:
                 for broker in self._victims(rng):
                     self.counts["slow_disks"] += 1
-                    broker.slowness = broker.replicas.slowness = rng.choice((5.0, 20.0))
+                    broker.slowness = rng.choice((5.0, 20.0))
             case FaultKind.LOSS_BURST:
                 self.counts["loss_bursts"] += 1
                 self._world.network.loss = 0.3

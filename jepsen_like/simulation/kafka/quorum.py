@@ -12,14 +12,15 @@ from typing import Protocol
 
 import attrs
 
-from jepsen_like.simulation.kafka.messages import BrokerMessage, CommittedTold
+from jepsen_like.simulation.kafka.messages import BrokerMessage, CommitNews
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.network import SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
-from kafka_compat.controller.commands import CommandResult
-from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.errors import OutcomeUnknown, RaftError
+from raft.results import Applied
 
-Settled = Callable[[KafkaErrorCode, CommandResult | None], None]
+Outcome = Applied | RaftError
+Settled = Callable[[Outcome], None]
 TICK_S = 0.1
 
 
@@ -37,10 +38,10 @@ class QuorumMember(Protocol):
     def learn(self, term: int, leader: int, commit: int) -> None:
         """The group's leader, or news of it, reaches this broker."""
 
-    def settle(self, process: int, settled: Settled, error: KafkaErrorCode, result: CommandResult | None) -> None:
+    def settle(self, process: int, settled: Settled, outcome: Outcome) -> None:
         """The outcome of what this process proposed, if it still lives."""
 
-    def result_of(self, index: int) -> CommandResult | None:
+    def result_of(self, index: int) -> bytes | None:
         """Returns the machine's result of the command at `index`, if it was applied in this life."""
 
 
@@ -116,7 +117,9 @@ class ControlQuorum:
         self._commit(proposed.command)
         index = len(self.log)
         leader.learn(self.term, self.leader, index)
-        leader.settle(proposed.process, proposed.settled, KafkaErrorCode.NONE, leader.result_of(index))
+        result = leader.result_of(index)
+        if result is not None:
+            leader.settle(proposed.process, proposed.settled, Applied(index, result))
         self._tell()
         if self._tail:
             self._world.schedule(self._world.now, self._try_commit, term)
@@ -182,14 +185,15 @@ class ControlQuorum:
         if mine and member.term == self.term:
             self._orphans = [each for each in self._orphans if each[0] != member.node]
             for proposed in mine:
-                member.settle(proposed.process, proposed.settled, KafkaErrorCode.REQUEST_TIMED_OUT, None)
+                member.settle(proposed.process, proposed.settled, OutcomeUnknown("leadership was lost"))
 
     def _tell(self) -> None:
         """The leader tells those who are behind; the world decides whether they hear it."""
         leader = self.leader
-        assert leader is not None, "only a leader tells"
+        if leader is None:
+            return  # it has ended over what it learned
         commit = len(self.log)
-        news = CommittedTold(self.term, leader, commit)
+        news = CommitNews(self.term, leader, commit)
         for node, member in self._members.items():
             if node != leader and member.up and (member.commit < commit or member.term < self.term):
                 self._world.network.transmit(self._world.now, (leader, node), news)

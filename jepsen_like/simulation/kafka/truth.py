@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
+from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from kafka_compat.model import PartitionState
 
 
@@ -20,7 +20,7 @@ class PartitionTruth:
     """One partition."""
 
     state: PartitionState
-    committed: list[SimulatedBatch] = attrs.field(factory=list)
+    committed: list[LoggedBatch] = attrs.field(factory=list)
     let_go: set[tuple[int, int]] = attrs.field(factory=set)
     """Batches that retention or a client has removed somewhere, by base offset and leader epoch: any log may lack them.
     """
@@ -31,12 +31,12 @@ class PartitionTruth:
     """True if an unclean election was held: logs of older epochs may be taken for more than they are worth since."""
     tainted: set[int] = attrs.field(factory=set)
     """Brokers that have lost a part of their log, and were not taken into the ISR since."""
-    acknowledged: dict[int, SimulatedBatch] = attrs.field(factory=dict)
+    acknowledged: dict[int, LoggedBatch] = attrs.field(factory=dict)
     """By base offset, what was acknowledged with acks=all."""
     losses: int = 0
     """Acknowledged batches that were lost with an excuse."""
 
-    def may_lack(self, batch: SimulatedBatch) -> bool:
+    def may_lack(self, batch: LoggedBatch) -> bool:
         """Returns True if a log need not have this batch, which was committed once."""
         return _name(batch) in self.let_go
 
@@ -49,7 +49,7 @@ class PartitionTruth:
         """Returns how many committed batches begin below `offset`."""
         return bisect_left(self.committed, offset, key=_base)
 
-    def forget(self, log: SimulatedLog, end: int) -> None:
+    def forget(self, log: LogView, end: int) -> None:
         """Retention or a client removes what this log has below `end`."""
         self.let_go.update(_name(batch) for batch in log.read(log.start, end) if batch.info.end_offset <= end)
         self._move_trimmed()
@@ -60,7 +60,7 @@ class PartitionTruth:
             self.trimmed = self.committed[at].info.end_offset
             at += 1
 
-    def lacks(self, log: SimulatedLog | None, end: int) -> str:
+    def lacks(self, log: LogView | None, end: int) -> str:
         """Returns what a log does not have of the truth up to `end`; empty if it has everything."""
         wanted = self.committed[self.place(self.trimmed) : self.place(end)]
         if not wanted:
@@ -78,25 +78,25 @@ class PartitionTruth:
                 return f"{found} {where} instead of {batch.value} of epoch {batch.info.leader_epoch}"
         return ""
 
-    def commit(self, log: SimulatedLog, end: int) -> None:
+    def commit(self, log: LogView, end: int) -> None:
         """Everything in this leader's log below `end` is committed."""
         known = self.end
         if end > known:
             self.committed += [batch for batch in log.read(known, end) if batch.info.base_offset >= known]
             self._move_trimmed()
 
-    def rebase(self, logs: Sequence[SimulatedLog | None], excused: int) -> int:
+    def rebase(self, logs: Sequence[LogView | None], excused: int) -> int:
         """Only what all these logs have, or have let go, is still promised. Returns from which offset on nothing is.
 
         A log that is new begins at 0 again: what was let go of the old one is no part of it.
         """
         return self._keep(min([self._kept_by(log) for log in logs], default=0), excused)
 
-    def held_by_any(self, logs: Iterable[SimulatedLog | None]) -> int:
+    def held_by_any(self, logs: Iterable[LogView | None]) -> int:
         """Returns how many committed batches, from the first, one of these logs has, or has let go."""
         return max([self._kept_by(log) for log in logs], default=0)
 
-    def _kept_by(self, log: SimulatedLog | None) -> int:
+    def _kept_by(self, log: LogView | None) -> int:
         common = 0
         log_end = 0 if log is None else log.end
         held = {} if log is None else {batch.info.base_offset: batch for batch in log.batches}
@@ -108,7 +108,7 @@ class PartitionTruth:
             common += 1
         return common
 
-    def lose_what_no_one_has(self, logs: Iterable[SimulatedLog | None], excused: int) -> int | None:
+    def lose_what_no_one_has(self, logs: Iterable[LogView | None], excused: int) -> int | None:
         """Stop expecting what no copy has.
 
         Returns the offset from which on nothing is promised; None if nothing was lost.
@@ -128,9 +128,9 @@ class PartitionTruth:
         return end
 
 
-def _name(batch: SimulatedBatch) -> tuple[int, int]:
+def _name(batch: LoggedBatch) -> tuple[int, int]:
     return batch.info.base_offset, batch.info.leader_epoch
 
 
-def _base(batch: SimulatedBatch) -> int:
+def _base(batch: LoggedBatch) -> int:
     return batch.info.base_offset

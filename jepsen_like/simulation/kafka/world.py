@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
-from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SimulatedBroker
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
-from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
+from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
+from jepsen_like.simulation.kafka.logs import Batches, LoggedBatch, LogView
 from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
-from jepsen_like.simulation.kafka.messages import BrokerMessage, ConnectionEnded
+from jepsen_like.simulation.kafka.messages import BrokerMessage
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import ControlQuorum
-from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, SimulatedReplica
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.findings import CRASH
 from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
@@ -24,6 +24,7 @@ from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind
 from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import SimulatedWorld
+from kafka_compat.broker.replicas import LocalReplica
 from kafka_compat.controller.commands import (
     Command,
     CreateTopics,
@@ -33,12 +34,14 @@ from kafka_compat.controller.commands import (
     encode_command,
 )
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
-from kafka_compat.partition.effects import AppendBatches, Effect, ResetLog, SendAlterPartition, TruncateLog
+from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
 
 PROBE_CLIENT = 90
 PROBE_EVERY_S = 1.0
 UNCLEAN = "unclean.leader.election.enable"
+WHOLE_DISK = 0.25
+"""The probability that what vanishes is the whole disk."""
 
 
 class KafkaWorld(SimulatedWorld[KafkaKnobs]):
@@ -48,6 +51,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """See `SimulatedWorld`."""
         knobs = self.knobs
         nodes = list(range(1, knobs.nodes + 1))
+        self.batches = Batches()
+        self._connections = 0
         self.network: SimulatedNetwork[int, BrokerMessage] = SimulatedNetwork(knobs, nodes, self._post)
         brokers: dict[int, SimulatedBroker] = {}
         self.brokers: Mapping[int, SimulatedBroker] = brokers
@@ -71,10 +76,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         clocks = stream(knobs.seed, "clocks")
         for broker in self.brokers.values():
             broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
-            broker.start(snapshot=False, registered=True)
+            broker.start(snapshot=False)
         self.quorum.begin([encode_command(command) for command in self._first_commands()])
         for broker in self.brokers.values():
-            broker.take(broker.learn, self.quorum.term, 1, len(self.quorum.log))
+            broker.learn(self.quorum.term, 1, len(self.quorum.log))
         for number, client in enumerate(self.clients):
             self.schedule(knobs.think_s * client.rng.random(), client.wake)
             if number < knobs.readers:
@@ -96,10 +101,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             yield UnfenceBroker(node, node)  # the epoch of a registration is its index
         factor = min(knobs.replication_factor, knobs.nodes)
         configs = ((UNCLEAN, "true" if knobs.unclean else "false"),)
+        offsets_configs = (("min.insync.replicas", str(max(knobs.min_isr, 2))),)
         yield CreateTopics(
             (
                 NewTopic(TOPIC, bytes([1] * 16), knobs.partitions, factor, configs=configs),
-                NewTopic(OFFSETS_TOPIC, bytes([2] * 16), 1, factor),
+                NewTopic(OFFSETS_TOPIC, bytes([2] * 16), 1, factor, configs=offsets_configs),
             ),
             seed=knobs.seed % 1000,
         )
@@ -119,8 +125,24 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def _arrives(self, parcel: Parcel[int, BrokerMessage]) -> None:
         if self.network.arrives(parcel):
             sender, to = parcel.link
-            broker = self.brokers[to]
-            broker.take(broker.receive, sender, parcel.message, parcel.epoch)
+            self.brokers[to].receive(sender, parcel.message)
+
+    def count_received(self, node: int, connection: int) -> int:
+        """See `BrokerWorld`."""
+        broker = self.brokers[node]
+        socket = broker.tcp.open.get(connection) if broker.up else None
+        return 0 if socket is None else socket.due
+
+    def new_connection(self) -> int:
+        """See `BrokerWorld`."""
+        self._connections += 1
+        return self._connections
+
+    def on_told(self, broker: SimulatedBroker, event: str, fields: Mapping[str, object]) -> None:
+        """See `BrokerWorld`."""
+        self.counts[f"told_{event}"] += 1
+        if self.observer is not None:
+            self.note(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]), broker.node)
 
     def on_replaced(self, broker: SimulatedBroker) -> None:
         """See `BrokerWorld`."""
@@ -134,13 +156,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     def reset(self, link: Link[int]) -> None:
         """See `KafkaVictims`."""
-        epoch = self.network.links[link].epoch
         self.network.reset(link)
         sender, to = link
         if self.brokers[sender].up:
-            broker = self.brokers[to]
-            process = self.brokers[sender].process
-            self.schedule(self.now, broker.take, broker.connection_ended, process, epoch)
+            self.brokers[sender].tcp.reset(to)
 
     def _sprung(self, broker: SimulatedBroker) -> None:
         if broker.up and not self.healed:
@@ -158,10 +177,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             return
         self.counts["kills"] += 1
         self.note("killed", broker.node)
-        for peer in self.brokers:
-            if peer != broker.node:
-                self.network.transmit(self.now, (broker.node, peer), ConnectionEnded(broker.process))
-        broker.stop()
+        broker.kill()
         self.schedule(self.now + back_after_s, self._start, broker)
 
     def cut_power(self, broker: SimulatedBroker, back_after_s: float, *, wipes: bool) -> None:
@@ -170,11 +186,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             return
         self.counts["power_cuts"] += 1
         self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
-        broker.stop()
-        lost = broker.disk.lose_power(stream(self.knobs.seed, f"cut/{broker.process}"))
+        lost = broker.cut_power(stream(self.knobs.seed, f"cut/{broker.process}"))
         if wipes:
             self.counts["wipes"] += 1
-            lost += broker.disk.vanish()
+            lost += broker.wipe()
         elif self.knobs.before_ack:
             lost = []
         self._on_lost(broker, lost)
@@ -187,22 +202,14 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def _spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
         """Damage or wipe the disk of a broker that is down."""
         rng = stream(self.knobs.seed, f"spoil/{broker.node}/{broker.lives}")
-        disk = broker.disk
-        some = [partition for partition in disk.logs if rng.random() < 0.7] or list(disk.logs)
-        lost: list[TopicPartition] = []
-        if fault is FaultKind.DAMAGE:
-            lost = [partition for partition in some if disk.damage(partition, rng)]
-            self.counts["damages"] += bool(lost)
+        faults = DiskFaults(broker.disk, DIRECTORY, broker.views, rng)
+        if fault is FaultKind.VANISH and rng.random() < WHOLE_DISK:
+            struck, lost = "the whole disk", broker.wipe()
         else:
-            self.counts["vanishes"] += 1
-            match rng.choice(("log", "log", "checkpoint", "disk")):
-                case "log":
-                    lost = [partition for partition in some if disk.lose_log(partition)]
-                case "checkpoint":
-                    disk.lose_checkpoint()
-                case _:
-                    lost = disk.vanish()
-        self.note(f"{fault.value} strikes {', '.join(map(str, lost)) or 'no log'}", broker.node)
+            struck = faults.damage() if fault is FaultKind.DAMAGE else faults.vanish()
+            lost = broker.look_again()
+        self.counts["damages" if fault is FaultKind.DAMAGE else "vanishes"] += bool(struck)
+        self.note(f"{fault.value} strikes {struck or 'nothing'}", broker.node)
         self._on_lost(broker, lost)
 
     def _on_lost(self, broker: SimulatedBroker, partitions: Iterable[TopicPartition]) -> None:
@@ -214,7 +221,6 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """See `BrokerWorld`."""
         self.counts["shutdowns"] += 1
         self.note("has shut down", broker.node)
-        broker.stop()
         self.schedule(self.now + self._away_s.pop(broker.node, 0.3), self._start, broker)
 
     def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
@@ -237,7 +243,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.counts["restarts"] += 1
         rng = stream(self.knobs.seed, f"start/{broker.node}/{broker.lives}")
         self.note("starts", broker.node)
-        broker.start(rng.random() < self.knobs.snapshots)
+        try:
+            broker.start(rng.random() < self.knobs.snapshots)
+        except CRASHES as error:
+            self.report(CRASH, broker.node, f"at its start: {type(error).__name__}: {error}")
 
     def _on_excused(self, partition: TopicPartition, end: int) -> None:
         if partition.topic == OFFSETS_TOPIC:
@@ -259,17 +268,15 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             offset = rng.randint(0, replica.decider.high_watermark)
             by_client = replica.leads and rng.random() < 0.5
             self.counts["trims"] += 1
-            self.audits.may_trim(replica, offset)
             broker.take(lambda: broker.trim(partition, offset, by_client=by_client))
 
     # ---------------------------------------------------------------- what brokers do
 
-    def on_stepped(
-        self, host: SimulatedBroker, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]
-    ) -> None:
+    def on_stepped(self, host: SimulatedBroker, replica: LocalReplica, event: Event, effects: Sequence[Effect]) -> None:
         """See `ReplicaWatch`."""
         self.steps += 1
         for effect in effects:
+            self.counts["alter_partitions"] += isinstance(effect, SendAlterPartition)
             self.counts["truncations"] += isinstance(effect, TruncateLog | ResetLog)
             if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
                 self.audits.on_proposed(host, replica, effect)
@@ -277,45 +284,36 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             words = f"{replica.partition} {event!r}"
             self.observer(TraceEvent(self.now, f"n{host.node}", words, describe(host), "; ".join(map(repr, effects))))
 
-    def on_appended(
-        self, host: SimulatedBroker, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]
-    ) -> None:
+    def on_appended(self, host: SimulatedBroker, replica: LocalReplica) -> None:
         """See `ReplicaWatch`."""
-        self.audits.on_appended(host, replica, order, batches)
+        self.audits.on_appended(host, replica)
 
-    def on_shortened(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
+    def on_shortened(self, host: SimulatedBroker, replica: LocalReplica) -> None:
         """See `ReplicaWatch`."""
         self.audits.on_shortened(host, replica)
 
-    def leads(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
+    def may_trim(self, host: SimulatedBroker, replica: LocalReplica, offset: int) -> None:
+        """See `ReplicaWatch`."""
+        self.audits.may_trim(host, replica, offset)
+
+    def leads(self, host: SimulatedBroker, replica: LocalReplica) -> None:
         """See `ReplicaWatch`."""
         self.audits.leads(host, replica)
 
-    def high_watermark_moved(self, host: SimulatedBroker, replica: SimulatedReplica, high_watermark: int) -> None:
+    def high_watermark_moved(self, host: SimulatedBroker, replica: LocalReplica, high_watermark: int) -> None:
         """See `ReplicaWatch`."""
         self.audits.high_watermark_moved(host, replica, high_watermark)
 
-    def answers(self, host: SimulatedBroker, replica: SimulatedReplica, answer: ReplicaAnswer) -> None:
-        """See `ReplicaWatch`."""
-
-    def acknowledges(
-        self, broker: SimulatedBroker, replica: SimulatedReplica, base_offset: int, batch: SimulatedBatch
-    ) -> None:
+    def acknowledges(self, broker: SimulatedBroker, replica: LocalReplica, base_offset: int, value: str) -> None:
         """See `BrokerWorld`: the wire tap."""
-        self.audits.answers_produce(broker, replica, base_offset, batch)
+        self.audits.answers_produce(broker, replica, base_offset, value)
         if self.nemesis.trap_answer and not self.healed:
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
 
-    def reads(
-        self,
-        broker: SimulatedBroker,
-        replica: SimulatedReplica,
-        answer: ReplicaAnswer,
-        batches: Sequence[SimulatedBatch],
-    ) -> None:
+    def reads(self, broker: SimulatedBroker, replica: LocalReplica, batches: list[LoggedBatch]) -> None:
         """See `BrokerWorld`: the wire tap."""
-        self.audits.reads(broker, replica, answer, batches)
+        self.audits.reads(broker, replica, batches)
 
     def leader_of(self, node: int, partition: TopicPartition) -> int:
         """See `ClientWorld`."""
@@ -336,7 +334,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """See `SimulatedWorld`."""
         self.nemesis.trap_send, self.nemesis.trap_answer = None, False
         for broker in self.brokers.values():
-            broker.slowness = broker.replicas.slowness = 1.0
+            broker.slowness = 1.0
             broker.clock.steady(self.now)
             if broker.paused:
                 broker.resume()
@@ -372,7 +370,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             for node in state.replicas:
                 replica = self.brokers[node].replicas.hosted.get(partition)
                 if replica is not None:
-                    ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end}
+                    ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end_offset}
             if len(ends) != 1:
                 missing.append(f"{partition} ends at {sorted(ends)}")
             if partition.topic == TOPIC:
@@ -392,16 +390,16 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def _judge_clients(self) -> None:
         """The black box: what failed for certain is in no log; nothing that was sent once is there twice."""
         logs = [log.batches for (partition, _) in self.audits.truths.items() if (log := self._log_of_leader(partition))]
-        values = Counter(batch.value for batches in logs for batch in batches if batch.value != "group")
+        values = Counter(batch.value for batches in logs for batch in batches if batch.value)
         for value, count in values.items():
             if count > 1 and not self.knobs.trims:
                 self.report("K5", 0, f"{value} is in the log {count} times")
         for client in (*self.clients, self.probe):
             for sent in client.sent:
-                if sent.outcome is SentOutcome.FAILED and values[sent.batch.value]:
-                    self.report("K2", 0, f"{sent.batch.value} has failed for certain, and is in the log")
+                if sent.outcome is SentOutcome.FAILED and values[sent.value]:
+                    self.report("K2", 0, f"{sent.value} has failed for certain, and is in the log")
 
-    def _log_of_leader(self, partition: TopicPartition) -> SimulatedLog | None:
+    def _log_of_leader(self, partition: TopicPartition) -> LogView | None:
         return self.audits.log_of(self.audits.truths[partition].state.leader, partition)
 
     # ---------------------------------------------------------------- sums
@@ -411,9 +409,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         totals = self.counts + self.network.counts + self.nemesis.counts + self.audits.counts
         totals["controller_changes"] = self.quorum.changes
         totals["commands"] = len(self.quorum.log)
-        totals["alter_partitions"] = sum(each.alters + each.replicas.alters for each in self.brokers.values())
-        totals["log_reports"] = sum(each.reports for each in self.brokers.values())
-        totals["coordinator_loads"] = sum(each.loads + each.coordinators.loads for each in self.brokers.values())
+        totals["coordinator_loads"] = sum(broker.all_loads for broker in self.brokers.values())
         totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
         totals["generations"] = self.group.generations
         totals["committed_entries"] = sum(truth.end for truth in self.audits.truths.values())

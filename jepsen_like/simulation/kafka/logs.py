@@ -1,0 +1,133 @@
+"""The logs of simulated brokers as audits see them: the batches that the real storage holds, read from its bytes.
+
+Equal batches are one object in all logs, so logs are compared quickly.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+
+import attrs
+
+from kafka_compat.model import TopicPartition
+from kafka_compat.partition.model import BatchInfo
+from kafka_compat.protocol.batch_header import read_batch_header
+from kafka_compat.records import read_records
+from kafka_compat.storage.broker_store import BrokerStore
+from kafka_compat.storage.partition_log import PartitionLog
+
+READ_BYTES = 1 << 20
+
+
+@attrs.frozen(eq=False)
+class LoggedBatch:
+    """One batch with its bytes. `value` is what a client calls it; a batch of group records has none."""
+
+    info: BatchInfo
+    value: str
+    content: bytes = attrs.field(repr=False)
+
+
+class Batches:
+    """Every batch that any log has held, once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, LoggedBatch] = {}
+
+    def of(self, content: bytes) -> LoggedBatch:
+        """Returns the batch with these bytes."""
+        batch = self._known.get(content)
+        if batch is None:
+            batch = self._known[content] = _read(content)
+        return batch
+
+
+def _read(content: bytes) -> LoggedBatch:
+    header = read_batch_header(content)
+    info = BatchInfo(
+        header.last_offset_delta + 1,
+        header.size,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.base_offset,
+        header.leader_epoch,
+    )
+    record = next(read_records(content))
+    return LoggedBatch(info, "" if record.key is not None else (record.value or b"").decode(), content)
+
+
+@attrs.define(eq=False)
+class LogView:
+    """The content of one log: its bounds and batches. Ends are exclusive offsets."""
+
+    start: int = 0
+    end: int = 0
+    batches: list[LoggedBatch] = attrs.field(factory=list)
+    _bases: list[int] = attrs.field(factory=list)
+    _log: PartitionLog | None = None
+    _changes: int = 0
+
+    def refresh(self, log: PartitionLog, batches: Batches) -> None:
+        """Take over what the log holds now."""
+        if log is not self._log or log.changes != self._changes:
+            self.batches.clear()
+            self._bases.clear()
+            self._log, self._changes = log, log.changes
+            self.start = self.end = log.start_offset
+        while self.end < log.end_offset:
+            found = log.read(self.end, READ_BYTES)
+            for content in found:
+                batch = batches.of(bytes(content))
+                self.batches.append(batch)
+                self._bases.append(batch.info.base_offset)
+                self.end = batch.info.end_offset
+            if not found:
+                break
+        self.end = log.end_offset
+
+    def leave(self) -> None:
+        """Keep what it held when its process ended."""
+        self._log = None
+
+    def index_of(self, offset: int) -> int:
+        """Returns how many batches begin below `offset`."""
+        return bisect_left(self._bases, offset)
+
+    def holds(self, batch: LoggedBatch) -> bool:
+        """Returns True if this very batch is in the log."""
+        return self.at(batch.info.base_offset) is batch
+
+    def at(self, offset: int) -> LoggedBatch | None:
+        """Returns the batch that begins at `offset`, if one does."""
+        at = bisect_left(self._bases, offset)
+        return self.batches[at] if at < len(self.batches) and self._bases[at] == offset else None
+
+    def read(self, start: int, end: int) -> list[LoggedBatch]:
+        """Returns the batches from that of `start` to that before `end`."""
+        first = max(bisect_right(self._bases, start) - 1, 0)
+        found = self.batches[first : bisect_left(self._bases, end)]
+        return [batch for batch in found if batch.info.end_offset > start]
+
+
+def view_all(store: BrokerStore, batches: Batches, views: dict[TopicPartition, LogView]) -> None:
+    """Bring the views up to date with all logs of a store."""
+    for partition in [each for each in views if each not in store.logs]:
+        del views[partition]
+    for partition, log in store.logs.items():
+        views.setdefault(partition, LogView()).refresh(log, batches)
+
+
+def find_losses(
+    before: Mapping[TopicPartition, LogView], after: Mapping[TopicPartition, LogView]
+) -> list[TopicPartition]:
+    """Returns the partitions of which a log lacks what it had."""
+    nothing = LogView()
+    return [
+        partition
+        for partition, view in before.items()
+        if any(_lacks(after.get(partition, nothing), batch) for batch in view.batches)
+    ]
+
+
+def _lacks(view: LogView, batch: LoggedBatch) -> bool:
+    return batch.info.end_offset > view.start and not view.holds(batch)
