@@ -230,9 +230,10 @@ class RaftDriver:
 
     def on_flushed(self) -> None:
         """The flush that `begin_flush` returned has ended, without an error."""
-        durable = self._flushes.end()
-        if self._flushes.is_awaited:
-            self._inbox.events.append(Persisted(durable))
+        before = self._flushes.counted
+        self._flushes.end()
+        if (counted := self._flushes.counted) > before:
+            self._inbox.events.append(Persisted(counted))
 
     # ---------------------------------------------------------------- what one may ask
 
@@ -383,8 +384,8 @@ class RaftDriver:
         turns.lap("raft: writing the log")
         if start is not None:
             self._environment.notify(SnapshotInstalled(start.index, start.offset, self._applier.applied_index))
-        if not self._flushes.is_awaited:
-            self._inbox.events.append(Persisted(order.write_id))
+        if (counted := self._flushes.counted) >= order.write_id:
+            self._inbox.events.append(Persisted(counted))
 
     def _note_trimmed(self, start: LogStart) -> None:
         self._step(self._now, Trimmed(start))

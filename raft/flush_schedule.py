@@ -1,8 +1,10 @@
 """FlushSchedule: when what was written is flushed, and from when on it counts.
 
 With `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none` it counts once
-the operating system has it: a node that loses power can lose what it acknowledged. One flush is under way at a time,
-outside of the loop, and covers everything that was written when it began (group commit).
+the operating system has it: a node that loses power can lose what it acknowledged. But terms and votes, and what is
+written behind them, always wait for a flush, which begins at once: a node that forgot its vote could vote twice in a
+term, and logs would part for good. One flush is under way at a time, outside of the loop, and covers everything that
+was written when it began (group commit).
 """
 
 import math
@@ -27,8 +29,6 @@ class FlushSchedule:
         interval_s: float,
         stall_s: float,
     ) -> None:
-        self.is_awaited = policy is FlushPolicy.BEFORE_ACK
-        """True if a write counts only when a flush has covered it."""
         self._storage = storage
         self._clock = clock
         self._policy = policy
@@ -50,7 +50,13 @@ class FlushSchedule:
     @property
     def delays_entries(self) -> bool:
         """True if the next entry waits for the flush under way, as it does if acknowledgements do."""
-        return self.is_awaited and self._flush is not None
+        return self._policy is FlushPolicy.BEFORE_ACK and self._flush is not None
+
+    @property
+    def counted(self) -> WriteId:
+        """The last write that counts: what is written, or what is durable, if that is waited for."""
+        awaits_all = self._policy is FlushPolicy.BEFORE_ACK or self._storage.owes_state
+        return self._storage.durable if awaits_all else self._storage.written
 
     def age(self, now: float) -> float:
         """Returns for how many seconds the flush has been under way."""
@@ -76,6 +82,8 @@ class FlushSchedule:
         match self._policy:
             case FlushPolicy.BEFORE_ACK:
                 return True
+            case _ if self._storage.owes_state:
+                return True
             case FlushPolicy.INTERVAL:
                 if self.due == math.inf:
                     self.due = self._clock() + self._interval_s
@@ -86,15 +94,14 @@ class FlushSchedule:
             case _:
                 assert_never(self._policy)
 
-    def end(self) -> WriteId:
-        """Returns the last write that is durable, now that the flush has ended without an error."""
+    def end(self) -> None:
+        """Process the flush under way, which has ended without an error."""
         assert self._flush is not None, "a flush ended that was not begun"
         flush, self._flush = self._flush, None
         self.stalls_at = math.inf
-        durable = self._storage.end_flush(flush)
+        self._storage.end_flush(flush)
         # A flush takes few files away: the rest goes with the next.
         self._is_wanted |= self._storage.log.retiring and self._storage.log.sealed_pending
-        return durable
 
     def settle(self) -> None:
         """Process a flush that has ended without a call of `end`."""

@@ -1,4 +1,4 @@
-"""Messages that wait for a write, in one place that driver and simulator share (rules P1, P3, P13)."""
+"""Messages that wait for a write, in one place that driver and exhaustive search share (rules P1, P3, P13)."""
 
 from collections import deque
 

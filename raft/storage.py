@@ -4,7 +4,7 @@ An entry is one frame of the log: records become RECORDS frames, everything else
 entry in the frame's tag. Data and CRC pass through as they are. Term and vote are the log's state blob. Here, and
 nowhere else, the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
 
-Everything is synchronous; the Trio driver and the simulator use the same object. A write is durable once a flush that
+Everything is synchronous. A write is durable once a flush that
 began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` returns the
 id.
 """
@@ -129,6 +129,8 @@ class RaftStorage:
         """The newest write handed to the operating system."""
         self.durable = NO_WRITE
         """The newest write known to be durable."""
+        self._state_write = NO_WRITE
+        """The newest write with a term or a vote."""
         self._to_install: SnapshotToStore | None = None
         self.was_lost = False
         """True if this node's stored data was set aside, and nothing has taken its place yet."""
@@ -178,6 +180,7 @@ class RaftStorage:
         """
         if persist.hard_state is not None:
             self.log.save_state(_pack_state(persist.hard_state))
+            self._state_write = persist.write_id
         if persist.start is not None:
             start, staged = persist.start, self._to_install
             if staged is None or staged.snapshot is not start.snapshot or staged.applied != start.applied:
@@ -192,6 +195,11 @@ class RaftStorage:
     def is_durable(self) -> bool:
         """True if there is nothing to flush."""
         return self.durable == self.written
+
+    @property
+    def owes_state(self) -> bool:
+        """True if a term or a vote was written that is not durable yet."""
+        return self.durable < self._state_write
 
     def begin_flush(self) -> StorageFlush:
         """Returns a flush of everything written so far. There must be no other under way."""

@@ -9,7 +9,7 @@ import pytest
 
 from log.flush import Flush
 from log.frame import Pieces
-from log.memory_disk import MemoryDisk
+from log.memory_disk import MemoryDisk, PowerLoss
 from log.policy import FlushPolicy
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.batching import JOIN_ROUNDS_MAX, PIPELINE_S
@@ -579,6 +579,21 @@ def test_what_counts_without_a_flush_does_not_wait_for_one(policy: FlushPolicy) 
     rig.pump()
     assert isinstance(rig.caller.seen[99], tuple), "it is answered"
     assert len(rig.flushes) == 1
+
+
+@pytest.mark.parametrize("policy", FlushPolicy)
+def test_a_vote_leaves_once_it_is_durable_whatever_the_policy(policy: FlushPolicy) -> None:
+    rig = Rig(3, config=DriverConfig(flush_policy=policy))
+    rig.receive(TWO, RequestVote(Term(1), LogIndex(0), Term(0)))
+    assert rig.messages(VoteReply) == []
+    rig.receive(TWO, heartbeat(entry(1, b"behind the vote")))
+    assert rig.messages(AppendAccepted) == [], "the term that it is of is not durable either"
+    rig.settle()
+    assert rig.messages(VoteReply) == [VoteReply(Term(1), granted=True)]
+    assert rig.messages(AppendAccepted) == [AppendAccepted(Term(1), LogIndex(1), LogIndex(1), 1)]
+    rig.storage.close()
+    again = Rig(3, disk=rig.disk.after_crash(random.Random(1), loss=PowerLoss.LOSE_ALL))
+    assert (again.core.term, again.core.vote) == (1, TWO)
 
 
 def test_without_flushes_an_append_counts_at_once() -> None:
