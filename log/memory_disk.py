@@ -503,6 +503,11 @@ class MemoryDisk:
         inode = self._durable_names.get(path)
         return bytes(inode.durable) if inode is not None else b""
 
+    def written_content(self, path: str) -> bytes:
+        """Returns the content of a file, as a reader sees it; empty if there is none. No call is counted."""
+        inode = self._names.get(path)
+        return bytes(inode.image) if inode is not None else b""
+
     def paths(self) -> list[str]:
         """Returns the paths of all files, sorted; no call is counted."""
         with self.changing:

@@ -15,7 +15,8 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "        if not self._flushes.is_awaited:\n            self._inbox.events.append(Persisted(order.write_id))\n",
+                "        if (counted := self._flushes.counted) >= order.write_id:\n"
+                "            self._inbox.events.append(Persisted(counted))\n",
                 "        self._inbox.events.append(Persisted(order.write_id))\n",
             )
         ],
@@ -42,7 +43,9 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "            self._inbox.events.append(Persisted(durable))\n",
+                "        if (counted := self._flushes.counted) > before:\n"
+                "            self._inbox.events.append(Persisted(counted))\n",
+                "        if self._flushes.counted > before:\n"
                 "            self._inbox.events.append(Persisted(self._storage.written))\n",
             )
         ],

@@ -65,8 +65,8 @@ SIMULATOR: Sequence[Mutant] = (
         module="jepsen_like.simulation.raft.machine",
         edits=[
             Edit(
-                "                if self.traps.after_answer and isinstance(outcome, Committed):\n",
-                "                if not self.traps and isinstance(outcome, Committed):\n",
+                "        if self.traps.after_answer:\n",
+                "        if not self.traps:\n",
             )
         ],
         oracles=["floor"],
@@ -78,8 +78,8 @@ SIMULATOR: Sequence[Mutant] = (
         module="jepsen_like.simulation.raft.machine",
         edits=[
             Edit(
-                "        if trap is not None and isinstance(send.message, trap):\n",
-                "        if trap is None and isinstance(send, trap or int):\n",
+                "        if trap is not None and isinstance(message, trap):\n",
+                "        if trap is None and isinstance(message, trap or int):\n",
             )
         ],
         oracles=["floor"],
@@ -99,8 +99,8 @@ SIMULATOR: Sequence[Mutant] = (
         module="jepsen_like.simulation.raft.nemesis",
         edits=[
             Edit(
-                "            machine.disk.capacity_bytes = machine.disk.used_bytes()\n",
-                "            machine.disk.capacity_bytes = None\n",
+                "            machine.held.disk.capacity_bytes = machine.held.disk.used_bytes()\n",
+                "            machine.held.disk.capacity_bytes = None\n",
             )
         ],
         oracles=["floor"],
@@ -152,7 +152,7 @@ SIMULATOR: Sequence[Mutant] = (
         name="audit-counts-one-copy-for-a-majority",
         bug="an acknowledgement is in order if one disk holds the entry (A3)",
         module=AUDITS,
-        edits=[Edit("        if len(copies) < self._majority:\n", "        if len(copies) < 1:\n")],
+        edits=[Edit("        if len(copies) < self._majority and not", "        if len(copies) < 1 and not")],
         oracles=["lies"],
         judge="lies",
     ),
@@ -160,7 +160,7 @@ SIMULATOR: Sequence[Mutant] = (
         name="audit-lets-reads-be-old",
         bug="a read is in order however old its index is (A6)",
         module=AUDITS,
-        edits=[Edit("        if read_index < committed_when_asked:\n", "        if read_index < 0:\n")],
+        edits=[Edit("        if index < committed_when_asked and not", "        if index < 0 and not")],
         oracles=["lies"],
         judge="lies",
     ),
@@ -178,8 +178,8 @@ SIMULATOR: Sequence[Mutant] = (
         module=INVARIANTS,
         edits=[
             Edit(
-                "        if match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
-                "        if match < 0 and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
+                "        if held.durable_log().term <= core.term and not held.vouches_for(machine.entries[match - 1]):\n",
+                "        if held.durable_log().term < 0 and not held.vouches_for(machine.entries[match - 1]):\n",
             )
         ],
         oracles=["lies"],
@@ -209,7 +209,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="one-repair-excuses-every-damage",
         bug="a node that was repaired may find, and cut, whatever it likes until it has caught up (A5)",
-        module="jepsen_like.simulation.raft.machine",
+        module="jepsen_like.simulation.raft.holdings",
         edits=[
             Edit(
                 "        return self.rot is not None and not self.rot.found\n",
@@ -222,7 +222,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="any-disk-may-fail",
         bug="a node may say that its disk failed though no fault was set (A5)",
-        module="jepsen_like.simulation.raft.machine",
+        module="jepsen_like.simulation.raft.holdings",
         edits=[
             Edit(
                 "                return self.disk.failed_as_asked\n",
@@ -248,8 +248,9 @@ SIMULATOR: Sequence[Mutant] = (
         module="jepsen_like.simulation.raft.world",
         edits=[
             Edit(
-                "            if machine.storage is None or not self.record.ledger or not self._has_converged():\n",
-                "            if machine.core is None or machine.core.role_name.value != 'leader' or machine.storage is None:\n",
+                "        first_index = LogIndex(machine.core.log.start.index + 1)\n",
+                "        if machine.core.role_name.value != 'leader':\n            return log\n"
+                "        first_index = LogIndex(machine.core.log.start.index + 1)\n",
             )
         ],
         oracles=["lies"],

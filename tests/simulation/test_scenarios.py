@@ -15,7 +15,6 @@ from jepsen_like.simulation.kernel.shrink import play_scenario, shrink
 from jepsen_like.simulation.raft import machine
 from jepsen_like.simulation.raft.model import RAFT
 from jepsen_like.simulation.raft.swarm import CALM, RaftKnobs
-from raft.core import RaftCore
 from raft.messages import VoteReply
 from raft.model import NO_WRITE, LogIndex, NodeId, Term, WriteId
 from tests.mutants.mutant import ROOT
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.simulation
 KEPT = sorted(SCENARIOS.glob("*.txt"))
 
 
-class AcknowledgesWithoutFlush(RaftCore):
+class AcknowledgesWithoutFlush(machine.WatchedCore):
     """Acknowledges entries before they are on disk."""
 
     def _write_covering(self, index: LogIndex) -> WriteId:
@@ -52,8 +51,8 @@ def test_a_kept_scenario_still_fails_with_its_bug(path: Path) -> None:
 
 def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as bug:
-        bug.setattr(machine, "RaftCore", AcknowledgesWithoutFlush)
-        large = Scenario("A2", RAFT.draw(0))
+        bug.setattr(machine, "WatchedCore", AcknowledgesWithoutFlush)
+        large = Scenario("A2", RAFT.draw(1))
         shrunk = shrink(RAFT, large)
         small = shrunk.scenario
         assert shrunk.after.steps < shrunk.before.steps
@@ -111,8 +110,8 @@ def test_the_command_replays_a_scenario_and_makes_a_failing_seed_small(
 ) -> None:
     kept = tmp_path / "small.txt"
     with monkeypatch.context() as bug:
-        bug.setattr(machine, "RaftCore", AcknowledgesWithoutFlush)
-        made = CliRunner().invoke(replay, ["0", "--shrink", "--keep", str(kept)], standalone_mode=False)
+        bug.setattr(machine, "WatchedCore", AcknowledgesWithoutFlush)
+        made = CliRunner().invoke(replay, ["1", "--shrink", "--keep", str(kept)], standalone_mode=False)
         assert made.return_value == 1
         assert "# steps" in made.output
         again = CliRunner().invoke(replay, [str(kept)], standalone_mode=False)

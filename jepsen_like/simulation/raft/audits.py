@@ -6,16 +6,19 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
 - A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and
   the sender is still in that term.
-- A3 a client receives "committed": its own entry is on the disks of a majority.
+- A3 a client receives "committed", or the result of its command: that is the right answer, and its own entry is on the
+  disks of a majority.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
   where its disk has it begin, not before what was trimmed.
-- A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
+- A6 a linearizable read: what it is served from covers all that was committed anywhere when it was asked for.
 - A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote, and gives
   none to a log below what it held, or learned that it may have held; as long as it remembers nothing it gives none at
   all.
 - A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of
-  the committed log, and the snapshot that stands for it is what the committed entries make of a state machine.
+  the committed log, and the snapshot that stands for it is what the committed commands make of a state machine.
+- A9 each request is answered once, by the process that was asked, unless that process ended.
+- A10 a subscriber is given the committed log, entry after entry, and the true leaders.
 """
 
 from collections.abc import Mapping
@@ -23,12 +26,21 @@ from collections.abc import Mapping
 import attrs
 
 from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
+from jepsen_like.simulation.raft.holdings import Legacy
 from jepsen_like.simulation.raft.invariants import Accuse
-from jepsen_like.simulation.raft.machine import Legacy, SimulatedMachine
-from jepsen_like.simulation.raft.record import ClusterRecord, Replica, as_recent
-from raft.effects import Committed, Send
-from raft.messages import AppendAccepted, InstallSnapshot, PreVoteReply, RequestPreVote, RequestVote, VoteReply
-from raft.model import Batch, Entry, LogIndex, LogStart, NodeId, Position, Term
+from jepsen_like.simulation.raft.machine import SimulatedMachine
+from jepsen_like.simulation.raft.record import NUMBER_BYTES, ClusterRecord, as_recent, records_of, state_in
+from raft.messages import (
+    AppendAccepted,
+    InstallSnapshot,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import NO_INDEX, Entry, LogIndex, LogStart, NodeId, Position, Term
+from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot
 
 
 class Audits:
@@ -41,43 +53,47 @@ class Audits:
         self._majority = len(machines) // 2 + 1
         self._votes: dict[tuple[NodeId, Term], tuple[NodeId, int]] = {}
         self._asked: dict[tuple[NodeId, Term], Position] = {}
+        self._owed: dict[int, tuple[SimulatedMachine, int, float]] = {}
+        """The process that owes a request an answer, and since when."""
+        self._delivered: dict[NodeId, tuple[int, LogIndex]] = {}
+        """The process of a node, and the last index that its subscriber was given or that a reset has skipped."""
 
-    def on_sent(self, machine: SimulatedMachine, send: Send) -> None:
-        """A1, A2, A7 and A8: `send` goes on the wire now."""
-        match send.message:
+    def on_sent(self, machine: SimulatedMachine, to: NodeId, message: Message) -> None:
+        """A1, A2, A7 and A8: `message` goes on the wire now."""
+        match message:
             case RequestVote(term=term, last_index=index, last_term=last_term):
                 self._check_vote(machine, term, machine.node_id, "asks for votes")
                 self._note_candidacy(machine, term, Position(index, last_term))
             case RequestPreVote(term=term, last_index=index, last_term=last_term):
                 self._note_candidacy(machine, term, Position(index, last_term))
             case VoteReply(term=term, granted=True):
-                self._check_vote(machine, term, send.to, f"votes for n{send.to}")
-                self._check_floor(machine, term, send.to)
+                self._check_vote(machine, term, to, f"votes for n{to}")
+                self._check_floor(machine, term, to)
             case PreVoteReply(term=term, granted=True):
-                self._check_floor(machine, term, send.to)
+                self._check_floor(machine, term, to)
             case AppendAccepted(term=term, match_index=match_index):
                 self._check_accepted(machine, term, match_index)
-            case InstallSnapshot() as message:
+            case InstallSnapshot():
                 self._check_part(machine, message)
             case _:
                 pass
 
     def _check_vote(self, machine: SimulatedMachine, term: Term, candidate: NodeId, deed: str) -> None:
-        voted = machine.durable_log().votes.get(term)
+        voted = machine.held.durable_log().votes.get(term)
         if voted != candidate:
             kept = f"a vote for n{voted}" if voted else "no vote"
             self._accuse("A1", machine, f"{deed} in term {term}; its disk has {kept} in that term")
-        given, life = self._votes.setdefault((machine.node_id, term), (candidate, machine.lives))
-        if given == machine.node_id and life < machine.lives:
+        given, losses = self._votes.setdefault((machine.node_id, term), (candidate, machine.held.losses))
+        if given == machine.node_id and losses < machine.held.losses:
             # A candidacy that ended with its directory: who has won one is remembered by those who voted for it (I1).
-            given, _ = self._votes[machine.node_id, term] = (candidate, machine.lives)
+            given, _ = self._votes[machine.node_id, term] = (candidate, machine.held.losses)
         if given != candidate:
             self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
 
     def _note_candidacy(self, machine: SimulatedMachine, term: Term, position: Position) -> None:
-        if machine.is_blank:
+        if machine.held.is_blank:
             self._accuse("A7", machine, "campaigns, though it remembers nothing")
-        held = machine.held_before or machine.guard
+        held = machine.held.held_before or machine.held.guard
         if held is not None and held.index:
             self._accuse("A7", machine, f"campaigns with a log to {position}; it held one to {held}")
         asked = self._asked.setdefault((machine.node_id, term), position)
@@ -85,25 +101,25 @@ class Audits:
             self._asked[(machine.node_id, term)] = position
 
     def _check_floor(self, machine: SimulatedMachine, term: Term, candidate: NodeId) -> None:
-        if machine.is_blank:
+        if machine.held.is_blank:
             self._accuse("A7", machine, f"votes for n{candidate}, though it remembers nothing")
-        held, asked = machine.held_before or machine.guard, self._asked.get((candidate, term))
+        held, asked = machine.held.held_before or machine.held.guard, self._asked.get((candidate, term))
         if held is not None and asked is not None and not as_recent(asked, held):
             self._accuse("A7", machine, f"votes for n{candidate}, whose log ends at {asked}; it held one to {held}")
 
     def _check_accepted(self, machine: SimulatedMachine, term: Term, match_index: LogIndex) -> None:
-        durable, core = machine.durable_log(), machine.core
+        log, core = machine.held.promised_log(), machine.core
         if core is not None and core.term > term:
             self._accuse("A2", machine, f"accepts in term {term}, though it has gone on to term {core.term}")
-        if durable.term < term:
-            self._accuse("A2", machine, f"accepts in term {term}; its disk knows only term {durable.term}")
+        if (known := machine.held.durable_log().term) < term:
+            self._accuse("A2", machine, f"accepts in term {term}; its disk knows only term {known}")
         if match_index == 0:
             return
-        if match_index > durable.position.index:
-            self._accuse("A2", machine, f"accepts up to {match_index}; its disk ends at {durable.position.index}")
+        if match_index > log.position.index:
+            self._accuse("A2", machine, f"accepts up to {match_index}; its disk ends at {log.position.index}")
             return
         leader_log = self._record.leader_logs.get(term, [])
-        if match_index > len(leader_log) or not durable.has(leader_log[match_index - 1]):
+        if match_index > len(leader_log) or not log.has(leader_log[match_index - 1]):
             self._accuse("A2", machine, f"accepts up to {match_index}, where it differs from the leader of term {term}")
 
     def on_trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
@@ -112,7 +128,7 @@ class Audits:
 
     def check_start(self, machine: SimulatedMachine) -> None:
         """A8: where the log begins, by the disk."""
-        start = machine.durable_log().start
+        start = machine.held.durable_log().start
         if start.index:
             self._check_left(machine, start, "has a log on its disk that begins")
 
@@ -132,38 +148,89 @@ class Audits:
         known = record.ledger[end.index - 1].entry if 0 < end.index <= record.committed_index else None
         if known is None or (known.term, known.end_offset) != (end.term, start.offset):
             self._accuse("A8", machine, f"{deed} behind {end}, offset {start.offset}, which is no committed place")
-        made = Replica()
-        made.restore(start.snapshot)
-        true = (applied.index, record.digest(applied.index), record.term_of(applied.index))
-        if applied.index < end.index or (made.applied, made.digest, applied.term) != true:
+        true = (record.state_at(applied.index), record.term_of(applied.index))
+        if applied.index < end.index or (state_in(start.snapshot), applied.term) != true:
             self._accuse("A8", machine, f"{deed} with a snapshot that is not what was committed up to {applied}")
 
-    def on_answered(self, machine: SimulatedMachine, batch: Batch, outcome: Committed) -> None:
-        """A3: a client learns that `batch` is committed at an index."""
-        ledger = self._record.ledger
-        if outcome.index > len(ledger) or ledger[outcome.index - 1].entry.batch.crc != batch.crc:
-            self._accuse("A3", machine, f"answers that entry {outcome.index} holds a batch, which it does not")
+    def on_asked(self, machine: SimulatedMachine, request_id: int, now: float) -> None:
+        """A9: a request has reached `machine`, which owes it an answer."""
+        self._owed[request_id] = machine, machine.process, now
+
+    def on_answered(self, machine: SimulatedMachine, request_id: int) -> None:
+        """A9: a request is answered, in one way or another."""
+        owed = self._owed.pop(request_id, None)
+        if owed is None or owed[:2] != (machine, machine.process):
+            self._accuse("A9", machine, f"answers request {request_id}, which it does not owe an answer")
+
+    def check_owed(self, before: float) -> None:
+        """A9: every request that was asked before this time is answered, unless its process has ended."""
+        for request_id, (machine, process, asked_at) in self._owed.items():
+            if asked_at < before and machine.lives_as(process):
+                self._accuse("A9", machine, f"has not answered request {request_id} of {asked_at:.4f} s")
+
+    def on_acknowledged(self, machine: SimulatedMachine, data: bytes, base_offset: int, span: int, term: int) -> None:
+        """A3: a client learns that its records are committed from `base_offset` on."""
+        entry = self._record.entry_at(base_offset)
+        if entry is None or records_of(entry, base_offset - entry.base_offset, span) != data or entry.term != term:
+            self._accuse("A3", machine, f"answers that records of term {term} are at {base_offset}, which they are not")
             return
-        entry = ledger[outcome.index - 1].entry
-        if entry.base_offset != outcome.base_offset or entry.batch.data != batch.data:
-            self._accuse("A3", machine, f"answers offset {outcome.base_offset} for a batch at {entry.base_offset}")
-        copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
-        if len(copies) < self._majority:
+        machine.counts["answered_jointly"] += entry.batch.span > span
+        self._check_copies(machine, entry)
+
+    def on_command_done(self, machine: SimulatedMachine, command: bytes, index: LogIndex, result: bytes) -> None:
+        """A3: a client learns the result of its command, which is committed at `index`."""
+        number, commands = int.from_bytes(result[:NUMBER_BYTES], "big"), self._record.commands()
+        if number >= len(commands) or commands[number] != (index, command):
+            self._accuse("A3", machine, f"answers with the result of command {number} at {index}, which is another")
+            return
+        self._check_copies(machine, self._record.ledger[index - 1].entry)
+
+    def _check_copies(self, machine: SimulatedMachine, entry: Entry) -> None:
+        copies = [other.node_id for other in self._machines.values() if other.held.vouches_for(entry)]
+        if len(copies) < self._majority and not self._record.may_be_lost(entry.index):
             self._accuse("A3", machine, f"acknowledges entry {entry.index}, durable only on {copies}")
+
+    def on_delivered(self, machine: SimulatedMachine, delivered: Delivered) -> None:
+        """A10: a subscriber at `machine` is given this."""
+        process, last_index = self._delivered.get(machine.node_id, (0, NO_INDEX))
+        if process != machine.process:
+            last_index = NO_INDEX
+        match delivered:
+            case CommittedEntry(index=index):
+                known = self._record.ledger[index - 1].entry if index <= self._record.committed_index else None
+                is_same = known is not None and (known.term, known.base_offset, bytes(known.batch.data)) == (
+                    delivered.term,
+                    delivered.base_offset,
+                    delivered.data,
+                )
+                if (index != last_index + 1 or not is_same) and not self._record.may_be_lost(index):
+                    self._accuse(
+                        "A10", machine, f"delivers entry {index} behind {last_index}, or another than was committed"
+                    )
+                last_index = index
+            case ResetToSnapshot(position=position, offset=offset, applied=applied, snapshot=snapshot):
+                self._check_left(machine, LogStart(position, offset, applied, snapshot), "resets a subscriber")
+                last_index = position.index
+            case LeaderChanged(leader=leader, term=term):
+                if leader is not None and self._record.leaders.get(term) != leader:
+                    self._accuse("A10", machine, f"says that n{leader} leads in term {term}, which it does not")
+        self._delivered[machine.node_id] = machine.process, last_index
 
     def check_electability(self, machine: SimulatedMachine) -> None:
         """A4, after `machine` changed what is durable or what is committed."""
         committed = self._record.committed_position
         if not committed.index:
             return
-        logs = [(other, other.durable_log()) for other in self._machines.values()]
+        if self._record.may_be_lost(committed.index):
+            return
+        logs = [(other, other.held.promised_log()) for other in self._machines.values()]
         for other, log in logs:
-            if log.holds(committed) or other.held_before is not None or other.vanished is not None:
+            if log.holds(committed) or other.held.held_before is not None or other.held.vanished is not None:
                 continue
             votes = sum(
-                not node.is_blank
+                not node.held.is_blank
                 and as_recent(log.position, voter.position)
-                and as_recent(log.position, node.held_before or node.guard or EMPTY)
+                and as_recent(log.position, node.held.held_before or node.held.guard or EMPTY)
                 for node, voter in logs
             )
             if votes >= self._majority:
@@ -173,7 +240,7 @@ class Audits:
         """A5: what recovery made of the disk, the disk itself, and what the node left when it died must agree."""
         core = machine.core
         assert core is not None
-        durable = machine.durable_log()
+        durable = machine.held.durable_log()
         if (core.term, core.vote) != (durable.term, durable.vote):
             found = f"its disk says {(durable.term, durable.vote)}"
             self._accuse("A5", machine, f"restarts with term and vote {(core.term, core.vote)}; {found}")
@@ -187,17 +254,17 @@ class Audits:
         self.check_start(machine)
         machine.entries = self._entries_on(machine, durable)
         self._check_repair(machine)
-        if machine.legacy is not None:
-            self._check_legacy(machine, machine.legacy, durable)
+        if machine.held.legacy is not None:
+            self._check_legacy(machine, machine.held.legacy, durable)
 
     def _check_repair(self, machine: SimulatedMachine) -> None:
         """Only damage is repaired; and until it holds as much again, the node knows how much it held."""
-        core, log = machine.core, machine.log
+        core, storage = machine.core, machine.storage
         assert core is not None
-        assert log is not None
-        if log.recovery.repaired is not None and not machine.came_up_spoilt:
-            self._accuse("A5", machine, f"repairs a disk that has no damage: {log.recovery.repaired}")
-        held = machine.held_before
+        assert storage is not None
+        if storage.log.recovery.repaired is not None and not machine.held.came_up_spoilt:
+            self._accuse("A5", machine, f"repairs a disk that has no damage: {storage.log.recovery.repaired}")
+        held = machine.held.held_before
         if held is not None and not (as_recent(core.log.position, held) or as_recent(core.floor, held)):
             self._accuse("A5", machine, f"has forgotten that its log reached {held}; its floor is {core.floor}")
 
@@ -221,7 +288,11 @@ class Audits:
             self._accuse("A5", machine, f"{lost}, {(durable.term, durable.vote)} came back")
         if durable.start.index < before.start.index:
             self._accuse("A5", machine, f"begins behind {durable.start.position}; {before.start.position} had left")
-        if machine.came_up_spoilt and machine.log is not None and machine.log.recovery.repaired is not None:
+        if (
+            machine.held.came_up_spoilt
+            and machine.storage is not None
+            and machine.storage.log.recovery.repaired is not None
+        ):
             return  # what it held is guarded by its floor now
         for index, stored in enumerate(before.entries, start=1):
             kept = durable.entries[index - 1] if index <= len(durable.entries) else None
@@ -234,7 +305,7 @@ class Audits:
         ]:
             self._accuse("A5", machine, f"was killed with {len(legacy.entries)} entries, has {len(machine.entries)}")
 
-    def read_ready(self, machine: SimulatedMachine, read_index: LogIndex, committed_when_asked: LogIndex) -> None:
-        """A6: a read is about to be served."""
-        if read_index < committed_when_asked:
-            self._accuse("A6", machine, f"reads at {read_index}; {committed_when_asked} was committed before it asked")
+    def on_readable(self, machine: SimulatedMachine, index: LogIndex, committed_when_asked: LogIndex) -> None:
+        """A6: a read is about to be served, from a state that holds all up to `index`."""
+        if index < committed_when_asked and not self._record.may_be_lost(committed_when_asked):
+            self._accuse("A6", machine, f"reads at {index}; {committed_when_asked} was committed before it asked")

@@ -1,7 +1,8 @@
 """The client's side: what each request asked, when it began and ended, what it saw; and whether that can be true.
 
-The checks know nothing of terms, nodes or disks. Each appended value is unique, so the final log decides most of them:
-an acknowledged value stands where it was promised (B-lost), once (B-duplicate), nothing stands there that was refused
+The checks know nothing of terms, nodes or disks. Each value is unique, whether it was appended as a record or written by
+a command, so the final log of records, or of commands, decides most of them: an acknowledged value stands where it was
+promised (B-lost), once (B-duplicate), nothing stands there that was refused
 or never sent (B-phantom); a value never moves (B-moved); what ended before another request began is not overtaken by it
 (B-order for appends, B-stale for reads) and nothing is seen before it was sent (B-future).
 
@@ -9,11 +10,12 @@ Moments are ticks of one counter that moves at every invocation and return, so t
 """
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
 NEVER = 1 << 62
+UNSEEN = -1
 
 
 class RequestOutcome(enum.Enum):
@@ -28,7 +30,11 @@ class RequestOutcome(enum.Enum):
 
 @attrs.define
 class ClientRequest:
-    """One request. An append has `values`; a read saw the log end at `end_offset`, after the value `last_value`."""
+    """One request. An append has `values`; a read saw the log end at `end_offset`, after the value `last_value`.
+
+    With a `key` it concerns a register, and the log is that of the commands: a command has one value, and a query has
+    none.
+    """
 
     client: int
     node: int
@@ -38,7 +44,14 @@ class ClientRequest:
     outcome: RequestOutcome = RequestOutcome.UNKNOWN
     base_offset: int = -1
     end_offset: int = -1
-    last_value: int = 0
+    last_value: int = UNSEEN
+    term: int = -1
+    """The term of the leader that took the records."""
+    key: int = -1
+    expected: int | None = None
+    """The value that a compare-and-set asked for; None for a plain write."""
+    found: int | None = None
+    """The value of the register that a query or a compare-and-set has found."""
 
     @property
     def is_read(self) -> bool:
@@ -50,9 +63,32 @@ Fault = tuple[str, str]
 """Which check failed, and a sentence about how."""
 
 
-def check(history: Sequence[ClientRequest], final: Sequence[int]) -> list[Fault]:
-    """Everything in `history` that the final log, a list of values by offset, contradicts."""
-    return [*_placement(history, final), *_real_time(history), *_reads(history, final)]
+def check(history: Sequence[ClientRequest], records: Sequence[int], commands: Sequence[int] = ()) -> list[Fault]:
+    """Everything in `history` that the final logs contradict, which are lists of values by offset."""
+    of_records = [op for op in history if op.key < 0]
+    of_commands = [op for op in history if op.key >= 0]
+    return [
+        fault
+        for ops, final in ((of_records, records), (of_commands, commands))
+        for fault in (*_placement(ops, final), *_real_time(ops), *_reads(ops, final))
+    ]
+
+
+def without_lost(
+    history: Sequence[ClientRequest], kept: Collection[int], taken: Collection[int], healed: int
+) -> list[ClientRequest]:
+    """Returns a history without what power cuts explain, if nodes acknowledge what is not durable.
+
+    What was acknowledged is of unknown outcome if it is not `kept` and a power cut has `taken` it from a disk. What was
+    read before the moment `healed` may have been lost after it was read.
+    """
+    return [
+        attrs.evolve(op, outcome=RequestOutcome.UNKNOWN, returned=NEVER, base_offset=-1, end_offset=-1)
+        if op.outcome is RequestOutcome.OK and any(value in taken and value not in kept for value in op.values)
+        else op
+        for op in history
+        if not op.is_read or op.invoked > healed
+    ]
 
 
 def _placement(history: Sequence[ClientRequest], final: Sequence[int]) -> Iterator[Fault]:
@@ -107,7 +143,7 @@ def _reads(history: Sequence[ClientRequest], final: Sequence[int]) -> Iterator[F
             continue
         if op.end_offset > len(final):
             yield "B-lost", f"a read saw the log end at {op.end_offset}; it ends at {len(final)}"
-        elif op.end_offset and op.last_value != final[op.end_offset - 1]:
+        elif op.end_offset and op.last_value not in (UNSEEN, final[op.end_offset - 1]):
             kept = final[op.end_offset - 1]
             yield "B-moved", f"a read saw {op.last_value} at offset {op.end_offset - 1}, where {kept} stands"
         elif newest[op.end_offset] > op.returned:

@@ -10,26 +10,39 @@ from collections import Counter
 from collections.abc import Sequence
 
 import attrs
-from crc32c import crc32c
+import msgpack
 
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.blackbox import ClientRequest, RequestOutcome
-from jepsen_like.simulation.raft.record import record_bytes
+from jepsen_like.simulation.raft.record import NUMBER_BYTES, record_bytes
 from jepsen_like.simulation.raft.swarm import RaftKnobs
-from raft.effects import Committed, Rejected, Unknown
-from raft.model import Batch, EntryKind, LogIndex, NodeId, Offset, Token
+from raft.driver import RaftDriver
+from raft.errors import NotLeader, RaftError
+from raft.model import LogIndex, NodeId
+from raft.register import COMPARE_AND_SET, READ, WRITE
+from raft.requests import Caller
 
-PROBE_CLIENT = 0
-"""The client that asks, once the world has healed, whether it serves."""
+REGISTERS = 3
 
 
 @attrs.define
 class Waiting:
-    """One request that has no outcome yet."""
+    """One request that has no outcome yet; `data` are the bytes of its records, its command or its query."""
 
+    id: int
     op: ClientRequest
-    batch: Batch | None
+    data: bytes
     committed_when_asked: LogIndex
+
+    def ask(self, caller: Caller, driver: RaftDriver) -> None:
+        """Ask a node, as its server does."""
+        op = self.op
+        if op.is_read:
+            driver.read(caller, self.id, after_apply=op.key >= 0)
+        elif op.key >= 0:
+            driver.apply(caller, self.id, self.data)
+        else:
+            driver.append(caller, self.id, self.data, len(op.values))
 
 
 @attrs.define
@@ -45,6 +58,8 @@ class SimulatedClient:
     """The number of requests it has come to, made or not."""
     discouraged: bool = False
     """True if a request of this round failed: it then waits longer before the next."""
+    known: dict[int, int | None] = attrs.field(factory=dict)
+    """The value of each register, as far as it knows."""
 
 
 class Clients:
@@ -53,16 +68,20 @@ class Clients:
     def __init__(self, knobs: RaftKnobs, nodes: Sequence[NodeId]) -> None:
         self._knobs = knobs
         self._nodes = nodes
-        self._next_token = 0
+        self._last_id = 0
         self._next_value = 0
-        self._moment = 0
+        self.moment = 0
+        """Counts invocations and returns."""
         self.counts: Counter[str] = Counter()
         self.history: list[ClientRequest] = []
-        self.waiting: dict[Token, Waiting] = {}
+        self.waiting: dict[int, Waiting] = {}
         self.clients = [
             SimulatedClient(number, stream(knobs.seed, f"client/{number}"), nodes[number % len(nodes)], nodes[0])
-            for number in range(knobs.clients + 1)
+            for number in range(knobs.clients + 2)
         ]
+        self.probe, *self.loops, self.watcher = self.clients
+        """The client that asks, once the world has healed, whether it serves; those that work meanwhile; and one that
+        reads from each new leader at once."""
 
     # ---------------------------------------------------------------- asking
 
@@ -73,102 +92,126 @@ class Clients:
             return client.target
         return client.previous if dice < 0.9 else client.rng.choice(self._nodes)
 
-    def wants_read(self, client: SimulatedClient) -> bool:
-        """Returns True if the next request is a read."""
-        return client.rng.random() < self._knobs.reads
-
     def asks(self, client: SimulatedClient) -> bool:
         """Returns True if it makes its next request; all but those that a scenario leaves out."""
         client.considered += 1
         return (client.number, client.considered) not in self._knobs.unasked
 
-    def begin_append(
-        self, client: SimulatedClient, node: NodeId, now: float, committed: LogIndex
-    ) -> tuple[Token, Batch]:
+    def begin(self, client: SimulatedClient, node: NodeId, committed: LogIndex) -> Waiting:
+        """Invoke a request of any kind at `node`; `committed` is what any node has committed at this moment."""
+        of_registers = client.rng.random() < self._knobs.commands
+        if client.rng.random() < self._knobs.reads:
+            return self.begin_read(client, node, committed, of_registers=of_registers)
+        if of_registers:
+            return self._begin_command(client, node, committed)
+        return self.begin_append(client, node, committed)
+
+    def begin_append(self, client: SimulatedClient, node: NodeId, committed: LogIndex) -> Waiting:
         """Invoke an append of a few new values at `node`."""
         rng = client.rng
         values = tuple(self._new_value() for _ in range(rng.randint(1, self._knobs.records_max)))
         filler = rng.randint(0, self._knobs.filler_bytes_max)
         data = b"".join(record_bytes(value, filler) for value in values)
-        batch = Batch(EntryKind.RECORDS, len(values), int(now * 1000), data, crc32c(data))
-        return self._begin(client, ClientRequest(client.number, node, values, self._tick()), batch, committed), batch
+        return self._begin(client, ClientRequest(client.number, node, values, self._tick()), data, committed)
 
-    def begin_read(self, client: SimulatedClient, node: NodeId, committed: LogIndex) -> Token:
-        """Invoke a read at `node`; `committed` is what any node has committed at this moment."""
-        return self._begin(client, ClientRequest(client.number, node, (), self._tick()), None, committed)
+    def _begin_command(self, client: SimulatedClient, node: NodeId, committed: LogIndex) -> Waiting:
+        """Invoke a write or a compare-and-set of a new value at `node`."""
+        key, value = client.rng.randrange(REGISTERS), self._new_value()
+        op = ClientRequest(client.number, node, (value,), self._tick(), key=key)
+        command: list[str | int | None] = [WRITE, key, value]
+        if client.known.get(key) is not None and client.rng.random() < 0.5:
+            op.expected = client.known[key]
+            command = [COMPARE_AND_SET, key, op.expected, value]
+        return self._begin(client, op, msgpack.packb(command), committed)
 
-    def _begin(self, client: SimulatedClient, op: ClientRequest, batch: Batch | None, committed: LogIndex) -> Token:
-        self._next_token += 1
-        token = Token(self._next_token)
-        self.waiting[token] = Waiting(op, batch, committed)
+    def begin_read(
+        self, client: SimulatedClient, node: NodeId, committed: LogIndex, *, of_registers: bool = False
+    ) -> Waiting:
+        """Invoke a read of the end of the log, or of a register, at `node`."""
+        key = client.rng.randrange(REGISTERS) if of_registers else -1
+        op = ClientRequest(client.number, node, (), self._tick(), key=key)
+        return self._begin(client, op, msgpack.packb([READ, key]), committed)
+
+    def _begin(self, client: SimulatedClient, op: ClientRequest, data: bytes, committed: LogIndex) -> Waiting:
+        self._last_id += 1
+        waiting = self.waiting[self._last_id] = Waiting(self._last_id, op, data, committed)
         self.history.append(op)
         client.outstanding += 1
-        return token
+        return waiting
 
     def _new_value(self) -> int:
         self._next_value += 1
         return self._next_value
 
     def _tick(self) -> int:
-        self._moment += 1
-        return self._moment
+        self.moment += 1
+        return self.moment
 
     # ---------------------------------------------------------------- hearing
 
-    def append_ended(self, token: Token, outcome: Committed | Rejected | Unknown) -> SimulatedClient | None:
-        """The outcome of an append; the client, unless it had given up."""
-        waiting = self.waiting.get(token)
-        if waiting is None:
-            return None
-        client = self.clients[waiting.op.client]
-        match outcome:
-            case Committed(base_offset=base_offset):
-                self._on_seen(waiting.op, base_offset)
-                self.counts["acknowledgements"] += 1
-                return self._end(token, RequestOutcome.OK)
-            case Rejected(leader_hint=hint):
-                self.counts["refusals"] += 1
-                self._retarget(client, hint)
-                return self._end(token, RequestOutcome.FAIL)
-            case Unknown(leader_hint=hint):
-                self.counts["unknown_outcomes"] += 1
-                self._retarget(client, hint)
-                return self._end(token, RequestOutcome.UNKNOWN)
-
-    def _on_seen(self, op: ClientRequest, base_offset: Offset) -> None:
-        """It is at `base_offset`, and the node that answered leads."""
-        op.base_offset = base_offset
+    def append_ended(self, request_id: int, base_offset: int, term: int) -> SimulatedClient:
+        """Its records are at `base_offset`, and of this term."""
+        op = self.waiting[request_id].op
+        op.base_offset, op.term = base_offset, term
         op.end_offset = base_offset + len(op.values)
+        self.counts["acknowledgements"] += 1
+        return self._end(request_id, RequestOutcome.OK)
 
-    def read_ended(self, token: Token, end_offset: int, last_value: int) -> SimulatedClient | None:
+    def command_ended(self, request_id: int, result: bytes) -> SimulatedClient:
+        """Its command was applied, with this result."""
+        op = self.waiting[request_id].op
+        op.base_offset = int.from_bytes(result[:NUMBER_BYTES], "big")
+        op.end_offset = op.base_offset + 1
+        now_known: int | None = op.values[0]
+        if op.expected is not None:
+            has_swapped, op.found = msgpack.unpackb(result[NUMBER_BYTES:])
+            now_known = now_known if has_swapped else op.found
+        self.clients[op.client].known[op.key] = now_known
+        self.counts["commands"] += 1
+        return self._end(request_id, RequestOutcome.OK)
+
+    def read_ended(self, request_id: int, end_offset: int, last_value: int) -> SimulatedClient:
         """A read saw the log end at `end_offset`, just after `last_value`."""
-        waiting = self.waiting.get(token)
-        if waiting is None:
-            return None
-        waiting.op.end_offset = end_offset
-        waiting.op.last_value = last_value
+        op = self.waiting[request_id].op
+        op.end_offset, op.last_value = end_offset, last_value
         self.counts["reads"] += 1
-        return self._end(token, RequestOutcome.OK)
+        return self._end(request_id, RequestOutcome.OK)
 
-    def on_failed(self, token: Token, outcome: RequestOutcome) -> SimulatedClient | None:
-        """No answer: refused, the connection broke, or time is up."""
-        waiting = self.waiting.get(token)
-        if waiting is None:
-            return None
-        self.counts["refusals" if outcome is RequestOutcome.FAIL else "unknown_outcomes"] += 1
-        self._retarget(self.clients[waiting.op.client], None)
-        return self._end(token, outcome)
+    def query_ended(self, request_id: int, result: bytes) -> SimulatedClient:
+        """A query was answered."""
+        op = self.waiting[request_id].op
+        op.end_offset = int.from_bytes(result[:NUMBER_BYTES], "big")
+        op.found = msgpack.unpackb(result[NUMBER_BYTES:])
+        self.clients[op.client].known[op.key] = op.found
+        self.counts["queries"] += 1
+        return self._end(request_id, RequestOutcome.OK)
+
+    def refuse(self, request_id: int, error: RaftError) -> SimulatedClient:
+        """A node answered that the request failed."""
+        is_definite = error.definite or self.waiting[request_id].op.is_read
+        self.counts[f"answers_{type(error).__name__}"] += 1
+        hint = NodeId(error.leader) if isinstance(error, NotLeader) and error.leader is not None else None
+        return self._fail(request_id, RequestOutcome.FAIL if is_definite else RequestOutcome.UNKNOWN, hint)
+
+    def on_failed(self, request_id: int, outcome: RequestOutcome) -> SimulatedClient | None:
+        """No answer: the connection was refused or broke, or time is up; None if there had been one."""
+        return self._fail(request_id, outcome, None) if request_id in self.waiting else None
 
     def connection_lost(self, node: NodeId) -> list[SimulatedClient]:
-        """`node` died: a read had no effect, an append may have had it."""
-        lost = [(token, waiting.op) for token, waiting in self.waiting.items() if waiting.op.node == node]
-        ended = [
-            self.on_failed(token, RequestOutcome.FAIL if op.is_read else RequestOutcome.UNKNOWN) for token, op in lost
+        """`node` died: a read had no effect, an append or a command may have had it."""
+        lost = [(request_id, waiting.op) for request_id, waiting in self.waiting.items() if waiting.op.node == node]
+        return [
+            self._fail(request_id, RequestOutcome.FAIL if op.is_read else RequestOutcome.UNKNOWN, None)
+            for request_id, op in lost
         ]
-        return [client for client in ended if client is not None]
 
-    def _end(self, token: Token, outcome: RequestOutcome) -> SimulatedClient:
-        op = self.waiting.pop(token).op
+    def _fail(self, request_id: int, outcome: RequestOutcome, hint: NodeId | None) -> SimulatedClient:
+        self.counts["refusals" if outcome is RequestOutcome.FAIL else "unknown_outcomes"] += 1
+        self._retarget(self.clients[self.waiting[request_id].op.client], hint)
+        return self._end(request_id, outcome)
+
+    def _end(self, request_id: int, outcome: RequestOutcome) -> SimulatedClient:
+        op = self.waiting.pop(request_id).op
         op.outcome = outcome
         if outcome is not RequestOutcome.UNKNOWN:
             op.returned = self._tick()

@@ -138,6 +138,8 @@ class DurableLog:
     directory: str
     ledger: Sequence[LedgerEntry] = ()
     mended: Sequence[Flip] = ()
+    written: bool = False
+    """True if all counts that was written, and would outlive the process, but not the power."""
     term: Term = NO_TERM
     vote: NodeId | None = None
     votes: dict[Term, NodeId] = attrs.field(factory=dict)
@@ -203,7 +205,7 @@ class DurableLog:
 
     def _file(self, disk: MemoryDisk, name: str) -> bytes:
         path = f"{self.directory}/{name}"
-        content = disk.durable_content(path)
+        content = disk.written_content(path) if self.written else disk.durable_content(path)
         flips = [flip.bit for flip in self.mended if flip.path == path and flip.bit < len(content) * 8]
         if not flips:
             return content

@@ -10,7 +10,7 @@
 - I8 what a leader believes a follower holds is on that follower's disk.
 - I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
 - I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
-- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each entry once, in
+- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each command once, in
   order.
 """
 
@@ -78,10 +78,14 @@ class Invariants:
         if index > len(machine.entries):
             self._accuse("I4", machine, f"commits {index}, its log ends at {len(machine.entries)}")
             return
-        known = min(index, record.committed_index)
+        known = LogIndex(min(index, record.committed_index))
         if known and not same(machine.entries[known - 1], record.ledger[known - 1].entry):
-            self._accuse("I4", machine, f"commits another entry {known} than was committed before")
-            return
+            while known and not same(machine.entries[known - 1], record.ledger[known - 1].entry):
+                known = LogIndex(known - 1)
+            if not record.may_be_lost(LogIndex(known + 1)):
+                self._accuse("I4", machine, f"commits another entry {known + 1} than was committed before")
+                return
+            record.roll_back(LogIndex(known))
         if index == known:
             return
         newest = machine.entries[index - 1]
@@ -92,15 +96,18 @@ class Invariants:
 
     def _check_durable_quorum(self, machine: SimulatedMachine, entry: Entry) -> None:
         """I9; by log matching, who has the newest entry has the rest."""
-        copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
-        if len(copies) < self._majority:
+        copies = [other.node_id for other in self._machines.values() if other.held.vouches_for(entry)]
+        if len(copies) < self._majority and not self._record.may_be_lost(entry.index):
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
     def on_applied(self, machine: SimulatedMachine) -> None:
         """I11, after `machine` gave more to its state machine or restored it."""
-        replica, index = machine.replica, machine.applied_index
-        if (replica.applied, replica.digest) != (index, self._record.digest(index)):
-            self._accuse("I11", machine, f"has applied {replica.applied} entries, not the committed ones up to {index}")
+        assert machine.driver is not None
+        replica, index = machine.replica, machine.driver.applied_index
+        if (replica.applied, replica.digest) != self._record.state_at(index) and not self._record.may_be_lost(index):
+            self._accuse(
+                "I11", machine, f"has applied {replica.applied} commands, not the committed ones up to {index}"
+            )
 
     def on_decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         """I1, I3 before a step's effects are carried out: a leader that is gone by then has led all the same."""
@@ -141,11 +148,12 @@ class Invariants:
         if other != machine.node_id:
             self._accuse("I1", machine, f"leads term {core.term}, as n{other} did")
         voters = self._machines.values()
-        votes = [voter.node_id for voter in voters if voter.voted_for(machine.node_id, core.term)]
+        votes = [voter.node_id for voter in voters if voter.held.voted_for(machine.node_id, core.term)]
         if len(votes) < self._majority:
             self._accuse("I1", machine, f"leads term {core.term}, but only the disks of {votes} have a vote for it")
         must_hold = record.committed_before(core.term)
-        if must_hold is not None and not prefix_holds(machine.entries, must_hold):
+        is_excused = must_hold is not None and record.may_be_lost(must_hold.index)
+        if must_hold is not None and not prefix_holds(machine.entries, must_hold) and not is_excused:
             self._accuse("I3", machine, f"leads term {core.term} without the committed entry {must_hold.index}")
 
     def _check_match(self, machine: SimulatedMachine, peer: NodeId) -> None:
@@ -157,6 +165,8 @@ class Invariants:
         if not isinstance(core.role, Leader):
             return
         match = core.role.progress[peer].match_index
-        follower = self._machines[peer]
-        if match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):
+        held = self._machines[peer].held
+        if not match or self._record.may_be_lost(match):
+            return
+        if held.durable_log().term <= core.term and not held.vouches_for(machine.entries[match - 1]):
             self._accuse("I8", machine, f"counts n{peer} as holding entry {match}, which its disk does not")

@@ -112,7 +112,7 @@ class SimulatedNemesis:
             case FaultKind.DISK_FAILS:
                 for machine in self._victims(rng):
                     self._world.note("a disk call is going to fail", machine.node_id)
-                    machine.disk.fail_call(rng.randint(1, 12))
+                    machine.held.disk.fail_call(rng.randint(1, 12))
             case FaultKind.LOSS_BURST:
                 self._loss_burst(rng)
             case FaultKind.DAMAGE | FaultKind.VANISH | FaultKind.STOPS:
@@ -122,20 +122,22 @@ class SimulatedNemesis:
 
     def recovery_crash(self, machine: SimulatedMachine) -> bool:
         """Returns True if power is lost again as soon as `machine` is up."""
-        rng = stream(self._knobs.seed, f"recovery/{machine.node_id}/{machine.incarnation}")
+        rng = stream(self._knobs.seed, f"recovery/{machine.node_id}/{machine.lives}")
         return rng.random() < self._knobs.recovery_crash
 
     def rot(self, machine: SimulatedMachine) -> None:
         """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught
         up.
         """
-        rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.incarnation}")
-        if rng.random() >= self._knobs.rot or machine.rot is not None:
+        rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.lives}")
+        if rng.random() >= self._knobs.rot or machine.held.rot is not None:
             return
         trims = self._knobs.retention_bytes is not None
         kind = rng.choice([kind for kind in RotKind if trims or kind is not RotKind.START])
-        spoilt = sum(other.rot is not None or other.vanished is not None for other in self._world.machines.values())
-        if spoilt + 1 <= (len(self._nodes) - 1) // 2 and machine.spoil(kind, rng):
+        spoilt = sum(
+            other.held.rot is not None or other.held.vanished is not None for other in self._world.machines.values()
+        )
+        if spoilt + 1 <= (len(self._nodes) - 1) // 2 and machine.held.spoil(kind, rng):
             self._world.note(f"bit rot: {kind.value}", machine.node_id)
 
     def vanish(self, number: int) -> None:
@@ -186,8 +188,8 @@ class SimulatedNemesis:
         others = [
             other for other in self._world.machines.values() if other is not machine and not other.loses_directory
         ]
-        sound = [other for other in others if other.vanished is None and other.rot is None]
-        if planned and any(not committed.index or other.durable_log().holds(committed) for other in sound):
+        sound = [other for other in others if other.held.vanished is None and other.held.rot is None]
+        if planned and any(not committed.index or other.held.durable_log().holds(committed) for other in sound):
             machine.vanish()
             for a, b in self._world.network.links:
                 if machine.node_id in (a, b):
@@ -243,12 +245,12 @@ class SimulatedNemesis:
             self.counts["pauses"] += 1
             self._world.note("paused", machine.node_id)
             machine.pause()
-            self._later(rng, self._resume, machine, machine.incarnation, timers_first)
+            self._later(rng, self._resume, machine, machine.lives, timers_first)
 
-    def _resume(self, machine: SimulatedMachine, incarnation: int, timers_first: bool) -> None:
-        if machine.incarnation == incarnation and machine.paused:
+    def _resume(self, machine: SimulatedMachine, lives: int, timers_first: bool) -> None:
+        if machine.lives == lives and machine.paused:
             self._world.note("resumed", machine.node_id)
-            machine.resume(timers_first=timers_first)
+            machine.wake(timers_first=timers_first)
 
     def _jump(self, rng: random.Random) -> None:
         seconds = rng.choice((0.3, 1.0, 10.0, 1000.0)) * rng.random() * self._unit_s
@@ -271,8 +273,8 @@ class SimulatedNemesis:
         for machine in self._victims(rng):
             self.counts["disks_filled"] += 1
             self._world.note("disk full", machine.node_id)
-            machine.disk.capacity_bytes = machine.disk.used_bytes()
-            self._later(rng, machine.make_room)
+            machine.held.disk.capacity_bytes = machine.held.disk.used_bytes()
+            self._later(rng, machine.held.make_room)
 
     # ---------------------------------------------------------------- the network
 
@@ -314,7 +316,7 @@ class SimulatedNemesis:
                 self.counts["pauses"] += 1
                 machine.pause()
                 wakes = self._world.now + lasts * rng.uniform(0.5, 1.0)
-                self._world.schedule(wakes, self._resume, machine, machine.incarnation, rng.random() < 0.3)
+                self._world.schedule(wakes, self._resume, machine, machine.lives, rng.random() < 0.3)
         self._world.schedule(self._world.now + lasts, self._end_coup, links, group, rng)
 
     def _end_coup(self, links: Sequence[Link[NodeId]], group: Collection[NodeId], rng: random.Random) -> None:

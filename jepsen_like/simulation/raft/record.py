@@ -7,13 +7,17 @@
 - what each prefix of the ledger makes of a state machine (`Replica`), which snapshots are measured against.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from hashlib import blake2b
 
 import attrs
+import msgpack
 
 from raft.model import Entry, EntryKind, LogIndex, NodeId, Position, Term
+from raft.register import RegisterMachine
 
+NUMBER_BYTES = 8
 Content = tuple[Term, int, EntryKind, int, int]
 """The identity of an entry: the term before it, base offset, kind, span, CRC-32C of its data."""
 
@@ -34,25 +38,49 @@ class LedgerEntry:
 
 @attrs.define
 class Replica:
-    """A state machine that remembers of each entry that it was applied, and in which order."""
+    """The registers of the product, which remember as well that each command was applied, and in which order.
 
+    The result of a command is its number, counted from 0, and then that of the registers.
+    """
+
+    filler_bytes: int = 0
+    """A snapshot has this many bytes in addition to what it must have."""
     applied: int = 0
     digest: bytes = bytes(16)
+    registers: RegisterMachine = attrs.field(factory=RegisterMachine)
 
-    def apply(self, entry: Entry) -> None:
-        """The next one, whichever it is."""
-        batch = entry.batch
-        made = repr((entry.index, entry.term, entry.base_offset, batch.kind.value, batch.span, batch.crc))
-        self.digest = blake2b(self.digest + made.encode(), digest_size=16).digest()
+    def check(self, command: bytes, *, read_only: bool) -> None:
+        """See `StateMachine`."""
+        self.registers.check(command, read_only=read_only)
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        """Apply the next one, whichever it is."""
+        result = self.registers.apply(index, command)
+        made = index.to_bytes(8, "big") + command
+        self.digest = blake2b(self.digest + made, digest_size=16).digest()
         self.applied += 1
+        return (self.applied - 1).to_bytes(NUMBER_BYTES, "big") + result
 
-    def snapshot(self, filler_bytes: int) -> bytes:
-        """Returns the number of applied entries, the digest of the machine, and filler."""
-        return self.applied.to_bytes(8, "big") + self.digest + bytes(filler_bytes)
+    def query(self, command: bytes) -> bytes:
+        """Returns the number of commands applied, and the answer of the registers."""
+        return self.applied.to_bytes(NUMBER_BYTES, "big") + self.registers.query(command)
+
+    def snapshot(self) -> bytes:
+        """Returns the number of applied commands, the digest of the machine, its registers, and filler."""
+        held = self.registers.snapshot()
+        head = self.applied.to_bytes(8, "big") + self.digest + len(held).to_bytes(4, "big")
+        return head + held + bytes(self.filler_bytes)
 
     def restore(self, snapshot: bytes) -> None:
         """Take the state of a snapshot."""
-        self.applied, self.digest = int.from_bytes(snapshot[:8], "big"), snapshot[8:24]
+        self.applied, self.digest = state_in(snapshot)
+        self.registers = RegisterMachine()
+        self.registers.restore(snapshot[28 : 28 + int.from_bytes(snapshot[24:28], "big")])
+
+
+def state_in(snapshot: bytes) -> tuple[int, bytes]:
+    """Returns the number of commands that a snapshot stands for, and the digest of its machine."""
+    return int.from_bytes(snapshot[:8], "big"), snapshot[8:24]
 
 
 @attrs.define
@@ -64,8 +92,13 @@ class ClusterRecord:
     ledger: list[LedgerEntry] = attrs.field(factory=list)
     leaders: dict[Term, NodeId] = attrs.field(factory=dict)
     leader_logs: dict[Term, list[Entry]] = attrs.field(factory=dict)
+    taken_from: float = float("inf")
+    """The lowest index of all that power cuts took from disks before it was durable, where that was acknowledged."""
+    taken_values: set[int] = attrs.field(factory=set)
+    """The values in it."""
     _newest: Replica = attrs.field(factory=Replica)
-    _digests: list[bytes] = attrs.field(factory=lambda: [Replica().digest])
+    _states: list[tuple[int, bytes]] = attrs.field(factory=lambda: [(0, Replica().digest)])
+    _commands: list[tuple[LogIndex, bytes]] = attrs.field(factory=list)
 
     @property
     def committed_index(self) -> LogIndex:
@@ -80,6 +113,21 @@ class ClusterRecord:
         entry = self.ledger[-1].entry
         return Position(entry.index, entry.term)
 
+    def note_taken(self, entries: Sequence[Entry]) -> None:
+        """A power cut took these entries from a disk, though others may count on that copy."""
+        self.taken_from = min(self.taken_from, entries[0].index)
+        for entry in entries:
+            self.taken_values.update(values_of(entry), map(value_of, commands_of(entry)))
+
+    def may_be_lost(self, index: LogIndex) -> bool:
+        """Returns True if power cuts may have cost the group the entry at `index`, committed or not."""
+        return index >= self.taken_from
+
+    def roll_back(self, last_index: LogIndex) -> None:
+        """Forget what was committed above `last_index`: the group has lost it."""
+        del self.ledger[last_index:]
+        self._newest, self._states, self._commands = Replica(), [(0, Replica().digest)], []
+
     def committed_before(self, term: Term) -> Entry | None:
         """The newest entry that a leader of an earlier term committed: every leader of `term` must hold it."""
         for known in reversed(self.ledger):
@@ -87,14 +135,30 @@ class ClusterRecord:
                 return known.entry
         return None
 
-    def digest(self, index: LogIndex) -> bytes | None:
-        """Returns the digest of a machine that applied the committed entries up to `index`; None unless all are
-        committed.
+    def state_at(self, index: LogIndex) -> tuple[int, bytes] | None:
+        """Returns the number of commands up to `index`, and the digest of a machine that applied them; None unless all
+        of these entries are committed.
         """
-        while self._newest.applied < len(self.ledger):
-            self._newest.apply(self.ledger[self._newest.applied].entry)
-            self._digests.append(self._newest.digest)
-        return self._digests[index] if index < len(self._digests) else None
+        self._apply_committed()
+        return self._states[index] if index < len(self._states) else None
+
+    def commands(self) -> Sequence[tuple[LogIndex, bytes]]:
+        """Returns the committed commands in order, each with its index."""
+        self._apply_committed()
+        return self._commands
+
+    def _apply_committed(self) -> None:
+        while len(self._states) <= len(self.ledger):
+            entry = self.ledger[len(self._states) - 1].entry
+            for command in commands_of(entry):
+                self._newest.apply(entry.index, command)
+                self._commands.append((entry.index, command))
+            self._states.append((self._newest.applied, self._newest.digest))
+
+    def entry_at(self, offset: int) -> Entry | None:
+        """Returns the committed entry that holds the record at `offset`; None if none does."""
+        at = bisect_right(self.ledger, offset, key=lambda known: known.entry.end_offset)
+        return self.ledger[at].entry if at < len(self.ledger) else None
 
     def term_of(self, index: LogIndex) -> Term | None:
         """The term of the committed entry at `index`; None if none is committed there."""
@@ -115,9 +179,11 @@ def record_bytes(value: int, filler: int) -> bytes:
 
 def values_of(entry: Entry) -> list[int]:
     """The values that an entry carries, in the order of their offsets."""
-    if entry.batch.kind is not EntryKind.RECORDS:
-        return []
-    data = bytes(entry.batch.data)
+    return values_in(bytes(entry.batch.data)) if entry.batch.kind is EntryKind.RECORDS else []
+
+
+def values_in(data: bytes) -> list[int]:
+    """Returns the values of records that stand one after the other."""
     values: list[int] = []
     at = 0
     while at < len(data):
@@ -125,6 +191,31 @@ def values_of(entry: Entry) -> list[int]:
         values.append(int.from_bytes(data[at + 2 : at + 2 + VALUE_BYTES], "big"))
         at += 2 + size
     return values
+
+
+def records_of(entry: Entry, first: int, count: int) -> bytes:
+    """Returns the bytes of `count` records of an entry, of which `first` is the number in it."""
+    data, begin, at = bytes(entry.batch.data), 0, 0
+    for number in range(first + count):
+        if number == first:
+            begin = at
+        at += 2 + int.from_bytes(data[at : at + 2], "big")
+    return data[begin:at]
+
+
+def commands_of(entry: Entry) -> list[bytes]:
+    """Returns the commands that an entry carries, in order."""
+    if entry.batch.kind is not EntryKind.COMMANDS:
+        return []
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(bytes(entry.batch.data))
+    return list(unpacker)
+
+
+def value_of(command: bytes) -> int:
+    """Returns the value that a command gives its register."""
+    value: int = msgpack.unpackb(command)[-1]
+    return value
 
 
 def same(entry: Entry, other: Entry) -> bool:

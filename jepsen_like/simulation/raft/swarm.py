@@ -5,16 +5,50 @@ random part of the faults and draws its own rates, windows, batch and cache size
 caches miss, windows fill).
 """
 
+import math
 import random
 
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults
+from log.policy import FlushPolicy
 from raft.config import RaftConfig
 
-SNAPSHOT_HEAD_BYTES = 24
-"""A snapshot of the simulated state machine has these bytes besides its filler (`record.Replica.snapshot`)."""
+SNAPSHOT_HEAD_BYTES = 60
+"""A snapshot of the simulated state machine has about these bytes besides its filler (`record.Replica.snapshot`)."""
+
+
+@attrs.frozen(kw_only=True)
+class DriverKnobs:
+    """The settings of the drivers."""
+
+    apply_bytes: int = 1_000_000
+    """One round gives this much of the log to the state machine."""
+    trim_every_s: float = 1.0
+    """The retention rule is applied this often, in addition to each time that the log has grown by a segment."""
+    round_s: float = 0.0
+    """A round takes this long; what arrives meanwhile waits for the next one."""
+    reads_max: int = 4
+    """At most this many of the things that wait are taken in one round."""
+    batch_bytes_max: int = 3_000_000
+    """Appends that wait are joined into entries of at most this size."""
+    pending_bytes_max: int = 32_000_000
+    """Appends and commands that wait to be proposed; more are refused."""
+    flush_every_s: float = 0.0
+    """0: acknowledgements wait for the flush. Otherwise they do not, and a flush follows after so long, or, if that is
+    infinite, with a full segment."""
+    flush_stall_s: float = 5.0
+    """A leader whose flush takes longer steps down."""
+    subscribes: bool = False
+    """True if each node has a subscriber."""
+
+    @property
+    def flush_policy(self) -> FlushPolicy:
+        """The event that acknowledgements wait for."""
+        if not self.flush_every_s:
+            return FlushPolicy.BEFORE_ACK
+        return FlushPolicy.INTERVAL if math.isfinite(self.flush_every_s) else FlushPolicy.NONE
 
 
 @attrs.frozen(kw_only=True)
@@ -26,9 +60,7 @@ class RaftKnobs(Knobs):
     flush_s: float
     flush_s_spread: float
     handoff_s: float
-    """From the end of an fsync to the moment the core learns of it."""
-    load_s: float
-    """The disk takes this long to give entries that the cache no longer holds."""
+    """From the end of an fsync to the moment the driver learns of it."""
     drift: float
     """The most by which a node's clock runs too fast or too slow, as a fraction."""
     think_s: float
@@ -39,6 +71,8 @@ class RaftKnobs(Knobs):
     """A client sends this many requests at once."""
     reads: float
     """The share of reads among the requests."""
+    commands: float = 0.0
+    """The share of requests that concern the registers, and not the records."""
     records_max: int
     filler_bytes_max: int
     """Records are padded up to this, so that byte windows and segments fill."""
@@ -50,12 +84,9 @@ class RaftKnobs(Knobs):
     """The times at which the directories of some nodes vanish."""
     retention_bytes: int | None = None
     """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
-    trim_every_s: float = 0.0
-    """The retention rule is applied this often, in addition to each time that the log has grown by a segment."""
-    apply_bytes: int = 1_000_000
-    """One step gives this much of the log to the state machine, where logs are trimmed."""
     snapshot_bytes: int = 0
     """A snapshot has this many bytes in addition to what it must have."""
+    driver: DriverKnobs = DriverKnobs()
     reset_crash: float = 0.0
     """The probability that power is lost while a log is reset to a snapshot."""
 
@@ -79,7 +110,6 @@ CALM = RaftKnobs(
     flush_s=0.001,
     flush_s_spread=0.2,
     handoff_s=0.0,
-    load_s=0.0,
     rot=0.0,
     drift=0.0,
     clients=0,
@@ -116,7 +146,6 @@ def draw(seed: int) -> RaftKnobs:
         flush_s=raft.election_timeout_s_min * rng.choice((0.002, 0.01, 0.04, 0.12)),
         flush_s_spread=rng.choice((0.2, 1.0, 2.0)),
         handoff_s=rng.choice((0.0, 0.0002, 0.002)),
-        load_s=_load_s(seed, raft.election_timeout_s_max),
         drift=rng.choice((0.0, 0.0, 0.05, 0.3)),
         clients=rng.randint(1, 4),
         think_s=raft.heartbeat_s * rng.choice((0.2, 0.5, 1.5)),
@@ -130,7 +159,37 @@ def draw(seed: int) -> RaftKnobs:
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=draw_faults(seed, safety_s),
     )
-    return _with_trims(_with_vanishes(knobs))
+    return _with_page_cache(_with_trims(_with_vanishes(_with_driver(knobs))))
+
+
+def _with_driver(knobs: RaftKnobs) -> RaftKnobs:
+    """The settings of the drivers, and what the clients ask them; drawn apart, so that older seeds keep all else."""
+    rng = stream(knobs.seed, "driver")
+    driver = DriverKnobs(
+        apply_bytes=rng.choice((1, 1000, 1_000_000)),
+        round_s=knobs.delay_s * rng.choice((0.0, 0.0, 0.3)),
+        reads_max=rng.choice((1, 4, 64)),
+        batch_bytes_max=rng.choice((1, 200, 3_000_000)),
+        pending_bytes_max=rng.choice((1500, 32_000_000, 32_000_000)),
+        flush_stall_s=knobs.raft.election_timeout_s_max * rng.choice((0.3, 1.0, 1000.0)),
+        subscribes=rng.random() < 0.3,
+    )
+    return attrs.evolve(knobs, commands=rng.choice((0.0, 0.2, 0.5)), driver=driver)
+
+
+def _with_page_cache(knobs: RaftKnobs) -> RaftKnobs:
+    """In one of six worlds nodes acknowledge from the page cache, and a power cut may cost what was acknowledged; drawn
+    apart.
+
+    Nothing leaves a log there, and nothing is damaged: a snapshot may then know what the group has lost, and its node
+    must stay down.
+    """
+    rng = stream(knobs.seed, "page cache")
+    if rng.random() >= 1 / 6:
+        return knobs
+    every_s = knobs.raft.heartbeat_s * rng.choice((0.1, 1.0, 10.0, float("inf")))
+    driver = attrs.evolve(knobs.driver, flush_every_s=every_s)
+    return attrs.evolve(knobs, driver=driver, retention_bytes=None, rot=0.0, vanishes_s=())
 
 
 def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
@@ -158,8 +217,7 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
     trimming = attrs.evolve(
         knobs,
         retention_bytes=int(knobs.segment_bytes_max * kept),
-        trim_every_s=rng.choice((0.0, 0.0, 1.0)),
-        apply_bytes=rng.choice((1, 1000, 1_000_000)),
+        driver=attrs.evolve(knobs.driver, trim_every_s=rng.choice((0.0, 0.0, 1.0))),
         snapshot_bytes=rng.choice((0, 0, 3000)),
         reset_crash=rng.choice((0.0, 0.0, 0.3)),
         rot=0.7 if kept > 10 else knobs.rot,
@@ -179,13 +237,6 @@ def _nodes(seed: int, usual: int) -> int:
     """Now and then a group of one node, or of two, which need each other."""
     rng = stream(seed, "small")
     return rng.choice((1, 2)) if rng.random() < 0.04 else usual
-
-
-def _load_s(seed: int, election_timeout_s_max: float) -> float:
-    """Mostly quick; sometimes leaders come and go meanwhile."""
-    return stream(seed, "loads").choice(
-        (0.0, 0.0002, 0.002, 0.5 * election_timeout_s_max, 3.0 * election_timeout_s_max)
-    )
 
 
 def _raft_config(rng: random.Random) -> RaftConfig:

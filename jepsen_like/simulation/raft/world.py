@@ -8,26 +8,33 @@ committed log.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
+from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
 from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import POLL_S, SimulatedWorld
-from jepsen_like.simulation.raft import blackbox
+from jepsen_like.simulation.raft import blackbox, histories
 from jepsen_like.simulation.raft.audits import Audits
-from jepsen_like.simulation.raft.blackbox import RequestOutcome
-from jepsen_like.simulation.raft.clients import PROBE_CLIENT, Clients, SimulatedClient
+from jepsen_like.simulation.raft.blackbox import UNSEEN, RequestOutcome
+from jepsen_like.simulation.raft.clients import Clients, SimulatedClient, Waiting
 from jepsen_like.simulation.raft.invariants import Invariants
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
 from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
-from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, values_of
+from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, value_of, values_in
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
 from log.errors import CorruptLog, LogError, StorageError
-from raft.effects import Committed, Effect, LoadEntries, Rejected, Send, Unknown
-from raft.events import Disconnected, Event, Propose, ReadRequest, Receive
+from raft.driver import RaftDriver
+from raft.effects import Effect
+from raft.errors import RaftError
+from raft.events import Event
 from raft.messages import Message
-from raft.model import Entry, EntryKind, LogIndex, LogStart, NodeId, Position, Token
+from raft.model import Entry, LogIndex, LogStart, NodeId, Offset, Position
+from raft.roles import Leader
+from raft.subscription import Delivered
 
 
 class RaftWorld(SimulatedWorld[RaftKnobs]):
@@ -47,6 +54,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self._audits = Audits(self.record, self.machines, self._accuse)
         self._nemesis = SimulatedNemesis(self, knobs)
         self._probes = {"append": False, "read": False}
+        self._healed_at = 0
 
     def begin(self) -> None:
         """Start the nodes with their clocks, the clients and the planned faults."""
@@ -55,9 +63,8 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         for machine in self.machines.values():
             machine.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
             machine.start()
-        for client in self.clients.clients:
-            if client.number != PROBE_CLIENT:
-                self.schedule(knobs.think_s * client.rng.random(), self._client_wakes, client)
+        for client in self.clients.loops:
+            self.schedule(knobs.think_s * client.rng.random(), self._client_wakes, client)
         for number, at_s in enumerate(knobs.vanishes_s):
             self.schedule(at_s, self._nemesis.vanish, number)
         for fault in knobs.faults:
@@ -69,10 +76,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         """See `Surroundings`."""
         self._invariants.on_appended(machine, entries)
 
-    def on_sent(self, machine: SimulatedMachine, send: Send) -> None:
+    def on_sent(self, machine: SimulatedMachine, to: NodeId, message: Message) -> None:
         """See `Surroundings`: the wire tap."""
-        self._audits.on_sent(machine, send)
-        self.network.transmit(self.now, (machine.node_id, send.to), send.message)
+        self._audits.on_sent(machine, to, message)
+        self.network.transmit(self.now, (machine.node_id, to), message)
 
     def on_committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
         """See `Surroundings`."""
@@ -89,6 +96,11 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         """See `Surroundings`."""
         self._invariants.on_applied(machine)
 
+    def on_delivered(self, machine: SimulatedMachine, delivered: Delivered) -> None:
+        """See `Surroundings`."""
+        self.counts["delivered"] += 1
+        self._audits.on_delivered(machine, delivered)
+
     def on_synced(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
         self._audits.check_start(machine)
@@ -97,6 +109,20 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def on_decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         """See `Surroundings`."""
         self._invariants.on_decided(machine, before)
+        leads = machine.core is not None and isinstance(machine.core.role, Leader)
+        if leads and not before.led and not self.healed and self.clients.loops:
+            self.schedule(self.now + self.knobs.delay_s, self._watcher_reads, machine.node_id)
+
+    def _watcher_reads(self, node: NodeId) -> None:
+        """Read both the log and a register from a node that has just begun to lead."""
+        watcher, committed = self.clients.watcher, self.record.committed_index
+        kinds = (False, True) if self.knobs.commands else (False,)
+        asked = [
+            self.clients.begin_read(watcher, node, committed, of_registers=of_registers)
+            for of_registers in kinds
+            if self.clients.asks(watcher)
+        ]
+        self._ask(node, asked)
 
     def on_stepped(
         self, machine: SimulatedMachine, before: BeforeStep, event: Event, effects: Sequence[Effect]
@@ -115,17 +141,20 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def on_died(self, machine: SimulatedMachine, error: Exception) -> None:
         """See `Surroundings`: a node that raises ends, as its process would, and is started again."""
-        if machine.disk_refused(error):
+        if machine.held.has_refused(error):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
         elif isinstance(error, StorageError):
             self._accuse("A5", machine, f"says that a sound disk failed: {error}")
-        elif isinstance(error, CorruptLog) and machine.spoilt:
+        elif isinstance(error, CorruptLog) and machine.held.spoilt:
             # The next start finds it, and repairs the log.
             self.counts["rot_met"] += 1
             self.note("meets bit rot", machine.node_id)
         elif isinstance(error, CorruptLog):
             self._accuse("A5", machine, f"finds damage on a disk that has none: {error}")
+        elif isinstance(error, AssertionError) and "(P5)" in str(error) and self._has_lost:
+            # It has committed what the group has lost and replaced since.
+            self.counts["ends_after_loss"] += 1
         else:
             self._accuse(CRASH, machine, f"{type(error).__name__}: {error}")
         if machine.up:
@@ -133,7 +162,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def sprung(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
-        back = stream(self.knobs.seed, f"trap/{machine.node_id}/{machine.incarnation}")
+        back = stream(self.knobs.seed, f"trap/{machine.node_id}/{machine.lives}")
         self.cut_power(machine, back.choice((0.02, 0.3, 1.0)) * self.knobs.raft.election_timeout_s_max)
 
     # ---------------------------------------------------------------- clients
@@ -143,90 +172,94 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             return
         node = self.clients.choose_node(client)
         client.outstanding += 1  # an answer that comes at once must not look like the end of the burst
-        for _ in range(self.knobs.burst):
-            if client.discouraged:
-                break
-            if not self.clients.asks(client):
-                continue
-            if self.clients.wants_read(client):
-                self._ask_read(client, node)
-            else:
-                self._ask_append(client, node)
+        asked = [
+            self.clients.begin(client, node, self.record.committed_index)
+            for _ in range(self.knobs.burst)
+            if not client.discouraged and self.clients.asks(client)
+        ]
+        self._ask(node, asked)
         client.outstanding -= 1
         self._client_ended(client)
 
-    def _ask_append(self, client: SimulatedClient, node: NodeId) -> None:
-        token, batch = self.clients.begin_append(client, node, self.now, self.record.committed_index)
-        self._ask(node, token, Propose(token, batch))
-
-    def _ask_read(self, client: SimulatedClient, node: NodeId) -> None:
-        token = self.clients.begin_read(client, node, self.record.committed_index)
-        self._ask(node, token, ReadRequest(token))
-
-    def _ask(self, node: NodeId, token: Token, event: Event) -> None:
-        self.requests += 1
+    def _ask(self, node: NodeId, asked: Sequence[Waiting]) -> None:
+        """Send requests to `node`, which come in one round, as what is sent at once on one connection does."""
+        self.requests += len(asked)
         machine = self.machines[node]
-        if machine.up:
-            self.schedule(self.now + self.knobs.client_timeout_s, self._client_gives_up, token)
-            machine.deliver(event)
-        else:
-            self.schedule(self.now + self.knobs.delay_s, self._client_refused, token)
+        for waiting in asked:
+            if machine.up:
+                self.schedule(self.now + self.knobs.client_timeout_s, self._client_gives_up, waiting.id)
+            else:
+                self.schedule(self.now + self.knobs.delay_s, self._client_refused, waiting.id)
+        machine.take(self._arrive_at, machine, asked)
 
-    def _client_refused(self, token: Token) -> None:
-        self._client_ended(self.clients.on_failed(token, RequestOutcome.FAIL))
+    def _arrive_at(self, machine: SimulatedMachine, asked: Sequence[Waiting]) -> None:
+        assert machine.driver is not None
+        for waiting in asked:
+            self._audits.on_asked(machine, waiting.id, self.now)
+            waiting.ask(machine, machine.driver)
 
-    def _client_gives_up(self, token: Token) -> None:
-        self._client_ended(self.clients.on_failed(token, RequestOutcome.UNKNOWN))
+    def _client_refused(self, request_id: int) -> None:
+        self._client_ended(self.clients.on_failed(request_id, RequestOutcome.FAIL))
+
+    def _client_gives_up(self, request_id: int) -> None:
+        self._client_ended(self.clients.on_failed(request_id, RequestOutcome.UNKNOWN))
 
     def _client_ended(self, client: SimulatedClient | None) -> None:
         if client is None or client.outstanding:
             return
-        if client.number == PROBE_CLIENT:
+        if client is self.clients.probe:
             self.schedule(self.now + POLL_S, self._probe)
-        else:
+        elif client is not self.clients.watcher:
             mean_s = self.knobs.retry_s if client.discouraged else self.knobs.think_s
             client.discouraged = False
             self.schedule(self.now + mean_s * client.rng.expovariate(1.0), self._client_wakes, client)
 
-    def on_answered(self, machine: SimulatedMachine, token: Token, outcome: Committed | Rejected | Unknown) -> None:
+    def on_acknowledged(
+        self, machine: SimulatedMachine, request_id: int, base_offset: int, span: int, term: int
+    ) -> None:
         """See `Surroundings`."""
-        waiting = self.clients.waiting.get(token)
+        waiting = self._take_answer(machine, request_id)
         if waiting is None:
             return
-        if isinstance(outcome, Committed):
-            assert waiting.batch is not None
-            self._audits.on_answered(machine, waiting.batch, outcome)
-            if waiting.op.client == PROBE_CLIENT:
-                self._probes["append"] = True
-        self._client_ended(self.clients.append_ended(token, outcome))
+        self._audits.on_acknowledged(machine, waiting.data, base_offset, span, term)
+        if waiting.op.client == self.clients.probe.number:
+            self._probes["append"] = True
+        self._client_ended(self.clients.append_ended(request_id, base_offset, term))
 
-    def read_answered(self, machine: SimulatedMachine, token: Token, read_index: LogIndex | None) -> None:
-        """See `Surroundings`: the read is served from the node's own log on disk, at exactly the index promised."""
-        waiting = self.clients.waiting.get(token)
+    def on_command_done(self, machine: SimulatedMachine, request_id: int, index: int, result: bytes) -> None:
+        """See `Surroundings`."""
+        waiting = self._take_answer(machine, request_id)
         if waiting is None:
             return
-        if read_index is None:
-            self._client_ended(self.clients.on_failed(token, RequestOutcome.FAIL))
-            return
-        self._audits.read_ready(machine, read_index, waiting.committed_when_asked)
-        if waiting.op.client == PROBE_CLIENT:
-            self._probes["read"] = True
-        self._client_ended(self.clients.read_ended(token, *self._look(machine, read_index)))
+        self._audits.on_command_done(machine, waiting.data, LogIndex(index), result)
+        self._client_ended(self.clients.command_ended(request_id, result))
 
-    def _look(self, machine: SimulatedMachine, index: LogIndex) -> tuple[int, int]:
-        """The end offset at `index` and the last value before it, as the node's storage has them."""
-        assert machine.storage is not None
+    def on_readable(self, machine: SimulatedMachine, request_id: int) -> None:
+        """See `Surroundings`: the read is served from the present state of the node, as its server does."""
+        waiting, driver = self._take_answer(machine, request_id), machine.driver
+        if waiting is None:
+            return
+        assert driver is not None
         assert machine.core is not None
-        if index == 0 or index > len(machine.entries):
-            return 0, 0
-        end_offset = machine.entries[index - 1].end_offset
-        for entry in reversed(machine.entries[:index]):
-            if entry.batch.kind is EntryKind.RECORDS and entry.index <= machine.core.log.start.index:
-                return end_offset, values_of(entry)[-1]
-            if entry.batch.kind is EntryKind.RECORDS:
-                (stored,) = machine.storage.load(LoadEntries(machine.node_id, entry.index, 1))
-                return end_offset, values_of(stored)[-1]
-        return end_offset, 0
+        if waiting.op.key >= 0:
+            self._audits.on_readable(machine, driver.applied_index, waiting.committed_when_asked)
+            self._client_ended(self.clients.query_ended(request_id, driver.query(waiting.data)))
+            return
+        self._audits.on_readable(machine, machine.core.commit_index, waiting.committed_when_asked)
+        if waiting.op.client == self.clients.probe.number:
+            self._probes["read"] = True
+        end_offset = driver.committed_end
+        self._client_ended(self.clients.read_ended(request_id, end_offset, _last_value(driver, end_offset)))
+
+    def on_refused(self, machine: SimulatedMachine, request_id: int, error: RaftError) -> None:
+        """See `Surroundings`."""
+        if self._take_answer(machine, request_id) is not None:
+            self._client_ended(self.clients.refuse(request_id, error))
+
+    def _take_answer(self, machine: SimulatedMachine, request_id: int) -> Waiting | None:
+        """Returns the request that is answered, unless its client has given up."""
+        self._audits.on_answered(machine, request_id)
+        return self.clients.waiting.get(request_id)
 
     # ---------------------------------------------------------------- the network
 
@@ -242,7 +275,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         machine = self.machines[receiver]
         if not machine.up:
             self.network.counts["messages_lost"] += 1
-        machine.deliver(Receive(sender, message))
+        machine.receive(sender, message)
 
     def reset(self, link: Link[NodeId]) -> None:
         """See `Victims`."""
@@ -250,8 +283,8 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.network.reset(link)
         a, b = link
         self.note(f"connection {a}>{b} reset")
-        self.machines[a].deliver(Disconnected(b))
-        self.machines[b].deliver(Disconnected(a))
+        self.machines[a].lose_connection(b)
+        self.machines[b].lose_connection(a)
 
     # ---------------------------------------------------------------- power
 
@@ -263,7 +296,18 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.counts["power_cuts_in_flush"] += machine.flush is not None
         self.note("power cut inside an fsync" if machine.flush is not None else "power cut", machine.node_id)
         machine.cut_power()
+        if self.knobs.driver.flush_every_s:
+            self._note_taken(machine)
         self._after_death(machine, back_after_s)
+
+    def _note_taken(self, machine: SimulatedMachine) -> None:
+        """Note what a power cut took, where others may count on what is in page caches."""
+        assert machine.held.legacy is not None
+        durable = machine.held.durable_log()
+        taken = [entry for entry in machine.held.legacy.entries if not durable.has(entry)]
+        if taken:
+            self.counts["cuts_that_took"] += 1
+            self.record.note_taken(taken)
 
     def kill(self, machine: SimulatedMachine, back_after_s: float, *, in_step: bool = False) -> None:
         """See `Victims`: peers see its connections close at once."""
@@ -271,6 +315,8 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             return
         self.counts["kills"] += 1
         self.note("killed", machine.node_id)
+        if not in_step and stream(self.knobs.seed, f"stop/{machine.node_id}/{machine.lives}").random() < 0.3:
+            machine.stop()
         machine.kill(in_step=in_step)
         for other in self.machines:
             if other != machine.node_id:
@@ -278,15 +324,15 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self._after_death(machine, back_after_s)
 
     def _peer_gone(self, node: NodeId, peer: NodeId) -> None:
-        self.machines[node].deliver(Disconnected(peer))
+        self.machines[node].lose_connection(peer)
 
     def _after_death(self, machine: SimulatedMachine, back_after_s: float) -> None:
         for client in self.clients.connection_lost(machine.node_id):
             self._client_ended(client)
-        self.schedule(self.now + back_after_s, self._restart, machine, machine.incarnation)
+        self.schedule(self.now + back_after_s, self._restart, machine, machine.lives)
 
-    def _restart(self, machine: SimulatedMachine, incarnation: int) -> None:
-        if machine.incarnation != incarnation or machine.up:
+    def _restart(self, machine: SimulatedMachine, lives: int) -> None:
+        if machine.lives != lives or machine.up:
             return
         if not self.healed:
             self._nemesis.take_directory(machine)
@@ -313,7 +359,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def _start_failed(self, machine: SimulatedMachine, error: StorageError) -> None:
         """A disk that fails or is full may keep a node down for a while; a sound one may not."""
-        if machine.disk_refused(error):
+        if machine.held.has_refused(error):
             self.counts["disk_failures"] += 1
         else:
             self._accuse("A5", machine, f"cannot restart, though its disk is sound: {error}")
@@ -321,13 +367,13 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def _restart_later(self, machine: SimulatedMachine) -> None:
         machine.give_up_start()
-        self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
+        self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.lives)
 
     def _on_refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
         """Damage that cannot be repaired costs the node its log, and it begins blank; but only a power cut leaves such
         damage.
         """
-        if not machine.spoilt:
+        if not machine.held.spoilt:
             self._accuse("A5", machine, f"cannot restart: {error}")
             self.finished = True
         elif machine.storage is not None:
@@ -335,42 +381,46 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self.counts["rot_met"] += 1
             self._restart_later(machine)
         else:
-            if machine.legacy is not None and machine.legacy.complete and not machine.start_spoilt:
+            if machine.held.legacy is not None and machine.held.legacy.complete and not machine.held.start_spoilt:
                 self._accuse("A5", machine, f"was killed, everything is known, and yet it refuses: {error}")
             self.counts["repairs_refused"] += 1
             self.note(f"its log is set aside: {error}", machine.node_id)
             machine.give_up_start()
             machine.set_aside()
-            self.schedule(self.now, self._restart, machine, machine.incarnation)
+            self.schedule(self.now, self._restart, machine, machine.lives)
 
     # ---------------------------------------------------------------- healing
 
     def end_faults(self) -> None:
         """Every node comes back with a good disk, met damage and a true clock, and the probes begin."""
+        self._healed_at = self.clients.moment
         patience_s = self.knobs.raft.election_timeout_s_min
         for machine in self.machines.values():
             machine.calm(flush_s=patience_s / 20)
             if machine.up:
                 machine.meet_rot()
             else:
-                self._restart(machine, machine.incarnation)
+                self._restart(machine, machine.lives)
         self.network.delay_s = min(self.network.delay_s, patience_s / 30)
         self.schedule(self.now + POLL_S, self._probe)
 
     def _probe(self) -> None:
         """One append, then one read, repeated until each has succeeded."""
-        client = self.clients.clients[PROBE_CLIENT]
+        client = self.clients.probe
         node = self.clients.choose_node(client)
         if not self._probes["append"]:
-            self._ask_append(client, node)
+            self._ask(node, [self.clients.begin_append(client, node, self.record.committed_index)])
         elif not self._probes["read"]:
-            self._ask_read(client, node)
+            self._ask(node, [self.clients.begin_read(client, node, self.record.committed_index)])
 
     def open_conditions(self) -> list[str]:
         """Probes that have not succeeded yet, and whether the nodes agree."""
         missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
         if not self._has_converged():
             missing.append("the nodes do not agree")
+        drivers = [machine.driver for machine in self.machines.values() if machine.driver is not None]
+        if any(driver.applied_index < driver.core.commit_index for driver in drivers):
+            missing.append("the nodes have not applied all")
         return missing
 
     def _has_converged(self) -> bool:
@@ -385,26 +435,42 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def judge(self) -> None:
         """The log as stored on every node against the committed one, and that against what clients saw."""
-        for machine in self.machines.values():
-            if machine.storage is None or not self.record.ledger or not self._has_converged():
-                continue
-            try:
-                stored = machine.stored_entries()
-                machine.apply_all()
-            except LogError as error:
-                self._accuse("B-diverged", machine, f"its stored log cannot be read: {error}")
-                continue
-            assert machine.core is not None
-            first_index = LogIndex(machine.core.log.start.index + 1)
-            committed = [known.entry for known in self.record.ledger[first_index - 1 :]]
-            at = first_difference(stored, committed)
-            if at is not None:
-                index, ends = first_index + at, f"{first_index}..{first_index + len(stored) - 1}"
-                self._accuse(
-                    "B-diverged", machine, f"its stored log, {ends}, differs from the committed log at {index}"
-                )
-        for oracle, sentence in blackbox.check(self.clients.history, self.record.values()):
+        logs = [self._judge_log(machine) for machine in self.machines.values()] if self._has_converged() else []
+        self._audits.check_owed(self.now - self.knobs.patience_s)
+        values = self.record.values()
+        commands = [value_of(command) for _, command in self.record.commands()]
+        history = self.clients.history
+        if self._has_lost:
+            history = blackbox.without_lost(history, {*values, *commands}, self.record.taken_values, self._healed_at)
+        for oracle, sentence in blackbox.check(history, values, commands):
             self.report(oracle, 0, sentence)
+        if logs and None not in logs:
+            for oracle, sentence in histories.check(history, [log for log in logs if log is not None]):
+                self.report(oracle, 0, sentence)
+
+    def _judge_log(self, machine: SimulatedMachine) -> FinalLog | None:
+        """Returns the log of a node as clients read it, after a comparison of what is stored; None if it is unreadable."""
+        assert machine.core is not None
+        assert machine.driver is not None
+        try:
+            stored = machine.stored_entries() if self.record.ledger else ()
+            machine.apply_all()
+            log = _final_log(machine.node_id, machine.driver)
+        except LogError as error:
+            self._accuse("B-diverged", machine, f"its stored log cannot be read: {error}")
+            return None
+        first_index = LogIndex(machine.core.log.start.index + 1)
+        committed = [known.entry for known in self.record.ledger[first_index - 1 :]]
+        at = first_difference(stored, committed)
+        if at is not None:
+            index, ends = first_index + at, f"{first_index}..{first_index + len(stored) - 1}"
+            self._accuse("B-diverged", machine, f"its stored log, {ends}, differs from the committed log at {index}")
+        return log
+
+    @property
+    def _has_lost(self) -> bool:
+        """True if a power cut took what may have been acknowledged."""
+        return self.record.taken_from < float("inf")
 
     def committed_position(self) -> Position:
         """See `Victims`."""
@@ -420,7 +486,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts
         for machine in self.machines.values():
             total += machine.counts
-            total["segment_rolls"] += machine.segments() - 1
+            total["segment_rolls"] += machine.held.segments() - 1
         total["committed_entries"] = len(self.record.ledger)
         return total
 
@@ -429,7 +495,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         for known in self.record.ledger:
             yield known.entry.term, known.leader_term, known.entry.batch.crc
         for machine in self.machines.values():
-            yield machine.incarnation, len(machine.entries), machine.durable_log().term
+            yield machine.lives, len(machine.entries), machine.held.durable_log().term
 
     def all_requests(self) -> list[tuple[int, int]]:
         """The requests of all clients, probes too."""
@@ -440,3 +506,26 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def state_of(self, node: int) -> str:
         """Role, term, commit index and ends of the log."""
         return describe_state(self.machines[NodeId(node)] if node else None)
+
+
+def _last_value(driver: RaftDriver, end_offset: int) -> int:
+    """Returns the last value before `end_offset`, as a client reads it; 0 if there is none, `UNSEEN` if it has left."""
+    if end_offset == 0:
+        return 0
+    if end_offset <= driver.core.log.start.offset:
+        return UNSEEN
+    (batch,) = driver.read_committed(end_offset - 1, 1)
+    return values_in(batch.data)[end_offset - 1 - batch.base_offset]
+
+
+def _final_log(node: NodeId, driver: RaftDriver) -> FinalLog:
+    """Returns the log of a node, as a client reads it."""
+    first = offset = driver.core.log.start.offset
+    values: list[int] = []
+    terms: list[int] = []
+    while offset < driver.committed_end:
+        for batch in driver.read_committed(offset, 1 << 20):
+            values += (values_in(batch.data) + [0] * batch.span)[: batch.span]  # however it is damaged
+            terms += [batch.epoch] * batch.span
+            offset = Offset(batch.base_offset + batch.span)
+    return FinalLog(node, first, np.array(values, np.int64), np.array(terms, np.int64))

@@ -7,14 +7,16 @@ import ast
 import inspect
 import random
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
 
 from jepsen_like.simulation.raft import audits, invariants
 from jepsen_like.simulation.raft.durable import DurableLog, DurableStart
-from jepsen_like.simulation.raft.machine import LOG_DIRECTORY, BeforeStep, SimulatedMachine
-from jepsen_like.simulation.raft.record import Replica
+from jepsen_like.simulation.raft.holdings import LOG_DIRECTORY
+from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
+from jepsen_like.simulation.raft.record import NUMBER_BYTES, Replica, commands_of
 from jepsen_like.simulation.raft.rot import RotKind
 from jepsen_like.simulation.raft.swarm import draw
 from jepsen_like.simulation.raft.world import RaftWorld
@@ -22,7 +24,6 @@ from log.disk import NoSpace
 from log.errors import CorruptLog, StorageFailed
 from log.segmented_log import LOCK_NAME
 from raft.core import RaftCore
-from raft.effects import Committed, Send
 from raft.events import Receive, Tick
 from raft.messages import (
     AppendAccepted,
@@ -50,6 +51,7 @@ from raft.model import (
     Term,
 )
 from raft.roles import Candidate, Leader
+from raft.subscription import CommittedEntry, LeaderChanged, ResetToSnapshot
 
 pytestmark = pytest.mark.simulation
 
@@ -59,7 +61,7 @@ def world() -> RaftWorld:
     """A world that has healed, converged and found nothing."""
     for seed in range(100, 200):
         knobs = draw(seed)
-        if knobs.nodes == 3 and knobs.segment_bytes_max == 4096:
+        if knobs.nodes == 3 and knobs.segment_bytes_max == 4096 and knobs.commands:
             world = RaftWorld(knobs, stop_at_first=False)
             world.run()
             assert not world.violations
@@ -94,25 +96,25 @@ def entry_after(machine: SimulatedMachine, term: int, data: bytes = b"never writ
 
 def vote_that_is_not_on_disk(world: RaftWorld) -> None:
     voter = follower_of(world)
-    world.on_sent(voter, Send(NodeId(1 + voter.node_id % 3), VoteReply(Term(term_of(voter) + 5), granted=True)))
+    world.on_sent(voter, NodeId(1 + voter.node_id % 3), VoteReply(Term(term_of(voter) + 5), granted=True))
 
 
 def candidacy_that_is_not_on_disk(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.on_sent(node, Send(NodeId(1), RequestVote(Term(term_of(node) + 5), LogIndex(9), Term(1))))
+    world.on_sent(node, leader_of(world).node_id, RequestVote(Term(term_of(node) + 5), LogIndex(9), Term(1)))
 
 
 def second_vote_in_a_term(world: RaftWorld) -> None:
     voter = follower_of(world)
-    term = max(voter.durable_log().votes)
-    other = next(node for node in world.machines if node not in (voter.node_id, voter.durable_log().votes[term]))
-    world.on_sent(voter, Send(other, VoteReply(term, granted=True)))
+    term = max(voter.held.durable_log().votes)
+    other = next(node for node in world.machines if node not in (voter.node_id, voter.held.durable_log().votes[term]))
+    world.on_sent(voter, other, VoteReply(term, granted=True))
 
 
 def acceptance_beyond_the_disk(world: RaftWorld) -> None:
     node = follower_of(world)
     beyond = LogIndex(len(node.entries) + 1)
-    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), beyond, beyond, 1)))
+    world.on_sent(node, leader_of(world).node_id, AppendAccepted(term_of(node), beyond, beyond, 1))
 
 
 def acceptance_of_what_the_leader_does_not_have(world: RaftWorld) -> None:
@@ -120,12 +122,12 @@ def acceptance_of_what_the_leader_does_not_have(world: RaftWorld) -> None:
     end = LogIndex(len(node.entries))
     log = world.record.leader_logs[term_of(leader_of(world))]
     log[end - 1] = attrs.evolve(log[end - 1], batch=attrs.evolve(log[end - 1].batch, crc=1))
-    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), end, end, 1)))
+    world.on_sent(node, leader_of(world).node_id, AppendAccepted(term_of(node), end, end, 1))
 
 
 def acceptance_in_a_term_that_is_over(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) - 1), NO_INDEX, NO_INDEX, 1)))
+    world.on_sent(node, leader_of(world).node_id, AppendAccepted(Term(term_of(node) - 1), NO_INDEX, NO_INDEX, 1))
 
 
 def acknowledgement_of_what_one_disk_has(world: RaftWorld) -> None:
@@ -135,18 +137,115 @@ def acknowledgement_of_what_one_disk_has(world: RaftWorld) -> None:
     world.on_committed(leader, entry.index)
 
 
-def acknowledgement_of_another_batch(world: RaftWorld) -> None:
+def last_records(world: RaftWorld) -> Entry:
+    """The last committed entry with records."""
+    return next(known.entry for known in reversed(world.record.ledger) if known.entry.batch.span)
+
+
+def acknowledge(world: RaftWorld, entry: Entry, **other: Any) -> None:
+    """Acknowledge all records of an entry, as the leader, but for what is different."""
+    told: dict[str, Any] = {
+        "data": entry.batch.data,
+        "base_offset": entry.base_offset,
+        "span": entry.batch.span,
+        "term": entry.term,
+    }
+    world._audits.on_acknowledged(leader_of(world), **(told | other))
+
+
+def acknowledgement_of_other_records(world: RaftWorld) -> None:
+    acknowledge(world, last_records(world), data=b"never written")
+
+
+def acknowledgement_of_more_than_there_is(world: RaftWorld) -> None:
+    acknowledge(world, last_records(world), base_offset=1 << 40)
+
+
+def acknowledgement_in_another_term(world: RaftWorld) -> None:
+    acknowledge(world, last_records(world), term=99)
+
+
+def result_of_another_command(world: RaftWorld) -> None:
+    (index, _), (_, other) = world.record.commands()[:2]
+    world._audits.on_command_done(leader_of(world), other, index, bytes(NUMBER_BYTES))
+
+
+def result_of_a_command_of_another_place(world: RaftWorld) -> None:
+    index, command = world.record.commands()[0]
+    world._audits.on_command_done(leader_of(world), command, LogIndex(index + 1), bytes(NUMBER_BYTES))
+
+
+def result_after_one_flush(world: RaftWorld) -> None:
+    index, command = world.record.commands()[-1]
+    for machine in world.machines.values():
+        if machine is not leader_of(world):
+            del machine.held.durable_log().entries[index - 1 :]
+    number = len(world.record.commands()) - 1
+    world._audits.on_command_done(leader_of(world), command, index, number.to_bytes(NUMBER_BYTES, "big"))
+
+
+def second_answer(world: RaftWorld) -> None:
     leader = leader_of(world)
-    batch = entry_after(leader, 1).batch
-    outcome = Committed(world.record.committed_index, Term(1), Offset(0))
-    world._audits.on_answered(leader, batch, outcome)
+    world._audits.on_asked(leader, 1 << 40, 0.0)
+    world._audits.on_answered(leader, 1 << 40)
+    world._audits.on_answered(leader, 1 << 40)
+
+
+def answer_of_another_life(world: RaftWorld) -> None:
+    node = follower_of(world)
+    world._audits.on_asked(node, 1 << 40, 0.0)
+    node.kill()
+    node.start()
+    world._audits.on_answered(node, 1 << 40)
+
+
+def request_that_is_never_answered(world: RaftWorld) -> None:
+    world._audits.on_asked(leader_of(world), 1 << 40, world.now - 1)
+    world._audits.check_owed(world.now)
+
+
+def delivered(entry: Entry) -> CommittedEntry:
+    """An entry as a subscriber is given it."""
+    batch = entry.batch
+    return CommittedEntry(
+        entry.index, entry.term, batch.timestamp_ms, batch.kind, entry.base_offset, batch.span, bytes(batch.data)
+    )
+
+
+def delivery_with_a_gap(world: RaftWorld) -> None:
+    node = follower_of(world)
+    node.begin_life()
+    for known in (world.record.ledger[0], world.record.ledger[2]):
+        world.on_delivered(node, delivered(known.entry))
+
+
+def delivery_of_another_entry(world: RaftWorld) -> None:
+    node = follower_of(world)
+    node.begin_life()
+    world.on_delivered(node, attrs.evolve(delivered(world.record.ledger[0].entry), data=b"never written"))
+
+
+def delivery_before_the_commit(world: RaftWorld) -> None:
+    leader = leader_of(world)
+    leader.begin_life()
+    world._audits._delivered[leader.node_id] = leader.process, leader.entries[-1].index
+    world.on_delivered(leader, delivered(entry_after(leader, 1)))
+
+
+def delivery_of_a_leader_that_never_led(world: RaftWorld) -> None:
+    world.on_delivered(follower_of(world), LeaderChanged(NodeId(99), term_of(leader_of(world))))
+
+
+def subscriber_reset_to_another_state(world: RaftWorld) -> None:
+    start = true_start(world, 3, 5)
+    world.on_delivered(follower_of(world), ResetToSnapshot(start.position, start.offset, start.applied, bytes(40)))
 
 
 def commit_that_a_majority_could_unmake(world: RaftWorld) -> None:
     """One disk forgets all: with a vote from a second one that forgot, the committed log could be lost."""
     for machine in list(world.machines.values())[:2]:
-        del machine.durable.entries[1:]
-        machine.durable.position = attrs.evolve(machine.durable.position, index=LogIndex(1))
+        del machine.held.durable.entries[1:]
+        machine.held.durable.position = attrs.evolve(machine.held.durable.position, index=LogIndex(1))
     world.on_synced(leader_of(world))
 
 
@@ -162,10 +261,10 @@ def restart_that_forgets_its_vote(world: RaftWorld) -> None:
 def restart_that_lost_durable_entries(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
-    assert node.legacy is not None
-    extra = attrs.evolve(node.legacy.durable.entries[-1], crc=5)
-    node.legacy.durable.entries.append(extra)
-    node.legacy.entries.append(entry_after(node, extra.term))
+    assert node.held.legacy is not None
+    extra = attrs.evolve(node.held.legacy.durable.entries[-1], crc=5)
+    node.held.legacy.durable.entries.append(extra)
+    node.held.legacy.entries.append(entry_after(node, extra.term))
     node.start()
 
 
@@ -173,24 +272,24 @@ def _damaged(world: RaftWorld) -> SimulatedMachine:
     """A follower that has been repaired and holds less than it did."""
     node = follower_of(world)
     node.kill()
-    assert node.spoil(RotKind.LAST, random.Random(2))
+    assert node.held.spoil(RotKind.LAST, random.Random(2))
     node.start()
-    assert node.held_before is not None
+    assert node.held.held_before is not None
     return node
 
 
 def repair_of_a_sound_disk(world: RaftWorld) -> None:
     node = _damaged(world)
-    node.came_up_spoilt = False
+    node.held.came_up_spoilt = False
     world.on_restarted(node)
 
 
 def second_repair_of_what_was_damaged_once(world: RaftWorld) -> None:
     node = _damaged(world)
-    repaired = node.rot
+    repaired = node.held.rot
     node.kill()
-    assert node.spoil(RotKind.LAST, random.Random(2))
-    node.rot = repaired
+    assert node.held.spoil(RotKind.LAST, random.Random(2))
+    node.held.rot = repaired
     node.start()
 
 
@@ -214,7 +313,7 @@ def restart_that_forgets_its_floor(world: RaftWorld) -> None:
 def candidacy_below_the_floor(world: RaftWorld) -> None:
     node = _damaged(world)
     last = node.entries[-1]
-    world.on_sent(node, Send(NodeId(1), RequestPreVote(Term(term_of(node) + 1), last.index, last.term)))
+    world.on_sent(node, leader_of(world).node_id, RequestPreVote(Term(term_of(node) + 1), last.index, last.term))
 
 
 def _blank(world: RaftWorld) -> SimulatedMachine:
@@ -223,49 +322,49 @@ def _blank(world: RaftWorld) -> SimulatedMachine:
     node.kill()
     node.vanish()
     node.start()
-    assert node.is_blank
+    assert node.held.is_blank
     return node
 
 
 def candidacy_without_memory(world: RaftWorld) -> None:
-    world.on_sent(_blank(world), Send(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)))
+    world.on_sent(_blank(world), leader_of(world).node_id, RequestPreVote(Term(1), NO_INDEX, NO_TERM))
 
 
 def vote_without_memory(world: RaftWorld) -> None:
-    world.on_sent(_blank(world), Send(NodeId(1), PreVoteReply(Term(9), granted=True)))
+    world.on_sent(_blank(world), leader_of(world).node_id, PreVoteReply(Term(9), granted=True))
 
 
 def vote_for_less_than_the_floor(world: RaftWorld) -> None:
     node = _damaged(world)
     other = next(machine for machine in world.machines.values() if machine is not node)
     term = Term(term_of(node) + 1)
-    world.on_sent(other, Send(node.node_id, RequestPreVote(term, LogIndex(1), Term(1))))
-    world.on_sent(node, Send(other.node_id, PreVoteReply(term, granted=True)))
+    world.on_sent(other, node.node_id, RequestPreVote(term, LogIndex(1), Term(1)))
+    world.on_sent(node, other.node_id, PreVoteReply(term, granted=True))
 
 
 def read_behind_what_was_committed(world: RaftWorld) -> None:
-    world._audits.read_ready(leader_of(world), LogIndex(3), LogIndex(4))
+    world._audits.on_readable(leader_of(world), LogIndex(3), LogIndex(4))
 
 
 def second_vote_that_is_on_disk(world: RaftWorld) -> None:
     voter = follower_of(world)
-    votes = voter.durable_log().votes
+    votes = voter.held.durable_log().votes
     term = max(votes)
     votes[term] = next(node for node in world.machines if node not in (voter.node_id, votes[term]))
-    world.on_sent(voter, Send(votes[term], VoteReply(term, granted=True)))
+    world.on_sent(voter, votes[term], VoteReply(term, granted=True))
 
 
 def acknowledgement_after_one_flush(world: RaftWorld) -> None:
-    leader = leader_of(world)
-    entry = world.record.ledger[-1].entry
-    leave_only_on(world, leader)
-    world._audits.on_answered(leader, entry.batch, Committed(entry.index, entry.term, entry.base_offset))
+    entry = last_records(world)
+    for machine in world.machines.values():
+        if machine is not leader_of(world):
+            del machine.held.durable_log().entries[entry.index - 1 :]
+    acknowledge(world, entry)
 
 
 def acknowledgement_at_another_offset(world: RaftWorld) -> None:
-    entry = world.record.ledger[-1].entry
-    elsewhere = Committed(entry.index, entry.term, Offset(entry.base_offset + 1))
-    world._audits.on_answered(leader_of(world), entry.batch, elsewhere)
+    entry = last_records(world)
+    acknowledge(world, entry, base_offset=entry.base_offset - 1)
 
 
 def commit_after_one_flush(world: RaftWorld) -> None:
@@ -279,7 +378,7 @@ def leave_only_on(world: RaftWorld, machine: SimulatedMachine) -> None:
     """All other disks lose their last entry."""
     for other in world.machines.values():
         if other is not machine:
-            other.durable_log().entries.pop()
+            other.held.durable_log().entries.pop()
 
 
 def leader_that_counts_what_is_not_there(world: RaftWorld) -> None:
@@ -306,7 +405,7 @@ def entry_of_a_term_to_come(world: RaftWorld) -> None:
 def leader_that_few_have_voted_for(world: RaftWorld) -> None:
     leader = leader_of(world)
     for machine in world.machines.values():
-        machine.durable_log().votes.pop(term_of(leader), None)
+        machine.held.durable_log().votes.pop(term_of(leader), None)
     world.on_decided(leader, as_it_was(leader)._replace(led=False))
 
 
@@ -314,10 +413,10 @@ def leader_that_is_gone_in_the_step_that_made_it(world: RaftWorld) -> None:
     leader, peer = leader_of(world), follower_of(world)
     assert leader.core is not None
     for machine in world.machines.values():
-        machine.durable_log().votes.pop(term_of(leader), None)
+        machine.held.durable_log().votes.pop(term_of(leader), None)
     leader.core.role = Candidate(0.0, NO_WRITE, {leader.node_id})
     leader.traps.after_send = AppendEntries
-    leader.step(Receive(peer.node_id, VoteReply(term_of(leader), granted=True)))
+    leader.receive(peer.node_id, VoteReply(term_of(leader), granted=True))
     assert not leader.up
 
 
@@ -379,7 +478,7 @@ def restart_behind_its_disk(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
     node.start()
-    node.durable_log().position = attrs.evolve(node.durable_log().position, term=Term(99))
+    node.held.durable_log().position = attrs.evolve(node.held.durable_log().position, term=Term(99))
     world.on_restarted(node)
 
 
@@ -393,22 +492,22 @@ def restart_with_what_none_wrote(world: RaftWorld) -> None:
 def restart_with_an_older_term(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
-    assert node.legacy is not None
-    node.legacy.durable.term = Term(node.legacy.durable.term + 1)
+    assert node.held.legacy is not None
+    node.held.legacy.durable.term = Term(node.held.legacy.durable.term + 1)
     node.start()
 
 
 def restart_after_a_kill_that_lost_the_page_cache(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
-    assert node.legacy is not None
-    node.legacy.entries.append(entry_after(node, 1))
+    assert node.held.legacy is not None
+    node.held.legacy.entries.append(entry_after(node, 1))
     node.start()
 
 
 def acceptance_of_a_term_its_disk_does_not_know(world: RaftWorld) -> None:
     node = follower_of(world)
-    world.on_sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) + 1), NO_INDEX, NO_INDEX, 1)))
+    world.on_sent(node, leader_of(world).node_id, AppendAccepted(Term(term_of(node) + 1), NO_INDEX, NO_INDEX, 1))
 
 
 def two_leaders_in_a_term(world: RaftWorld) -> None:
@@ -456,18 +555,19 @@ def full_disk_that_has_room(world: RaftWorld) -> None:
 def start_that_fails_on_a_sound_disk(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
-    node.disk.lock(f"{LOG_DIRECTORY}/{LOCK_NAME}")
-    world._restart(node, node.incarnation)
+    node.held.disk.lock(f"{LOG_DIRECTORY}/{LOCK_NAME}")
+    world._restart(node, node.lives)
 
 
 def true_start(world: RaftWorld, index: int, applied: int) -> LogStart:
     """Where a log could begin in truth."""
     entries = [known.entry for known in world.record.ledger[:applied]]
-    last, replica = entries[index - 1], Replica()
+    last, replica = entries[index - 1], Replica(3)
     for entry in entries:
-        replica.apply(entry)
+        for command in commands_of(entry):
+            replica.apply(entry.index, command)
     position, reached = Position(last.index, last.term), Position(entries[-1].index, entries[-1].term)
-    return LogStart(position, last.end_offset, reached, replica.snapshot(3))
+    return LogStart(position, last.end_offset, reached, replica.snapshot())
 
 
 def start_behind_what_is_not_committed(world: RaftWorld) -> None:
@@ -487,21 +587,22 @@ def start_of_another_term(world: RaftWorld) -> None:
 
 
 def snapshot_of_another_moment(world: RaftWorld) -> None:
-    start = true_start(world, 3, 5)
-    message = InstallSnapshot(Term(1), attrs.evolve(start, snapshot=true_start(world, 3, 4).snapshot), 1)
-    world.on_sent(leader_of(world), Send(follower_of(world).node_id, message))
+    index, _ = world.record.commands()[-1]
+    start = attrs.evolve(true_start(world, 3, index), snapshot=true_start(world, 3, index - 1).snapshot)
+    message = InstallSnapshot(Term(1), start, 1)
+    world.on_sent(leader_of(world), follower_of(world).node_id, message)
 
 
 def part_of_another_snapshot(world: RaftWorld) -> None:
     start = attrs.evolve(true_start(world, 3, 5), snapshot=b"another")
-    world.on_sent(leader_of(world), Send(follower_of(world).node_id, InstallSnapshot(Term(1), start, 1, bytes_left=9)))
+    world.on_sent(leader_of(world), follower_of(world).node_id, InstallSnapshot(Term(1), start, 1, bytes_left=9))
 
 
 def snapshot_of_less_than_what_left(world: RaftWorld) -> None:
     applied = true_start(world, 3, 3)
     start = attrs.evolve(true_start(world, 5, 5), applied=applied.applied, snapshot=applied.snapshot)
     node = follower_of(world)
-    node.durable_log().start = DurableStart(0, start.position, start.offset, start.applied, start.snapshot)
+    node.held.durable_log().start = DurableStart(0, start.position, start.offset, start.applied, start.snapshot)
     world.on_synced(node)
 
 
@@ -509,31 +610,31 @@ def restart_that_begins_elsewhere(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
     node.start()
-    node.durable_log().start = DurableStart(7, *attrs.astuple(true_start(world, 3, 3), recurse=False))
+    node.held.durable_log().start = DurableStart(7, *attrs.astuple(true_start(world, 3, 3), recurse=False))
     world.on_restarted(node)
 
 
 def restart_that_brings_back_what_had_left(world: RaftWorld) -> None:
     node = follower_of(world)
     node.kill()
-    assert node.legacy is not None
+    assert node.held.legacy is not None
     beyond = Position(LogIndex(len(node.entries)), Term(1))
-    node.legacy.durable.start = DurableStart(7, beyond)
+    node.held.legacy.durable.start = DurableStart(7, beyond)
     node.start()
 
 
-def entry_applied_twice(world: RaftWorld) -> None:
+def command_applied_twice(world: RaftWorld) -> None:
     node = follower_of(world)
     node.apply_all()
-    node.replica.apply(node.entries[-1])
+    node.replica.apply(*world.record.commands()[-1])
     world.on_applied(node)
 
 
-def entry_skipped(world: RaftWorld) -> None:
+def command_skipped(world: RaftWorld) -> None:
     node = follower_of(world)
     node.apply_all()
-    node.replica.restore(true_start(world, 3, len(node.entries) - 1).snapshot)
-    node.replica.applied += 1
+    node.replica.restore(true_start(world, 3, world.record.commands()[-1][0] - 1).snapshot)
+    node.replica.applied = len(world.record.commands())
     world.on_applied(node)
 
 
@@ -545,7 +646,20 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A2", acceptance_of_what_the_leader_does_not_have),
     ("A2", acceptance_in_a_term_that_is_over),
     ("I9", acknowledgement_of_what_one_disk_has),
-    ("A3", acknowledgement_of_another_batch),
+    ("A3", acknowledgement_of_other_records),
+    ("A3", acknowledgement_of_more_than_there_is),
+    ("A3", acknowledgement_in_another_term),
+    ("A3", result_of_another_command),
+    ("A3", result_of_a_command_of_another_place),
+    ("A3", result_after_one_flush),
+    ("A9", second_answer),
+    ("A9", answer_of_another_life),
+    ("A9", request_that_is_never_answered),
+    ("A10", delivery_with_a_gap),
+    ("A10", delivery_of_another_entry),
+    ("A10", delivery_before_the_commit),
+    ("A10", delivery_of_a_leader_that_never_led),
+    ("A8", subscriber_reset_to_another_state),
     ("A4", commit_that_a_majority_could_unmake),
     ("A5", restart_that_forgets_its_vote),
     ("A5", restart_that_lost_durable_entries),
@@ -593,8 +707,8 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A8", snapshot_of_another_moment),
     ("A8", part_of_another_snapshot),
     ("A8", snapshot_of_less_than_what_left),
-    ("I11", entry_applied_twice),
-    ("I11", entry_skipped),
+    ("I11", command_applied_twice),
+    ("I11", command_skipped),
     ("A5", failure_of_a_disk_that_was_asked_for_none),
     ("A5", full_disk_that_has_room),
     ("A5", start_that_fails_on_a_sound_disk),
@@ -637,11 +751,11 @@ def test_every_accusation_is_made_by_some_lie(world: RaftWorld) -> None:
 
 def test_a_disk_that_fails_or_is_full_as_asked_ends_its_node_without_blame(world: RaftWorld) -> None:
     node = follower_of(world)
-    node.disk.fail_call(1)
+    node.held.disk.fail_call(1)
     with pytest.raises(StorageFailed) as failed:
-        node.disk.exists(LOG_DIRECTORY)
+        node.held.disk.exists(LOG_DIRECTORY)
     world.on_died(node, failed.value)
-    node.disk.capacity_bytes = 0
+    node.held.disk.capacity_bytes = 0
     world._start_failed(node, NoSpace("open", LOG_DIRECTORY))
     assert not world.violations
 
@@ -653,7 +767,7 @@ def trimmed_world() -> RaftWorld:
         if draw(seed).retention_bytes is not None:
             world = RaftWorld(draw(seed), stop_at_first=False)
             world.run()
-            starts = [machine.durable_log().start.index for machine in world.machines.values()]
+            starts = [machine.held.durable_log().start.index for machine in world.machines.values()]
             if not world.violations and len(starts) > 2 and min(starts) > 10:
                 return world
     raise AssertionError("no such seed")
@@ -661,9 +775,9 @@ def trimmed_world() -> RaftWorld:
 
 def test_a_trimmed_disk_read_at_once_is_what_was_read_bit_by_bit(trimmed_world: RaftWorld) -> None:
     for machine in trimmed_world.machines.values():
-        grown = machine.durable_log()
+        grown = machine.held.durable_log()
         afresh = DurableLog(LOG_DIRECTORY, trimmed_world.record.ledger)
-        afresh.refresh(machine.disk)
+        afresh.refresh(machine.held.disk)
         assert (afresh.entries, afresh.start) == (grown.entries, grown.start)
         assert (afresh.term, afresh.vote, afresh.position) == (grown.term, grown.vote, grown.position)
         assert len(afresh.entries) == len(machine.entries)
@@ -671,7 +785,7 @@ def test_a_trimmed_disk_read_at_once_is_what_was_read_bit_by_bit(trimmed_world: 
 
 def test_what_left_a_disk_counts_only_if_its_end_is_the_committed_one(trimmed_world: RaftWorld) -> None:
     machine, ledger = leader_of(trimmed_world), list(trimmed_world.record.ledger)
-    end = machine.durable_log().start.index
+    end = machine.held.durable_log().start.index
     first, last = ledger[0].entry, ledger[-1].entry
     batch = attrs.evolve(ledger[end - 1].entry.batch, span=77)
     for known, counts in (
@@ -680,7 +794,7 @@ def test_what_left_a_disk_counts_only_if_its_end_is_the_committed_one(trimmed_wo
         ([*ledger[: end - 1], attrs.evolve(ledger[end - 1], entry=attrs.evolve(first, batch=batch))], False),
     ):
         log = DurableLog(LOG_DIRECTORY, known)
-        log.refresh(machine.disk)
+        log.refresh(machine.held.disk)
         assert (log.has(first), log.has(last)) == (counts, True)
 
 
@@ -693,7 +807,8 @@ def test_a_trimmed_node_comes_back_as_it_was(trimmed_world: RaftWorld) -> None:
         machine.start()
         assert machine.core is not None
         assert machine.core.log.start.index == index > 0
-        assert machine.replica.applied == machine.core.log.start.applied.index
+        assert machine.driver is not None
+        assert machine.driver.applied_index == machine.core.log.start.applied.index
     assert not trimmed_world.violations
 
 
@@ -701,13 +816,13 @@ def test_the_truth_is_left_alone(world: RaftWorld) -> None:
     node, leader = follower_of(world), leader_of(world)
     start = true_start(world, 3, 5)
     world.on_trimmed(node, start)
-    world.on_sent(leader, Send(node.node_id, InstallSnapshot(term_of(leader), start, 1)))
+    world.on_sent(leader, node.node_id, InstallSnapshot(term_of(leader), start, 1))
     node.apply_all()
     end = LogIndex(len(node.entries))
-    world.on_sent(node, Send(leader.node_id, AppendAccepted(term_of(node), end, end, 1)))
-    voted_in = max(node.durable_log().votes)
-    if node.durable_log().votes[voted_in] != node.node_id:
-        world.on_sent(node, Send(node.durable_log().votes[voted_in], VoteReply(voted_in, granted=True)))
+    world.on_sent(node, leader.node_id, AppendAccepted(term_of(node), end, end, 1))
+    voted_in = max(node.held.durable_log().votes)
+    if node.held.durable_log().votes[voted_in] != node.node_id:
+        world.on_sent(node, node.held.durable_log().votes[voted_in], VoteReply(voted_in, granted=True))
     node.kill()
     node.start()
     node.cut_power()

@@ -12,7 +12,6 @@ from jepsen_like.simulation.raft.rot import Rot
 from jepsen_like.simulation.raft.scope import Scope
 from jepsen_like.simulation.raft.swarm import CALM
 from jepsen_like.simulation.raft.world import RaftWorld
-from raft.effects import Send
 from raft.messages import PreVoteReply, RequestPreVote
 from raft.model import LogIndex, NodeId, Position, Term
 
@@ -66,10 +65,10 @@ def test_an_audit_names_a_vote_that_only_the_mistaken_rule_allows() -> None:
     world.run()
     voter, candidate = world.machines[NodeId(1)], world.machines[NodeId(2)]
     held = DurableLog("log", position=at(1, 2))
-    voter.rot = Rot(Flip("log/1", 0), found=True, held=held)
+    voter.held.rot = Rot(Flip("log/1", 0), found=True, held=held)
     asks = RequestPreVote(Term(9), LogIndex(3), Term(1))
-    world.on_sent(candidate, Send(voter.node_id, asks))
-    world.on_sent(voter, Send(candidate.node_id, PreVoteReply(Term(9), granted=True)))
+    world.on_sent(candidate, voter.node_id, asks)
+    world.on_sent(voter, candidate.node_id, PreVoteReply(Term(9), granted=True))
     assert [violation.oracle for violation in world.violations] == ["A7"]
 
 
