@@ -12,7 +12,7 @@ import random
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from jepsen_like.bench.conversation import Conversation, LoadShape, NotAnAnswer
 from jepsen_like.bench.processes import DidNotAnswer, until
@@ -146,32 +146,24 @@ class FailoverClient:
         return done
 
 
-def failovers(cluster: BenchCluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
-    """Yields one fault on the leader after the other, each with its time to the next success.
+def fail_over(
+    lent: contextlib.AbstractContextManager[BenchCluster], faults: Sequence[str], seed: int
+) -> Generator[tuple[str, float]]:
+    """Yields one fault on the leader of a new cluster after the other, each with its time to the next success.
 
     Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it
     acknowledged.
     """
     chance = random.Random(seed)
-    client = FailoverClient(cluster)
-    before = cluster.written()
-    try:
-        for fault in faults:
-            client.connect()
-            time.sleep(chance.uniform(*SETTLE_S))
-            leader = cluster.members[cluster.led_by()]
-            if fault == KILL:
-                leader.kill()
-            else:
-                leader.pause()
-            took = client.first_success()
-            if fault == KILL:
-                leader.reap()
-                leader.start()
-            else:
-                leader.resume()
-            yield fault, took
-            until(cluster.ready, "whole cluster after a fault", members=cluster.members)
-    finally:
-        client.close()
-    cluster.check_holds(before + client.successes)
+    with lent as cluster:
+        before = cluster.written()
+        with contextlib.closing(FailoverClient(cluster)) as client:
+            for fault in faults:
+                client.connect()
+                time.sleep(chance.uniform(*SETTLE_S))
+                leader = cluster.members[cluster.led_by()]
+                with leader.under_fault(killed=fault == KILL):
+                    took = client.first_success()
+                yield fault, took
+                until(cluster.ready, "whole cluster after a fault", members=cluster.members)
+        cluster.check_holds(before + client.successes)

@@ -9,7 +9,7 @@ import os
 import platform
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class Throughput:
     leader_us: float | None = None
     client_us: float | None = None
     """The load generator."""
+
+
+Figures = Generator[Throughput]
+"""The figures of one system under load, one after the other."""
 
 
 @attrs.frozen

@@ -7,17 +7,17 @@
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jepsen_like.bench.conversation import LoadShape
-from jepsen_like.bench.figures import Throughput
+from jepsen_like.bench.figures import Figures
 from jepsen_like.bench.generator import Generator, Sample
 from jepsen_like.bench.own_wire import EchoConversation, QuorumlogConversation
 from jepsen_like.bench.processes import LoadWorker, running, until
 from jepsen_like.bench.systems import NODES
-from jepsen_like.bench.throughput import WARM_UP_S, figure_of
+from jepsen_like.bench.throughput import WARM_UP_S, figure_of_load
 from jepsen_like.cluster.ports import ReservedPorts
 
 FRAME_BYTES = 80
@@ -32,7 +32,7 @@ TITLES = {
 }
 
 
-def disk(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Callable[[int, str], Throughput]]:
+def disk(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Figures:
     """Both ways of writing, for every load; half the time each."""
     workers = [LoadWorker("workers", home / f"writer-{number}", "disk") for number in range(NODES)]
     try:
@@ -40,7 +40,9 @@ def disk(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Cal
             for load in loads:
                 size = load.connections * len(QuorumlogConversation(load).request()) + FRAME_BYTES
                 for key in (DISK, IN_PLACE):
-                    yield figure_of(key, load, of_majority(workers, size, seconds / 2, load, in_place=key == IN_PLACE))
+                    yield figure_of_load(
+                        key, load, of_majority(workers, size, seconds / 2, load, in_place=key == IN_PLACE)
+                    )
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -57,7 +59,7 @@ def of_majority(workers: Sequence[LoadWorker], size: int, seconds: float, load: 
     return Sample([one for one in middle["latencies_ns"] for _ in range(load.connections)], middle["lasted_s"], 0.0)
 
 
-def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Callable[[int, str], Throughput]]:
+def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Figures:
     """A server that only acknowledges."""
     with ReservedPorts(1) as reserved:
         (port,) = reserved.ports
@@ -71,7 +73,7 @@ def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Cal
                         generator.run(WARM_UP_S)
                         cpu = server.cpu_s()
                         sample = generator.run(seconds)
-                        yield figure_of(ECHO, load, sample, server.cpu_s() - cpu)
+                        yield figure_of_load(ECHO, load, sample, server.cpu_s() - cpu)
                     finally:
                         generator.close()
         finally:

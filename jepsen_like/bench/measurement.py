@@ -4,22 +4,34 @@ A failed measurement is a line with its reason and never ends the rest; missing 
 """
 
 import os
+import random
 import shutil
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+import attrs
+
 from jepsen_like.bench.display import Display
-from jepsen_like.bench.figures import Document, NotMeasured, Run, machine, save
-from jepsen_like.bench.systems import RecordsMissing
+from jepsen_like.bench.figures import Document, Failover, Figures, NotMeasured, Run, Throughput, machine, middle, save
+from jepsen_like.bench.systems import Contender, RecordsMissing
 from jepsen_like.cli import EnvironmentMissing
 
 
 class Plan(Protocol):
     """The plan of a measurement, as asked for."""
+
+    @property
+    def repeats(self) -> int:
+        """Of throughput."""
+
+    @property
+    def seed(self) -> int:
+        """Draws the order and the times of faults."""
 
     @property
     def sections(self) -> Sequence[str]:
@@ -33,35 +45,15 @@ class Plan(Protocol):
         """The flags that say the same."""
 
 
-class Contender(Protocol):
-    """A system that is measured."""
+@attrs.frozen
+class Turn:
+    """A system in a repeat of throughput, in one of its modes if it has several."""
 
-    @property
-    def key(self) -> str:
-        """Its name in figures and flags."""
-
-    @property
-    def title(self) -> str:
-        """Its name in tables."""
-
-    @property
-    def promise(self) -> str:
-        """The meaning of an acknowledgement."""
-
-    @property
-    def missing(self) -> "Told":
-        """Returns the command that brings what this machine lacks; empty if nothing."""
-
-    @property
-    def version(self) -> "Told":
-        """Returns its version."""
-
-
-class Told(Protocol):
-    """A call that returns a text."""
-
-    def __call__(self) -> str:
-        """Returns it."""
+    system: str
+    title: str
+    take_loads: Callable[[Path], Figures]
+    """From a directory to figures that lack their repeat and run."""
+    mode: str = ""
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
@@ -75,6 +67,8 @@ class Measurement(ABC, Generic[PlanT]):
 
     ours: Collection[str]
     """The keys of the systems whose losses end everything."""
+    failures: tuple[type[Exception], ...]
+    """The errors that are a line about one system."""
 
     def __init__(self, plan: PlanT, directory: Path, earlier: Document | None, display: Display) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -113,6 +107,51 @@ class Measurement(ABC, Generic[PlanT]):
     @abstractmethod
     def _measure(self) -> None:
         """The sections of the plan, each followed by `_keep`."""
+
+    @abstractmethod
+    def _describe(self, figure: Throughput) -> str:
+        """The results of one load in a line, behind the names of system and load."""
+
+    def _interleave(self, turns: Sequence[Turn]) -> None:
+        """Measure throughput: in every repeat all take their turn, in another order each time."""
+        order, shuffled, repeats = random.Random(self._plan.seed), list(turns), self._plan.repeats
+        for repeat in range(repeats):
+            order.shuffle(shuffled)
+            for turn in shuffled:
+                words = ", ".join(filter(None, (turn.title, turn.mode)))
+                self._display.phase(f"throughput, repeat {repeat + 1} of {repeats}: {words}")
+                os.sync()  # what the one before has left to the operating system is not this one's burden
+                try:
+                    with closing(turn.take_loads(self._home / turn.system)) as figures:
+                        for figure in figures:
+                            self._take(attrs.evolve(figure, repeat=repeat, run=self._run))
+                except self.failures as error:
+                    when = ", ".join(filter(None, (turn.mode, f"in repeat {repeat + 1}")))
+                    self._failed("throughput", turn.system, error, when)
+            self._keep()
+
+    def _take(self, figure: Throughput) -> None:
+        self._found.figures.append(figure)
+        self._display.step()
+        self._display.line(f"{figure.system:<14} {figure.load:<22} {self._describe(figure)}")
+
+    def _fail_over(self, system: Contender, faults: Sequence[str], outages: Generator[tuple[str, float]]) -> None:
+        """Note how long each fault on the leader has kept clients waiting, seconds."""
+        took: dict[str, list[float]] = {fault: [] for fault in faults}
+        try:
+            with closing(outages):
+                for number, (fault, seconds) in enumerate(outages, start=1):
+                    took[fault].append(seconds)
+                    self._display.phase(f"failover: {system.title}, {number} of {len(faults)}, {fault} {seconds:.3f} s")
+                    self._display.step()
+        except self.failures as error:
+            self._failed("failover", system.key, error, f"after {sum(map(len, took.values()))} faults")
+        for fault, found in took.items():
+            if found:
+                self._found.figures.append(Failover(system.key, fault, self._run, found))
+                self._display.line(
+                    f"{system.key:<14} {fault} x {len(found)}: median {middle(found):.3f} s, max {max(found):.3f} s"
+                )
 
     def _merged(self) -> Document:
         return self._found if self._earlier is None else self._earlier.replace(self._found)

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from jepsen_like.bench.conversation import LARGE, LoadShape
@@ -107,26 +106,17 @@ def trimmed(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
     return quorumlog(directory, ports, (f"retention_bytes={KEPT_BYTES}", f"segment_bytes_max={KEPT_BYTES}"))
 
 
-def own_version() -> str:
-    """Of the installed distribution."""
-    return version("quorumlog")
-
-
 DURABLE = BenchSystem(
     key="quorumlog",
     title="quorumlog",
     promise="on the disks of a majority",
     start=quorumlog,
-    missing=str,
-    version=own_version,
 )
 TRIMMED = BenchSystem(
     key="trimmed",
     title=f"quorumlog, files and retention of {KEPT_BYTES // 2**20} MiB",
     promise="on the disks of a majority, until newer ones push it out",
     start=trimmed,
-    missing=str,
-    version=own_version,
     warm_up_s=2.0,
     warm_up=LARGE,
 )
@@ -136,6 +126,4 @@ PAGE_CACHE = BenchSystem(
     title="quorumlog, flush=none",
     promise="in the page cache of a majority",
     start=page_cache,
-    missing=str,
-    version=own_version,
 )

@@ -93,6 +93,22 @@ class BenchProcess:
         """SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
 
+    @contextlib.contextmanager
+    def under_fault(self, *, killed: bool) -> Iterator[None]:
+        """Kill or pause the process; afterwards it runs again, in the same place."""
+        if killed:
+            self.kill()
+        else:
+            self.pause()
+        try:
+            yield
+        finally:
+            if killed:
+                self.reap()
+                self.start()
+            else:
+                self.resume()
+
     def stop(self) -> None:
         """SIGTERM, then SIGKILL for one that takes too long."""
         if self._popen is None or self._popen.poll() is not None:

@@ -2,9 +2,8 @@
 there.
 """
 
-import os
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -13,16 +12,11 @@ from jepsen_like.bench import limits, pysyncobj_cluster
 from jepsen_like.bench.calm import calm
 from jepsen_like.bench.conversation import NotAnAnswer
 from jepsen_like.bench.etcd_cluster import ETCD
-from jepsen_like.bench.failover import KILL, PAUSE, failovers
-from jepsen_like.bench.figures import (
-    Failover,
-    Memory,
-    Throughput,
-    middle,
-)
+from jepsen_like.bench.failover import KILL, PAUSE, fail_over
+from jepsen_like.bench.figures import Memory, Throughput
 from jepsen_like.bench.generator import LoadFailed
 from jepsen_like.bench.grown import grown
-from jepsen_like.bench.measurement import Measurement
+from jepsen_like.bench.measurement import Measurement, Turn
 from jepsen_like.bench.nats_cluster import NATS
 from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, TRIMMED, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
@@ -50,8 +44,6 @@ APPENDS = 10**7
 LOG_BYTES = 2**30
 OURS = (DURABLE.key, TRIMMED.key, PAGE_CACHE.key)
 FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError, RecordsMissing)
-
-Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput]]]]
 
 
 @attrs.frozen(kw_only=True)
@@ -81,6 +73,7 @@ class RaftMeasurement(Measurement[BenchPlan]):
     """Of the replicated log, its peers and the limits of the machine."""
 
     ours = OURS
+    failures = FAILURES
 
     def _measure(self) -> None:
         plan = self._plan
@@ -97,7 +90,7 @@ class RaftMeasurement(Measurement[BenchPlan]):
         plan, systems = self._plan, self._here
         steps = 0.0
         if "throughput" in plan.sections:
-            steps += plan.repeats * (sum(len(loads_of(system)) for system in systems()) + 2 * len(LOADS))
+            steps += plan.repeats * (sum(len(loads_of(system)) for system in systems()) + 3 * len(LOADS))
         if "failover" in plan.sections:
             steps += sum(len(self._faults(system)) for system in systems() if system in FAILING_OVER)
         if "calm" in plan.sections:
@@ -116,37 +109,23 @@ class RaftMeasurement(Measurement[BenchPlan]):
     # ---------------------------------------------------------------- throughput
 
     def _throughput(self) -> None:
-        systems = list(self._taking_part("throughput", tuple(SYSTEMS.values())))
-        contenders: list[Contender] = [
-            (limits.DISK, lambda home: limits.disk(home, self._plan.seconds, LOADS)),
-            (limits.ECHO, lambda home: limits.echo(home, self._plan.seconds, LOADS)),
-            *((system.key, lambda home, system=system: self._loads(system, home)) for system in systems),
+        seconds, phase = self._plan.seconds, self._display.phase
+        turns = [
+            Turn(limits.DISK, limits.DISK, lambda home: limits.disk(home, seconds, LOADS)),
+            Turn(limits.ECHO, limits.ECHO, lambda home: limits.echo(home, seconds, LOADS)),
         ]
+        for system in self._taking_part("throughput", tuple(SYSTEMS.values())):
+            take_loads = partial(measured, system, seconds=seconds, loads=loads_of(system), told=phase)
+            turns.append(Turn(system.key, system.key, take_loads))
         for key, (title, promise) in limits.TITLES.items():
             self._found.systems[key] = {"title": title, "promise": promise, "version": ""}
-        order = random.Random(self._plan.seed)
-        for repeat in range(self._plan.repeats):
-            order.shuffle(contenders)
-            for key, measure in contenders:
-                self._display.phase(f"throughput, repeat {repeat + 1} of {self._plan.repeats}: {key}")
-                os.sync()  # what the one before has left to the operating system is not this one's burden
-                try:
-                    for complete in measure(self._home / key):
-                        self._take(complete(repeat, self._run))
-                except FAILURES as error:
-                    self._failed("throughput", key, error, f"in repeat {repeat + 1}")
+        self._interleave(turns)
 
-    def _loads(self, system: BenchSystem, home: Path) -> Iterator[Callable[[int, str], Throughput]]:
-        return measured(system, home, self._plan.seconds, loads_of(system), self._display.phase)
-
-    def _take(self, figure: Throughput) -> None:
-        self._found.figures.append(figure)
-        if figure.system != limits.IN_PLACE:
-            self._display.step()
+    def _describe(self, figure: Throughput) -> str:
         cpu = "" if figure.leader_us is None else f", leader {figure.leader_us:.0f} us of CPU a request"
-        self._display.line(
-            f"{figure.system:<14} {figure.load:<12} {figure.requests_s:>9,.0f} requests/s, "
-            f"{figure.records_s:>9,.0f} records/s, p50 {figure.p50_ms:.2f} ms, p99 {figure.p99_ms:.2f} ms{cpu}"
+        return (
+            f"{figure.requests_s:>9,.0f} requests/s, {figure.records_s:>9,.0f} records/s, "
+            f"p50 {figure.p50_ms:.2f} ms, p99 {figure.p99_ms:.2f} ms{cpu}"
         )
 
     # ---------------------------------------------------------------- faults
@@ -157,24 +136,9 @@ class RaftMeasurement(Measurement[BenchPlan]):
 
     def _failover(self) -> None:
         for system in self._taking_part("failover", FAILING_OVER):
-            times: dict[str, list[float]] = {KILL: [], PAUSE: []}
             faults = self._faults(system)
-            try:
-                with system.cluster(self._home / system.key) as cluster:
-                    for number, (fault, took) in enumerate(failovers(cluster, faults, self._plan.seed), start=1):
-                        times[fault].append(took)
-                        self._display.phase(
-                            f"failover: {system.title}, {number} of {len(faults)}, {fault} {took:.3f} s"
-                        )
-                        self._display.step()
-            except FAILURES as error:
-                self._failed("failover", system.key, error, f"after {len(times[KILL]) + len(times[PAUSE])} faults")
-            for fault, seconds in times.items():
-                if seconds:
-                    self._found.figures.append(Failover(system.key, fault, self._run, seconds))
-                    self._display.line(
-                        f"{system.key:<14} {fault} x {len(seconds)}: median {middle(seconds):.3f} s, max {max(seconds):.3f} s"
-                    )
+            cluster = system.cluster(self._home / system.key)
+            self._fail_over(system, faults, fail_over(cluster, faults, self._plan.seed))
 
     # ---------------------------------------------------------------- ours alone
 

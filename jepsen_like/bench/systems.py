@@ -4,6 +4,7 @@ import contextlib
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import attrs
@@ -60,10 +61,11 @@ class BenchCluster(ABC):
         """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index
         at once.
         """
-        try:
-            until(lambda: self.written() >= acknowledged, "complete count", within_s=COUNTED_WITHIN_S)
-        except DidNotAnswer:
-            raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {self.written():,} are there") from None
+        require_held(acknowledged, self.written)
+
+    def cpu_s(self) -> float:
+        """CPU seconds that all processes have used."""
+        return sum(member.cpu_s() for member in self.members)
 
     @contextlib.contextmanager
     def driving(self, load: LoadShape) -> Iterator[Generator]:
@@ -77,35 +79,67 @@ class BenchCluster(ABC):
             generator.close()
 
 
-@attrs.frozen
-class BenchSystem:
-    """One system, and the notes that its figures need."""
+def require_held(acknowledged: int, written: Callable[[], int]) -> None:
+    """Raises `RecordsMissing` if fewer records are there, after a wait."""
+    held = 0
+
+    def is_complete() -> bool:
+        nonlocal held
+        held = written()
+        return held >= acknowledged
+
+    try:
+        until(is_complete, "complete count", within_s=COUNTED_WITHIN_S, every_s=0.1)
+    except DidNotAnswer:
+        raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {held:,} are there") from None
+
+
+@contextlib.contextmanager
+def lend_directory(directory: Path) -> Iterator[None]:
+    """Make a directory, which is gone afterwards."""
+    directory.mkdir(parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def own_version() -> str:
+    """Returns the version of the installed distribution."""
+    return metadata.version("quorumlog")
+
+
+@attrs.frozen(kw_only=True)
+class Contender:
+    """A system that is measured, and the notes that its figures need. The defaults are those of ours."""
 
     key: str
     title: str
     promise: str
     """The meaning of an acknowledgement, as it is run here."""
-    start: Callable[[Path, Sequence[int]], BenchCluster]
-    """Members that are not started yet, in a directory and on as many ports as `ports`."""
-    missing: Callable[[], str]
+    missing: Callable[[], str] = str
     """The command that brings what this machine lacks; empty if nothing."""
-    version: Callable[[], str]
-    ports: int = NODES
+    version: Callable[[], str] = own_version
     warm_up_s: float = 1.0
     """Load before the first measurement: a JVM is slow until it has compiled what it does."""
+
+
+@attrs.frozen(kw_only=True)
+class BenchSystem(Contender):
+    """A system of three processes, written to by raw connections."""
+
+    start: Callable[[Path, Sequence[int]], BenchCluster]
+    """Members that are not started yet, in a directory and on as many ports as `ports`."""
+    ports: int = NODES
     warm_up: LoadShape = FULL
     """The shape of that load."""
 
     @contextlib.contextmanager
     def cluster(self, directory: Path) -> Iterator[BenchCluster]:
         """Three processes with a leader; afterwards they and their data are gone."""
-        directory.mkdir(parents=True)
-        try:
-            with ReservedPorts(self.ports) as reserved:
-                cluster = self.start(directory, reserved.ports)
-                with running(cluster.members):
-                    cluster.led_by()
-                    until(cluster.ready, "whole cluster", members=cluster.members)
-                    yield cluster
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+        with lend_directory(directory), ReservedPorts(self.ports) as reserved:
+            cluster = self.start(directory, reserved.ports)
+            with running(cluster.members):
+                cluster.led_by()
+                until(cluster.ready, "whole cluster", members=cluster.members)
+                yield cluster

@@ -4,11 +4,13 @@ In each repeat every system is started afresh, warmed up, given every load in tu
 it holds: an acknowledgement without its record would be the end of the comparison, and of more than that.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import attrs
+
 from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
-from jepsen_like.bench.figures import Throughput, quantile_ms
+from jepsen_like.bench.figures import Figures, Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
 from jepsen_like.bench.processes import kernel_cpu_s, kernel_ticks
 from jepsen_like.bench.systems import BenchCluster, BenchSystem
@@ -34,11 +36,8 @@ def loads_of(system: BenchSystem) -> Sequence[LoadShape]:
 
 def measured(
     system: BenchSystem, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
-) -> Iterator[Callable[[int, str], Throughput]]:
-    """One cluster, every load.
-
-    Yields figures that lack only their repeat and run. Raises `RecordsMissing` if a record is missing.
-    """
+) -> Figures:
+    """One cluster, every load. Raises `RecordsMissing` if a record is missing."""
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()
@@ -51,9 +50,7 @@ def measured(
         cluster.check_holds(before + acknowledged)
 
 
-def under(
-    cluster: BenchCluster, key: str, load: LoadShape, seconds: float
-) -> tuple[int, Callable[[int, str], Throughput]]:
+def under(cluster: BenchCluster, key: str, load: LoadShape, seconds: float) -> tuple[int, Throughput]:
     """One load: the records acknowledged in it, and the figure. It starts again if the leader changes."""
     for left in reversed(range(TRIES)):
         try:
@@ -71,34 +68,42 @@ def under(
                 raise
             continue
         records = load.batch * (len(warm.latencies_ns) + len(sample.latencies_ns))
-        return records, figure_of(key, load, sample, sum(used) + kernel_s, of_leader)
+        return records, figure_of_load(key, load, sample, sum(used) + kernel_s, of_leader)
     raise AssertionError("the last try ends in a figure or raises")
 
 
-def figure_of(
+def figure_of_load(
     key: str, load: LoadShape, sample: Sample, system_s: float | None = None, leader_s: float | None = None
-) -> Callable[[int, str], Throughput]:
-    """The figure of a sample, but for its repeat and run."""
+) -> Throughput:
+    """Returns the figure of a sample in which every request has been measured; CPU time is that of a request."""
     count = len(sample.latencies_ns)
-    rate = count / sample.lasted_s
+    records = count * load.batch
+    figure = figure_of(load.key, sample, records, load.record_bytes, requests=count, each_of=count, system_s=system_s)
+    leader_us = None if leader_s is None else leader_s / count * 1e6
+    return attrs.evolve(figure, system=key, leader_us=leader_us)
 
-    def each(seconds: float | None) -> float | None:
-        return None if seconds is None else seconds / count * 1e6
 
-    def complete(repeat: int, run: str) -> Throughput:
-        return Throughput(
-            system=key,
-            load=load.key,
-            repeat=repeat,
-            run=run,
-            requests_s=rate,
-            records_s=rate * load.batch,
-            bytes_s=rate * load.batch * load.record_bytes,
-            p50_ms=quantile_ms(sample.latencies_ns, 0.5),
-            p99_ms=quantile_ms(sample.latencies_ns, 0.99),
-            system_us=each(system_s),
-            leader_us=each(leader_s),
-            client_us=each(sample.client_cpu_s or None),
-        )
-
-    return complete
+def figure_of(
+    load: str,
+    sample: Sample,
+    records: int,
+    record_bytes: int,
+    *,
+    requests: int,
+    each_of: int,
+    system_s: float | None = None,
+) -> Throughput:
+    """Returns the figure of a sample, without its system, repeat and run. CPU time is divided by `each_of`."""
+    return Throughput(
+        system="",
+        load=load,
+        repeat=0,
+        run="",
+        requests_s=requests / sample.lasted_s,
+        records_s=records / sample.lasted_s,
+        bytes_s=records * record_bytes / sample.lasted_s,
+        p50_ms=quantile_ms(sample.latencies_ns, 0.5),
+        p99_ms=quantile_ms(sample.latencies_ns, 0.99),
+        system_us=None if system_s is None else system_s / each_of * 1e6,
+        client_us=sample.client_cpu_s / each_of * 1e6 if sample.client_cpu_s else None,
+    )

@@ -70,8 +70,8 @@ def benchmark() -> str:
 def kafka_benchmark() -> str:
     """The committed figures of Kafka's clients."""
     document = figures.load(KAFKA_BENCHMARK)
-    tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in kafka_answers.tables(document)]
-    return "\n".join([*tables, " ".join(kafka_answers.remarks(document)) + "\n"])
+    tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in kafka_answers.TABLES.tables(document)]
+    return "\n".join([*tables, " ".join(kafka_answers.TABLES.remarks(document)) + "\n"])
 
 
 def rocketmq_without_effect() -> str:
@@ -87,8 +87,10 @@ def rocketmq_without_effect() -> str:
 def rocketmq_benchmark() -> str:
     """The committed figures of RocketMQ's brokers."""
     document = figures.load(ROCKETMQ_BENCHMARK)
-    tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in rocketmq_answers.tables(document) if rows]
-    return "\n".join([*tables, " ".join(rocketmq_answers.remarks(document)) + "\n"])
+    tables = [
+        f"{title}:\n\n" + table(head, rows) for title, head, rows in rocketmq_answers.TABLES.tables(document) if rows
+    ]
+    return "\n".join([*tables, " ".join(rocketmq_answers.TABLES.remarks(document)) + "\n"])
 
 
 def scenarios(of: Sequence[NamedScenario]) -> str:

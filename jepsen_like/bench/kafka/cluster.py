@@ -2,7 +2,6 @@
 in sync.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from jepsen_like.bench.kafka.apache import APACHE_PORTS, BROKERS, apache_brokers
 from jepsen_like.bench.kafka.jars import APACHE_KAFKA
-from jepsen_like.bench.kafka.own import own_brokers, own_version
+from jepsen_like.bench.kafka.own import own_brokers
 from jepsen_like.bench.processes import BenchProcess, running, until
+from jepsen_like.bench.systems import Contender, lend_directory
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 
 ASK_WITHIN_S = 2.0
@@ -113,48 +113,35 @@ def addresses(ports: Sequence[int]) -> str:
     return ",".join(f"{LOOPBACK}:{port}" for port in ports[:BROKERS])
 
 
-@attrs.frozen
-class KafkaSystem:
+@attrs.frozen(kw_only=True)
+class KafkaSystem(Contender):
     """One kind of broker."""
 
-    key: str
-    title: str
-    promise: str
+    promise: str = "in the page cache of every replica in sync, two at least"
     """The meaning of an acknowledgement of acks=all, as it is run here."""
-    ports: int
+    ports: int = BROKERS
     start: Callable[[Path, Sequence[int], Mapping[str, str]], Sequence[BenchProcess]]
     """Brokers that are not started yet, in a directory, on so many ports, with settings."""
-    missing: Callable[[], str]
-    """The command that brings what this machine lacks; empty if nothing."""
-    version: Callable[[], str]
-    warm_up_s: float
-    """Load before the first measurement: a JVM is slow until it has compiled what it does."""
 
     @contextmanager
     def cluster(self, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaCluster]:
         """Three brokers that know each other; afterwards they and their data are gone."""
-        directory.mkdir(parents=True)
-        try:
-            with ReservedPorts(self.ports) as reserved:
-                members = self.start(directory, reserved.ports, {**COMMON_SETTINGS, **(settings or {})})
-                with running(members):
-                    cluster = KafkaCluster(addresses(reserved.ports), members)
-                    cluster.await_brokers()
-                    yield cluster
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+        with lend_directory(directory), ReservedPorts(self.ports) as reserved:
+            members = self.start(directory, reserved.ports, {**COMMON_SETTINGS, **(settings or {})})
+            with running(members):
+                cluster = KafkaCluster(addresses(reserved.ports), members)
+                cluster.await_brokers()
+                yield cluster
 
 
-PROMISE = "in the page cache of every replica in sync, two at least"
-OWN = KafkaSystem("quorumlog", "quorumlog", PROMISE, BROKERS, own_brokers, str, own_version, warm_up_s=1.0)
+OWN = KafkaSystem(key="quorumlog", title="quorumlog", start=own_brokers)
 APACHE = KafkaSystem(
-    "apache",
-    "Apache Kafka",
-    PROMISE,
-    APACHE_PORTS,
-    apache_brokers,
-    APACHE_KAFKA.missing,
-    lambda: APACHE_KAFKA.version,
+    key="apache",
+    title="Apache Kafka",
+    ports=APACHE_PORTS,
+    start=apache_brokers,
+    missing=APACHE_KAFKA.missing,
+    version=lambda: APACHE_KAFKA.version,
     warm_up_s=8.0,
 )
 KAFKA_SYSTEMS: Mapping[str, KafkaSystem] = {system.key: system for system in (OWN, APACHE)}

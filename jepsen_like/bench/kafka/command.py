@@ -2,66 +2,33 @@
 one run.
 """
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from jepsen_like.bench.command_options import BenchNames, conduct, directory_option, output_option
+from jepsen_like.bench.brokers import broker_options, fetch_jars, measure_brokers
+from jepsen_like.bench.kafka.answers import TABLES
 from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.cli import ExitStatus
 
-SECTIONS = ("throughput", "failover")
-SYSTEMS = ("quorumlog", "apache")
-
 
 @click.command()
-@click.option("--fetch-apache", "fetch", is_flag=True, help="Bring Apache Kafka's jars from Maven Central, and end.")
-@click.option("--only", type=BenchNames(SECTIONS), default=",".join(SECTIONS), show_default=True, help="The sections.")
-@click.option(
-    "--systems", type=BenchNames(SYSTEMS), default=",".join(SYSTEMS), show_default=True, help="Who takes part."
+@broker_options(
+    APACHE_KAFKA,
+    ("throughput", "failover"),
+    seconds=4.0,
+    kills=(5, "Of a partition's leader."),
+    pauses=(3, "Likewise."),
 )
-@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Of throughput.")
-@click.option(
-    "--seconds", type=click.FloatRange(0.1), default=4.0, show_default=True, help="Of each load in each repeat."
-)
-@click.option("--kills", type=click.IntRange(0), default=5, show_default=True, help="Of a partition's leader.")
-@click.option("--pauses", type=click.IntRange(0), default=3, show_default=True, help="Likewise.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Draws the order and the times of faults.")
-@directory_option
-@output_option
-def kafka(
-    fetch: bool,
-    only: tuple[str, ...],
-    systems: tuple[str, ...],
-    repeats: int,
-    seconds: float,
-    kills: int,
-    pauses: int,
-    seed: int,
-    directory: Path,
-    output: Path | None,
-) -> ExitStatus:
+def kafka(fetch: bool, **flags: Any) -> ExitStatus:
     """Compare three Kafka-style brokers of ours with three of Apache Kafka: one client process of confluent-kafka,
     acks=all.
 
     Ends with 0 whatever the figures are; an acknowledged record that is missing in ours is a broken promise.
     """
     if fetch:
-        home = APACHE_KAFKA.fetch(lambda name: click.echo(name, err=True))
-        click.echo(f"Apache Kafka is in {home}", err=True)
-        return ExitStatus.VALID
-    from jepsen_like.bench.kafka import answers
+        return fetch_jars(APACHE_KAFKA)
     from jepsen_like.bench.kafka.cluster import KAFKA_SYSTEMS
-    from jepsen_like.bench.kafka.measure import KafkaBenchPlan, KafkaMeasurement
+    from jepsen_like.bench.kafka.measure import KafkaBench
 
-    plan = KafkaBenchPlan(
-        sections=only,
-        systems=tuple(KAFKA_SYSTEMS[key] for key in systems),
-        repeats=repeats,
-        seconds=seconds,
-        kills=kills,
-        pauses=pauses,
-        seed=seed,
-        output=output,
-    )
-    return conduct(KafkaMeasurement, plan, directory, tables=answers.tables, remarks=answers.remarks)
+    return measure_brokers(KafkaBench, KAFKA_SYSTEMS, TABLES, flags)

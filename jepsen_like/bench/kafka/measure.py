@@ -1,35 +1,29 @@
-"""The order of a measurement: both kinds of broker in every repeat, in another order each time, started afresh; then
-faults.
-"""
+"""Our Kafka-style brokers and Apache Kafka's under load and faults."""
 
-import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from jepsen_like.bench.brokers import BrokerBench
 from jepsen_like.bench.failover import KILL, PAUSE
-from jepsen_like.bench.figures import (
-    Failover,
-    Throughput,
-    middle,
-    quantile_ms,
-)
-from jepsen_like.bench.kafka.cluster import OWN, KafkaCluster, KafkaSystem
+from jepsen_like.bench.figures import Throughput
+from jepsen_like.bench.generator import Sample
+from jepsen_like.bench.kafka.cluster import KafkaCluster, KafkaSystem
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, KafkaLoad, KafkaWork
-from jepsen_like.bench.measurement import Measurement
+from jepsen_like.bench.measurement import Turn
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, kernel_ticks, running, until
-from jepsen_like.bench.systems import RecordsMissing
+from jepsen_like.bench.systems import RecordsMissing, require_held
+from jepsen_like.bench.throughput import figure_of
 
 ASK_WITHIN_S = 2.0
 COUNTED_WITHIN_S = 30.0
-COMPLETE_WITHIN_S = 10.0
-FAILURES = (DidNotAnswer, RecordsMissing, KafkaException, OSError, TimeoutError)
 SETTLE_S = (0.3, 0.8)
 """Between the first records and the fault; drawn, so that faults do not keep step with heartbeats."""
 FILL_S = 2.0
@@ -50,105 +44,30 @@ the default of a minute.
 """
 
 
-@attrs.frozen(kw_only=True)
-class KafkaBenchPlan:
-    """The plan of a measurement, as asked for."""
-
-    sections: Sequence[str]
-    systems: Sequence[KafkaSystem]
-    repeats: int
-    seconds: float
-    kills: int
-    pauses: int
-    seed: int
-    output: Path | None
-    loads: Sequence[KafkaLoad] = KAFKA_LOADS
-
-    def arguments(self) -> str:
-        """The flags that say the same."""
-        named = f"--only {','.join(self.sections)} --systems {','.join(system.key for system in self.systems)}"
-        counts = f"--repeats {self.repeats} --seconds {self.seconds:g} --kills {self.kills} --pauses {self.pauses}"
-        return f"{named} {counts} --seed {self.seed}"
-
-
-class KafkaMeasurement(Measurement[KafkaBenchPlan]):
+class KafkaBench(BrokerBench[KafkaSystem]):
     """Of our brokers and Apache Kafka's."""
 
-    ours = (OWN.key,)
+    failures = (DidNotAnswer, RecordsMissing, KafkaException, OSError, TimeoutError)
+    loads = KAFKA_LOADS
+    unit = "record"
 
-    def _steps(self) -> float:
-        plan = self._plan
-        steps = plan.repeats * len(plan.loads) if "throughput" in plan.sections else 0
-        steps += plan.kills + plan.pauses if "failover" in plan.sections else 0
-        return steps * sum(not system.missing() for system in plan.systems)
+    def _turns(self, systems: Sequence[KafkaSystem]) -> Sequence[Turn]:
+        return [self._turn(system, partial(drive, system, self._plan.seconds)) for system in systems]
 
-    def _measure(self) -> None:
-        plan = self._plan
-        systems = [system for system in plan.systems if self._takes_part(system, plan.sections)]
-        if "throughput" in plan.sections:
-            self._throughput(systems)
-        if "failover" in plan.sections:
-            for system in systems:
-                self._failover(system)
-            self._keep()
+    def _fault(self, system: KafkaSystem, faults: Sequence[str]) -> Generator[tuple[str, float]]:
+        chance = random.Random(self._plan.seed)
+        with drive(system, self._plan.seconds, self._home / system.key) as driver:
+            driver.warm_up(1.0)
+            for fault in faults:
+                yield fault, driver.gap(fault, chance.uniform(*SETTLE_S))
 
-    # ---------------------------------------------------------------- throughput
 
-    def _throughput(self, systems: Sequence[KafkaSystem]) -> None:
-        order, shuffled = random.Random(self._plan.seed), list(systems)
-        for repeat in range(self._plan.repeats):
-            order.shuffle(shuffled)
-            for system in shuffled:
-                self._display.phase(f"throughput, repeat {repeat + 1} of {self._plan.repeats}: {system.title}")
-                os.sync()  # what the one before has left to the operating system is not this one's burden
-                try:
-                    with self._driven(system) as (cluster, client):
-                        driven = KafkaDriver(cluster, client, self._plan.seconds)
-                        driven.warm_up(system.warm_up_s)
-                        for load in self._plan.loads:
-                            self._display.phase(f"{system.title}: {load.title}")
-                            self._take(driven.figure(load, system.key, repeat, self._run))
-                except FAILURES as error:
-                    self._failed("throughput", system.key, error, f"in repeat {repeat + 1}")
-            self._keep()
-
-    @contextmanager
-    def _driven(self, system: KafkaSystem) -> Iterator[tuple[KafkaCluster, LoadWorker]]:
-        """A cluster and its client process."""
-        client = LoadWorker("kafka.client", self._home / "client")
-        with system.cluster(self._home / system.key) as cluster, running([client]):
-            yield cluster, client
-
-    def _take(self, figure: Throughput) -> None:
-        self._found.figures.append(figure)
-        self._display.step()
-        self._display.line(
-            f"{figure.system:<10} {figure.load:<22} {figure.records_s:>9,.0f} records/s, {figure.bytes_s / 1e6:>7,.1f} MB/s, "
-            f"p50 {figure.p50_ms:.2f} ms, p99 {figure.p99_ms:.2f} ms, {figure.system_us or 0:.1f} us of CPU a record"
-        )
-
-    # ---------------------------------------------------------------- faults
-
-    def _failover(self, system: KafkaSystem) -> None:
-        plan = self._plan
-        chance = random.Random(plan.seed)
-        gaps: dict[str, list[float]] = {KILL: [], PAUSE: []}
-        try:
-            with self._driven(system) as (cluster, client):
-                driven = KafkaDriver(cluster, client, plan.seconds)
-                driven.warm_up(1.0)
-                for fault in [KILL] * plan.kills + [PAUSE] * plan.pauses:
-                    gaps[fault].append(driven.gap(fault, chance.uniform(*SETTLE_S)))
-                    self._display.phase(f"failover: {system.title}, {fault} {gaps[fault][-1]:.3f} s")
-                    self._display.step()
-        except FAILURES as error:
-            self._failed("failover", system.key, error, f"after {sum(map(len, gaps.values()))} faults")
-        for fault, seconds in gaps.items():
-            if seconds:
-                self._found.figures.append(Failover(system.key, fault, self._run, seconds))
-                self._display.line(
-                    f"{system.key:<10} {fault} x {len(seconds)}: median {middle(seconds):.3f} s, max {max(seconds):.3f} s"
-                )
+@contextmanager
+def drive(system: KafkaSystem, seconds: float, home: Path) -> Iterator["KafkaDriver"]:
+    """Start a cluster and its client process."""
+    client = LoadWorker("kafka.client", home.with_name("client"))
+    with system.cluster(home) as cluster, running([client]):
+        yield KafkaDriver(cluster, client, seconds)
 
 
 class KafkaDriver:
@@ -167,11 +86,8 @@ class KafkaDriver:
             self._work(load, topic, seconds / 2)
             self._cluster.delete(topic)
 
-    def figure(self, load: KafkaLoad, key: str, repeat: int, run: str) -> Throughput:
-        """One load on a new topic, which is deleted afterwards.
-
-        Raises `RecordsMissing` if it holds less than was acknowledged.
-        """
+    def figure(self, load: KafkaLoad) -> Throughput:
+        """See `BrokerDriver`; the topic is deleted afterwards."""
         topic = self._topic(load)
         filled = None
         if load.work is KafkaWork.READ:
@@ -184,20 +100,9 @@ class KafkaDriver:
         acknowledged = filled if filled is not None else answer
         self._check(topic, load.partitions, acknowledged["records"] + acknowledged["warm"])
         self._cluster.delete(topic)
-        count, latencies = answer["records"], answer["latencies_ns"]
-        return Throughput(
-            system=key,
-            load=load.key,
-            repeat=repeat,
-            run=run,
-            requests_s=count / answer["lasted_s"],
-            records_s=count / answer["lasted_s"],
-            bytes_s=count * load.record_bytes / answer["lasted_s"],
-            p50_ms=quantile_ms(latencies, 0.5),
-            p99_ms=quantile_ms(latencies, 0.99),
-            system_us=used_s / count * 1e6,
-            client_us=answer["cpu_s"] / count * 1e6,
-        )
+        count = answer["records"]
+        sample = Sample(answer["latencies_ns"], answer["lasted_s"], answer["cpu_s"])
+        return figure_of(load.key, sample, count, load.record_bytes, requests=count, each_of=count, system_s=used_s)
 
     def gap(self, fault: str, settle_s: float) -> float:
         """One fault on the leader of a new topic. Returns the longest time between two acknowledgements, seconds.
@@ -213,18 +118,8 @@ class KafkaDriver:
         process = self._cluster.members[leader - 1]
         self._client.ask(self._question("gap", load, topic, settings=dict(FAULT_SETTINGS[fault])))
         time.sleep(settle_s)
-        if fault == KILL:
-            process.kill()
-        else:
-            process.pause()
-        try:
+        with process.under_fault(killed=fault == KILL):
             answer = self._client.ask({"ask": "stop"})
-        finally:
-            if fault == KILL:
-                process.reap()
-                process.start()
-            else:
-                process.resume()
         self._cluster.await_brokers()
         self._cluster.await_in_sync(topic)
         self._check(topic, load.partitions, answer["acknowledged"])
@@ -277,17 +172,7 @@ class KafkaDriver:
         return held
 
     def _check(self, topic: str, partitions: int, acknowledged: int) -> None:
-        """Raises `RecordsMissing` if the topic holds less, after a wait: a leader that was paused answers as before
-        until it learns of the next.
+        """Raises `RecordsMissing` if the topic holds less: a leader that was paused answers as before until it learns of
+        the next.
         """
-        held = 0
-
-        def is_complete() -> bool:
-            nonlocal held
-            held = self._held(topic, partitions)
-            return held >= acknowledged
-
-        try:
-            until(is_complete, f"complete count of {topic}", within_s=COMPLETE_WITHIN_S, every_s=0.1)
-        except DidNotAnswer:
-            raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {held:,} are there") from None
+        require_held(acknowledged, lambda: self._held(topic, partitions))

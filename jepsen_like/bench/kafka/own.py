@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from jepsen_like.bench.kafka.apache import BROKERS
@@ -26,8 +25,3 @@ def own_brokers(directory: Path, ports: Sequence[int], settings: Mapping[str, st
         command = [sys.executable, "-m", "kafka_compat.process", *identity, *place, *peers, *advertised, *chosen]
         members.append(BenchProcess(command, home))
     return members
-
-
-def own_version() -> str:
-    """Of the installed distribution."""
-    return version("quorumlog")

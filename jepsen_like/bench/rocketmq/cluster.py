@@ -4,7 +4,6 @@ messages, what is stored.
 
 import contextlib
 import math
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +16,11 @@ from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, unt
 from jepsen_like.bench.rocketmq.apache import apache_broker, apache_nameserver
 from jepsen_like.bench.rocketmq.jars import APACHE_ROCKETMQ
 from jepsen_like.bench.rocketmq.loads import RocketBenchMode
-from jepsen_like.bench.rocketmq.own import own_broker, own_nameserver, own_version
+from jepsen_like.bench.rocketmq.own import own_broker, own_nameserver
 from jepsen_like.bench.rocketmq.places import BrokerPlace, NameServerPlace, Places, reserved_ports
 from jepsen_like.bench.rocketmq.senders import MasterLink
 from jepsen_like.bench.rocketmq.wire import QUEUES, SendConversation, ask
-from jepsen_like.bench.systems import BenchCluster
+from jepsen_like.bench.systems import BenchCluster, Contender, lend_directory
 from jepsen_like.cluster.ports import LOOPBACK
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -106,8 +105,8 @@ class RocketCluster(BenchCluster):
         return int(KVTable.decode(answer.body).table[LOG_END])
 
     def cpu_s(self) -> float:
-        """CPU seconds that all processes have used."""
-        return sum(member.cpu_s() for member in (self._nameserver, *self.members))
+        """See `BenchCluster`."""
+        return self._nameserver.cpu_s() + super().cpu_s()
 
 
 def listens(port: int) -> bool:
@@ -117,22 +116,15 @@ def listens(port: int) -> bool:
     return False
 
 
-@attrs.frozen
-class RocketSystem:
+@attrs.frozen(kw_only=True)
+class RocketSystem(Contender):
     """One kind of broker."""
 
-    key: str
-    title: str
+    promise: str = "as the mode has it; ASYNC_FLUSH"
     nameserver: Callable[[Path, NameServerPlace], BenchProcess]
     broker: Callable[[Path, BrokerPlace, Sequence[BrokerPlace], Mapping[str, str]], BenchProcess]
     settings: Callable[[RocketBenchMode], Mapping[str, str] | None]
     """Of a mode; None if there is no such mode."""
-    missing: Callable[[], str]
-    """The command that brings what this machine lacks; empty if nothing."""
-    version: Callable[[], str]
-    warm_up_s: float
-    """Of all kinds of load together before the first measurement: a JVM is slow until it has compiled what it does."""
-    promise: str = "as the mode has it; ASYNC_FLUSH"
 
     @contextlib.contextmanager
     def cluster(self, directory: Path, mode: RocketBenchMode) -> Iterator[RocketCluster]:
@@ -140,40 +132,33 @@ class RocketSystem:
         settings = self.settings(mode)
         if settings is None:
             raise DidNotAnswer(f"{self.title} has no mode {mode.key}")
-        directory.mkdir(parents=True)
-        try:
-            with reserved_ports(mode.layout) as reserved:
-                places = Places.of(mode.layout, reserved.ports)
-                nameserver = self.nameserver(directory, places.nameserver)
-                members = [self.broker(directory, each, places.group, settings) for each in places.brokers]
-                cluster = RocketCluster(places, nameserver, members)
-                with running([nameserver]):
-                    until(lambda: listens(places.nameserver.port), "name server", members=[nameserver])
-                    with running(members):
-                        until(cluster.ready, "whole cluster", within_s=WHOLE_WITHIN_S, every_s=0.1, members=members)
-                        yield cluster
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+        with lend_directory(directory), reserved_ports(mode.layout) as reserved:
+            places = Places.of(mode.layout, reserved.ports)
+            nameserver = self.nameserver(directory, places.nameserver)
+            members = [self.broker(directory, each, places.group, settings) for each in places.brokers]
+            cluster = RocketCluster(places, nameserver, members)
+            with running([nameserver]):
+                until(lambda: listens(places.nameserver.port), "name server", members=[nameserver])
+                with running(members):
+                    until(cluster.ready, "whole cluster", within_s=WHOLE_WITHIN_S, every_s=0.1, members=members)
+                    yield cluster
 
 
 OWN = RocketSystem(
-    "quorumlog",
-    "quorumlog",
-    own_nameserver,
-    own_broker,
-    lambda mode: mode.own,
-    str,
-    own_version,
-    warm_up_s=1.0,
+    key="quorumlog",
+    title="quorumlog",
+    nameserver=own_nameserver,
+    broker=own_broker,
+    settings=lambda mode: mode.own,
 )
 APACHE = RocketSystem(
-    "apache",
-    "Apache RocketMQ",
-    apache_nameserver,
-    apache_broker,
-    lambda mode: mode.apache,
-    APACHE_ROCKETMQ.missing,
-    lambda: APACHE_ROCKETMQ.version,
+    key="apache",
+    title="Apache RocketMQ",
+    nameserver=apache_nameserver,
+    broker=apache_broker,
+    settings=lambda mode: mode.apache,
+    missing=APACHE_ROCKETMQ.missing,
+    version=lambda: APACHE_ROCKETMQ.version,
     warm_up_s=8.0,
 )
 ROCKET_SYSTEMS: Mapping[str, RocketSystem] = {system.key: system for system in (OWN, APACHE)}

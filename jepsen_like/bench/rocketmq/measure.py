@@ -1,25 +1,24 @@
-"""The order of a measurement: in every repeat both kinds of broker under every mode, in another order each time,
-started afresh; then faults.
-"""
+"""Our RocketMQ-style brokers and Apache RocketMQ's under load, in every mode, and under faults."""
 
-import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-import attrs
-
-from jepsen_like.bench.failover import KILL, PAUSE, failovers
-from jepsen_like.bench.figures import Failover, ProducerErrors, Throughput, middle, quantile_ms
+from jepsen_like.bench.brokers import BrokerBench
+from jepsen_like.bench.failover import KILL, fail_over
+from jepsen_like.bench.figures import ProducerErrors, Throughput
 from jepsen_like.bench.generator import LoadFailed, Sample
-from jepsen_like.bench.measurement import Measurement
+from jepsen_like.bench.measurement import Turn
 from jepsen_like.bench.processes import DidNotAnswer, kernel_cpu_s, kernel_ticks, until
-from jepsen_like.bench.rocketmq.cluster import OWN, RocketCluster, RocketSystem
+from jepsen_like.bench.rocketmq.cluster import RocketCluster, RocketSystem
 from jepsen_like.bench.rocketmq.loads import (
     DURABLE,
     FILL,
     LOADS,
+    MODES,
     NO_DURABLE_DLEDGER,
     PAGE_CACHE,
     TWO_MASTERS,
@@ -30,8 +29,8 @@ from jepsen_like.bench.rocketmq.loads import (
 from jepsen_like.bench.rocketmq.senders import MovingProducers, WindowedLoad
 from jepsen_like.bench.rocketmq.wire import QUEUES, PullConversation, SendConversation
 from jepsen_like.bench.systems import RecordsMissing
+from jepsen_like.bench.throughput import figure_of
 
-FAILURES = (DidNotAnswer, RecordsMissing, LoadFailed, OSError)
 FILL_S = 1.0
 PRODUCERS = 8
 RECORD_BYTES = 128
@@ -41,93 +40,34 @@ AFTER_FAULT_S = 4.0
 """Longer than an attempt may wait."""
 
 
-@attrs.frozen(kw_only=True)
-class RocketBenchPlan:
-    """The plan of a measurement, as asked for."""
-
-    sections: Sequence[str]
-    systems: Sequence[RocketSystem]
-    modes: Sequence[RocketBenchMode]
-    repeats: int
-    seconds: float
-    kills: int
-    pauses: int
-    seed: int
-    output: Path | None
-
-    def arguments(self) -> str:
-        """The flags that say the same."""
-        named = f"--only {','.join(self.sections)} --systems {','.join(system.key for system in self.systems)}"
-        named += f" --modes {','.join(mode.key for mode in self.modes)}"
-        counts = f"--repeats {self.repeats} --seconds {self.seconds:g} --kills {self.kills} --pauses {self.pauses}"
-        return f"{named} {counts} --seed {self.seed}"
-
-
-class RocketMeasurement(Measurement[RocketBenchPlan]):
+class RocketBench(BrokerBench[RocketSystem]):
     """Of our brokers and Apache RocketMQ's."""
 
-    ours = (OWN.key,)
+    failures = (DidNotAnswer, RecordsMissing, LoadFailed, OSError)
+    loads = LOADS
+    unit = "message"
 
-    def _steps(self) -> float:
-        plan = self._plan
-        systems = [system for system in plan.systems if not system.missing()]
-        steps = 0
-        for system in systems:
-            if "throughput" in plan.sections:
-                steps += plan.repeats * len(LOADS) * sum(system.settings(mode) is not None for mode in plan.modes)
-            steps += plan.kills if "producers" in plan.sections else 0
-            steps += plan.kills + plan.pauses if "failover" in plan.sections else 0
-        return steps
+    def _sections(self) -> Mapping[str, tuple[Callable[[RocketSystem], None], int]]:
+        return {"producers": (self._producers, self._plan.kills), **super()._sections()}
 
-    def _measure(self) -> None:
-        plan = self._plan
-        systems = [system for system in plan.systems if self._takes_part(system, plan.sections)]
-        if "throughput" in plan.sections:
-            self._throughput(systems)
-        if "producers" in plan.sections:
-            for system in systems:
-                self._producers(system)
-            self._keep()
-        if "failover" in plan.sections:
-            for system in systems:
-                self._failover(system)
-            self._keep()
-
-    # ---------------------------------------------------------------- throughput
+    def _turns(self, systems: Sequence[RocketSystem]) -> Sequence[Turn]:
+        return [
+            self._turn(system, partial(drive, system, mode, self._plan.seconds), mode.title)
+            for mode in MODES
+            for system in systems
+            if mode.key in self._plan.modes and system.settings(mode) is not None
+        ]
 
     def _throughput(self, systems: Sequence[RocketSystem]) -> None:
-        plan = self._plan
         for system in systems:
-            for mode in plan.modes:
-                if system.settings(mode) is None:
+            for mode in MODES:
+                if mode.key in self._plan.modes and system.settings(mode) is None:
                     self._give_up("throughput", system.key, NO_DURABLE_DLEDGER)
-        order = random.Random(plan.seed)
-        turns = [(mode, system) for mode in plan.modes for system in systems if system.settings(mode) is not None]
-        for repeat in range(plan.repeats):
-            order.shuffle(turns)
-            for mode, system in turns:
-                self._display.phase(f"throughput, repeat {repeat + 1} of {plan.repeats}: {system.title}, {mode.title}")
-                os.sync()  # what the one before has left to the operating system is not this one's burden
-                try:
-                    with system.cluster(self._home / system.key, mode) as cluster:
-                        driven = RocketDriver(cluster, mode, plan.seconds)
-                        driven.warm_up(system.warm_up_s)
-                        for load in LOADS:
-                            self._display.phase(f"{system.title}, {mode.title}: {load.title}")
-                            self._take(driven.figure(load, system.key, repeat, self._run))
-                except FAILURES as error:
-                    self._failed("throughput", system.key, error, f"{mode.title}, in repeat {repeat + 1}")
-            self._keep()
+        super()._throughput(systems)
 
-    def _take(self, figure: Throughput) -> None:
-        self._found.figures.append(figure)
-        self._display.step()
-        self._display.line(
-            f"{figure.system:<10} {figure.load:<22} {figure.records_s:>9,.0f} messages/s, {figure.bytes_s / 1e6:>7,.1f} MB/s, "
-            f"p50 {figure.p50_ms:.2f} ms, p99 {figure.p99_ms:.2f} ms, {figure.system_us or 0:.1f} us of CPU a message"
-        )
-
-    # ---------------------------------------------------------------- faults
+    def _fault(self, system: RocketSystem, faults: Sequence[str]) -> Generator[tuple[str, float]]:
+        mode = DURABLE if system.settings(DURABLE) is not None else PAGE_CACHE
+        return fail_over(system.cluster(self._home / system.key, mode), faults, self._plan.seed)
 
     def _producers(self, system: RocketSystem) -> None:
         """One of two masters is killed, again and again; each time with new clusters, so that both masters are
@@ -139,7 +79,7 @@ class RocketMeasurement(Measurement[RocketBenchPlan]):
             try:
                 with system.cluster(self._home / system.key, TWO_MASTERS) as cluster:
                     figure = killed_under_producers(cluster, system.key, self._run, chance.uniform(*BEFORE_FAULT_S))
-            except FAILURES as error:
+            except self.failures as error:
                 self._failed("producers", system.key, error, f"after {number} kills")
                 return
             self._found.figures.append(figure)
@@ -148,25 +88,6 @@ class RocketMeasurement(Measurement[RocketBenchPlan]):
                 f"{system.key:<10} one of two masters killed: {figure.acknowledged:,} sends acknowledged, {figure.failed} failed,"
                 f" {figure.unknown} unknown, {figure.moved} moved on, longest {figure.longest_s * 1000:.0f} ms"
             )
-
-    def _failover(self, system: RocketSystem) -> None:
-        plan = self._plan
-        mode = DURABLE if system.settings(DURABLE) is not None else PAGE_CACHE
-        gaps: dict[str, list[float]] = {KILL: [], PAUSE: []}
-        try:
-            with system.cluster(self._home / system.key, mode) as cluster:
-                for fault, took in failovers(cluster, [KILL] * plan.kills + [PAUSE] * plan.pauses, plan.seed):
-                    gaps[fault].append(took)
-                    self._display.phase(f"failover: {system.title}, {fault} {took:.3f} s")
-                    self._display.step()
-        except FAILURES as error:
-            self._failed("failover", system.key, error, f"after {sum(map(len, gaps.values()))} faults")
-        for fault, seconds in gaps.items():
-            if seconds:
-                self._found.figures.append(Failover(system.key, fault, self._run, seconds))
-                self._display.line(
-                    f"{system.key:<10} {fault} x {len(seconds)}: median {middle(seconds):.3f} s, max {max(seconds):.3f} s"
-                )
 
 
 def killed_under_producers(cluster: RocketCluster, key: str, run: str, settle_s: float) -> ProducerErrors:
@@ -202,6 +123,13 @@ def killed_under_producers(cluster: RocketCluster, key: str, run: str, settle_s:
     )
 
 
+@contextmanager
+def drive(system: RocketSystem, mode: RocketBenchMode, seconds: float, home: Path) -> Iterator["RocketDriver"]:
+    """Start a cluster."""
+    with system.cluster(home, mode) as cluster:
+        yield RocketDriver(cluster, mode, seconds)
+
+
 class RocketDriver:
     """Loads for a started cluster."""
 
@@ -218,11 +146,8 @@ class RocketDriver:
             self._next_topic()
             self._run(load, seconds / len(LOADS))
 
-    def figure(self, load: RocketLoad, key: str, repeat: int, run: str) -> Throughput:
-        """One load on a new topic.
-
-        Raises `LoadFailed`, and `RecordsMissing` if the topic holds less than was acknowledged.
-        """
+    def figure(self, load: RocketLoad) -> Throughput:
+        """See `BrokerDriver`. Raises `LoadFailed`, too."""
         self._next_topic()
         if load.reads:
             self._run(FILL, FILL_S)
@@ -232,18 +157,14 @@ class RocketDriver:
         used_s = self._cluster.cpu_s() - cpu_s + kernel_cpu_s(kernel)
         if not load.reads:
             self._cluster.check_holds(held + count)
-        return Throughput(
-            system=key,
-            load=key_of(self._mode, load),
-            repeat=repeat,
-            run=run,
-            requests_s=len(sample.latencies_ns) / sample.lasted_s,
-            records_s=count / sample.lasted_s,
-            bytes_s=count * load.record_bytes / sample.lasted_s,
-            p50_ms=quantile_ms(sample.latencies_ns, 0.5),
-            p99_ms=quantile_ms(sample.latencies_ns, 0.99),
-            system_us=used_s / count * 1e6,
-            client_us=sample.client_cpu_s / count * 1e6,
+        return figure_of(
+            key_of(self._mode, load),
+            sample,
+            count,
+            load.record_bytes,
+            requests=len(sample.latencies_ns),
+            each_of=count,
+            system_s=used_s,
         )
 
     def _next_topic(self) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from jepsen_like.bench.processes import BenchProcess
@@ -29,8 +28,3 @@ def own_broker(
     command += ["--data", str(home / "data")]
     command += [part for name, value in properties.items() for part in ("--set", f"{name}={value}")]
     return BenchProcess(command, home)
-
-
-def own_version() -> str:
-    """Of the installed distribution."""
-    return version("quorumlog")

@@ -64,7 +64,6 @@ def test_a_request_is_charged_with_all_that_was_done_for_it(monkeypatch: pytest.
     cluster = TwoMembers()
     monkeypatch.setattr(throughput, "kernel_ticks", lambda: {2: cluster.loads})
     monkeypatch.setattr(throughput, "kernel_cpu_s", lambda before: 0.5 * (cluster.loads - before[2]))
-    records, complete = throughput.under(cast("BenchCluster", cluster), "it", FULL, 1.0)
-    figure = complete(0, "run")
+    records, figure = throughput.under(cast("BenchCluster", cluster), "it", FULL, 1.0)
     assert records == 20
     assert (figure.leader_us, figure.system_us, figure.client_us) == (200_000, 350_000, 25_000)

@@ -31,14 +31,16 @@ def document(*figures: Throughput | Failover) -> Document:
 def test_a_stream_is_compared_by_the_medians_of_its_megabytes() -> None:
     load = STREAMS[0]
     ours = [taken("quorumlog", load.key, rate, number) for number, rate in enumerate((30_000, 10_000, 20_000))]
-    (row,) = answers.loads(document(*ours, taken("apache", load.key, 10_000)))
+    (row,) = answers.TABLES.loads(document(*ours, taken("apache", load.key, 10_000)))
     assert row == [load.title, "MB/s", "20.0", "10.0", "2.00", "10.0–30.0", "10.0–10.0", "5.0", "5.0"]
-    assert len(answers.loads_head(document())) == len(row)
+    assert len(answers.TABLES.loads_head(document())) == len(row)
 
 
 def test_single_records_are_compared_by_latency_and_rate() -> None:
     load = ONE_AT_A_TIME[0]
-    rows = answers.loads(document(taken("quorumlog", load.key, 2000, p50_ms=0.5), taken("apache", load.key, 1000)))
+    rows = answers.TABLES.loads(
+        document(taken("quorumlog", load.key, 2000, p50_ms=0.5), taken("apache", load.key, 1000))
+    )
     assert [row[1:5] for row in rows] == [
         ["p50 ms", "0.50", "1.00", "0.50"],
         ["p99 ms", "1.00", "2.00", "0.50"],
@@ -47,13 +49,13 @@ def test_single_records_are_compared_by_latency_and_rate() -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    (row,) = answers.loads(document(taken("quorumlog", STREAMS[0].key, 1000)))
+    (row,) = answers.TABLES.loads(document(taken("quorumlog", STREAMS[0].key, 1000)))
     assert row[2:5] == ["1.0", "–", "–"]
-    assert answers.loads(document()) == []
+    assert answers.TABLES.loads(document()) == []
 
 
 def test_faults_have_a_row_for_each_system_ours_first() -> None:
-    rows = answers.faults(
+    rows = answers.TABLES.faults(
         document(Failover("apache", "kill", "r", [9.0, 10.0, 11.0]), Failover("quorumlog", "kill", "r", [1.0]))
     )
     assert [row[1:] for row in rows] == [

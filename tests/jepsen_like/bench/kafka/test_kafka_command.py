@@ -1,18 +1,15 @@
 """The whole command in short: our brokers alone under every load and fault."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 
-import attrs
 import pytest
 
-from jepsen_like.bench import figures
+from jepsen_like.bench import figures, systems
 from jepsen_like.bench.figures import Failover, Throughput
-from jepsen_like.bench.kafka import measure
 from jepsen_like.bench.kafka.cluster import KafkaCluster
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, READS, STREAMS, KafkaWork
-from jepsen_like.bench.kafka.measure import KafkaBenchPlan, KafkaDriver
+from jepsen_like.bench.kafka.measure import KafkaBench, KafkaDriver
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, running
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import ExitStatus, execute
@@ -24,7 +21,7 @@ FEW = (STREAMS[-1], ONE_AT_A_TIME[0], READS[-1])
 
 def test_without_options_every_kind_of_work_is_measured() -> None:
     assert {load.work for load in KAFKA_LOADS} == {load.work for load in FEW} == set(KafkaWork)
-    assert attrs.fields(KafkaBenchPlan).loads.default == KAFKA_LOADS
+    assert KafkaBench.loads == KAFKA_LOADS
 
 
 @pytest.mark.campaign
@@ -33,7 +30,7 @@ def test_a_short_run_measures_ours_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(measure, "KafkaBenchPlan", partial(KafkaBenchPlan, loads=FEW))
+    monkeypatch.setattr(KafkaBench, "loads", FEW)
     output, data = tmp_path / "kafka.json", tmp_path / "data"
     arguments = ["bench", "kafka", "--repeats", "1", "--seconds", "0.1", "--kills", "1", "--pauses", "1"]
     assert execute([*arguments, "--directory", str(data), "--output", str(output)]) == ExitStatus.VALID
@@ -72,7 +69,7 @@ def test_an_old_answer_about_the_end_of_a_topic_is_no_loss_and_a_loss_stays_one(
     driver = KafkaDriver(KafkaCluster("127.0.0.1:9"), LoadWorker("kafka.client", tmp_path), 1.0)
     monkeypatch.setattr(driver, "_held", lambda topic, partitions: next(ends))
     driver._check("t", 1, 2195)
-    monkeypatch.setattr(measure, "COMPLETE_WITHIN_S", 0.2)
+    monkeypatch.setattr(systems, "COUNTED_WITHIN_S", 0.2)
     monkeypatch.setattr(driver, "_held", lambda topic, partitions: 287)
     with pytest.raises(RecordsMissing, match="2,195 records were acknowledged, 287 are there"):
         driver._check("t", 1, 2195)

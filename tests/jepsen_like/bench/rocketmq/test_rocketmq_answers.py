@@ -31,14 +31,14 @@ def test_many_messages_are_compared_by_the_medians_of_their_rates() -> None:
     (load,) = [load for load in LOADS if load.key == "128-many"]
     key = key_of(ASYNC, load)
     ours = [taken("quorumlog", key, rate, number) for number, rate in enumerate((3000, 1000, 2000))]
-    (row,) = answers.loads(document(*ours, taken("apache", key, 4000)))
+    (row,) = answers.TABLES.loads(document(*ours, taken("apache", key, 4000)))
     shown = ["2,000", "4,000", "0.50", "1,000–3,000", "4,000–4,000", "5.0", "5.0"]
     assert row == [ASYNC.title, load.title, "messages/s", *shown]
-    assert len(answers.loads_head(document())) == len(row)
+    assert len(answers.TABLES.loads_head(document())) == len(row)
 
 
 def test_one_message_in_flight_is_compared_by_latency_too_and_what_is_missing_is_a_dash() -> None:
-    rows = answers.loads(document(taken("quorumlog", key_of(DURABLE, LOADS[0]), 500)))
+    rows = answers.TABLES.loads(document(taken("quorumlog", key_of(DURABLE, LOADS[0]), 500)))
     assert [row[2:6] for row in rows] == [
         ["p50 ms", "1.00", "–", "–"],
         ["p99 ms", "2.00", "–", "–"],
@@ -55,7 +55,7 @@ def test_errors_of_producers_are_added_up() -> None:
 
 
 def test_faults_have_a_row_for_each_system_ours_first() -> None:
-    rows = answers.faults(
+    rows = answers.TABLES.faults(
         document(Failover("apache", "kill", "r", [9.0, 10.0, 11.0]), Failover("quorumlog", "kill", "r", [1.0]))
     )
     assert [row[1:] for row in rows] == [
