@@ -161,8 +161,6 @@ class Broker:
             on_may_end=self._may_end.set,
         )
         self._failed = False
-        self._leadership: LeaderChanged | None = None
-        self._elected_at: int | None = None
         self._group: RaftGroup | None = None
         self._rounds = Rounds(reactor, (self._parts,))
         self._listener: Listener[Any] = Listener(
@@ -362,9 +360,11 @@ class Broker:
         """See `Participant`."""
         now = self._context.clock()
         deltas = self._parts.take_changes()
-        if deltas and self._parts.node.leads and self._group is not None:
-            self._group.announce()  # all brokers are to know soon
-        self._note_elected()
+        node, group = self._parts.node, self._group
+        if deltas and node.leads and group is not None:
+            group.announce()  # all brokers are to know soon
+        if node.is_catching_up and group is not None:
+            self._note_applied(group)
         self._parts.work(now)
 
     def on_urgent_sent(self) -> None:
@@ -381,31 +381,21 @@ class Broker:
     # ---------------------------------------------------------------- metadata
 
     def _on_delivered(self, news: Delivered) -> None:
+        parts = self._parts
         if isinstance(news, LeaderChanged):
-            led = self._parts.node.leads
-            self._leadership = news
-            self._elected_at = None
             self._context.controller.leader_changed(news.leader)
-            self._parts.registration.hurry()
-            if led:
-                self._parts.node.on_resigned()
+            parts.registration.hurry()
+            if parts.node.leader_changed(news):
                 self._tell("controller", role="follower", term=news.term)
         elif isinstance(news, CommittedEntry):
-            leadership = self._leadership
-            own = leadership is not None and leadership.leader == self._plan.broker_id
-            if own and leadership is not None and news.term == leadership.term and not self._parts.node.leads:
-                self._elected_at = self._elected_at or news.index
+            parts.node.note_committed(news)
 
-    def _note_elected(self) -> None:
+    def _note_applied(self, group: RaftGroup) -> None:
         """Become the controller once this node has applied everything from before its leadership."""
-        if self._elected_at is None or self._group is None:
-            return
-        status = self._group.status()
+        status = group.status()
         applied = status["applied_index"]
         assert isinstance(applied, int), "an index is a number"
-        if applied >= self._elected_at:
-            self._elected_at = None
-            self._parts.node.on_elected()
+        if self._parts.node.note_applied(applied):
             self._tell("controller", role="leader", term=status["term"])
 
 

@@ -21,6 +21,7 @@ from kafka_compat.controller.liveness import (
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.connection import SocketConnection
+from raft.subscription import CommittedEntry, LeaderChanged
 
 OWN_CONNECTION = 0
 """Stands for the heartbeats of this process itself, which come by no connection."""
@@ -47,7 +48,42 @@ class ControllerNode:
         self._last_token = 0
         self._connections: dict[SocketConnection[Any], int] = {}
         self._last_connection = OWN_CONNECTION
+        self._leadership: LeaderChanged | None = None
+        self._elected_at: int | None = None
+        """The first entry of this node's leadership that is committed, until it is applied."""
         self.leads = False
+
+    # ---------------------------------------------------------------- the leadership of the raft group
+
+    def leader_changed(self, news: LeaderChanged) -> bool:
+        """Another node leads the group, or none. Returns True if this one has stopped being the controller by it."""
+        was_controller = self.leads
+        self._leadership, self._elected_at = news, None
+        if was_controller:
+            self.on_resigned()
+        return was_controller
+
+    def note_committed(self, entry: CommittedEntry) -> None:
+        """Take note of an entry of the group's log."""
+        leadership = self._leadership
+        leads_group = leadership is not None and leadership.leader == self._context.broker_id
+        if leads_group and not self.leads and leadership is not None and entry.term == leadership.term:
+            self._elected_at = self._elected_at or entry.index
+
+    @property
+    def is_catching_up(self) -> bool:
+        """True while this node leads, and has not applied everything from before its leadership."""
+        return self._elected_at is not None
+
+    def note_applied(self, index: int) -> bool:
+        """Everything up to `index` is applied. Returns True if this node becomes the controller by it: nothing from
+        before its leadership is missing.
+        """
+        if self._elected_at is None or index < self._elected_at:
+            return False
+        self._elected_at = None
+        self.on_elected()
+        return True
 
     # ---------------------------------------------------------------- events
 

@@ -33,7 +33,6 @@ WIDE_CLASSES: dict[str, int] = {
     "jepsen_like.SimulatedBroker": 23,
     "jepsen_like.SimulatedMachine": 26,
     "jepsen_like.SimulatedMember": 17,
-    "kafka_compat.Broker": 17,
     "kafka_compat.ClassicGroup": 23,
     "kafka_compat.ReplicaFetcher": 17,
     "kafka_compat.Replicas": 19,
