@@ -59,7 +59,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         HOST,
         "        self._store.copy.note_reach(LogReach(log.last_epoch, log.end_offset))\n",
         "        assert log.end_offset >= log.start_offset\n",
-        "Q10",
+        "Q12",
     ),
     _bug(
         "slaves-are-not-noted",
@@ -67,7 +67,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         HOST,
         "                    self._store.copy.change(lambda notes: attrs.evolve(notes, slaves=notes.slaves | {slave_id}))\n",
         "                    assert slave_id\n",
-        "Q10",
+        "Q14",
     ),
     _bug(
         "a-doubt-is-not-noted",
@@ -75,7 +75,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         HOST,
         "                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))\n",
         "",
-        "Q10",
+        "Q14",
     ),
     _bug(
         "sure-of-what-is-not-flushed",
@@ -83,7 +83,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         HOST,
         "        self._store.flush()\n\n        def on_saved",
         "        def on_saved",
-        "Q10",
+        "Q14",
     ),
     _bug(
         "a-doubt-ends-before-its-tables",
@@ -95,7 +95,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "            assert failure is None\n\n"
         "        self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))\n"
         "        self._tables.save(on_saved)\n",
-        "Q11",
+        "Q14",
     ),
     _bug(
         "pushes-across-epochs",

@@ -14,9 +14,11 @@ Q9 confirm offset   what is below a master's confirm offset is on as many copies
 Q10 whole master    a master takes no records while it lacks an acknowledged one that any disk still holds, unless an
                     operator has decided so
 Q11 tables          it lacks no committed offset either that a slave had when it shook hands
-Q12 disk            a killed process finds all that it wrote, and one that lost power all that was durable
+Q12 disk            a killed process finds all that it wrote, and its note of that, and one that lost power all that was
+                    durable
 Q13 queue           a message has the offset in its queue that its client was answered; offsets of a queue follow each
                     other, and consumers see all of them
+Q14 notes           a broker remembers what an order lets it remember, and forgets a doubt when all is durable again
 """
 
 import itertools
@@ -41,8 +43,10 @@ from rocketmq_compat.replication.effects import (
     ConfirmOffsetMoved,
     CopyBackBegan,
     DivergenceFound,
+    DoubtBegan,
     DoubtEnded,
     Effect,
+    NoteSlave,
     ResetCommitLog,
     SendMessage,
     TruncateCommitLog,
@@ -57,6 +61,7 @@ from rocketmq_compat.replication.events import (
     Received,
 )
 from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Report, Welcome
+from rocketmq_compat.replication.model import CopyDoubt
 from rocketmq_compat.storage.dispatch import QueueRun, walk
 
 Accuse = Callable[[str, int, str], None]
@@ -244,6 +249,10 @@ class RocketmqAudits:
                 self._answers(broker, effect)
             case ConfirmOffsetMoved(confirm_offset=offset) if broker.listens:
                 self._confirms(broker, offset)
+            case NoteSlave(slave_id=slave_id) if slave_id not in broker.store.copy.notes.slaves:
+                self._report("Q14", broker.node, f"slave {slave_id} is not noted")
+            case DoubtBegan(floor=floor) if broker.store.copy.notes.doubt != CopyDoubt(floor):
+                self._report("Q14", broker.node, f"notes the doubt {broker.store.copy.notes.doubt}, not up to {floor}")
             case CopyBackBegan():
                 self.counts["copies_back"] += 1
                 self.counts["bytes_copied_back"] += effect.end - effect.start
@@ -253,6 +262,7 @@ class RocketmqAudits:
                 self.counts["doubts_ended"] += 1
                 self.counts["doubts_ended_short"] += effect.missing_bytes > 0
                 self._check_tables(broker)
+                self._check_forgotten(broker, effect)
                 broker.lacks_tables = False
             case DivergenceFound(blocks=blocks):
                 self.counts["divergences"] += 1
@@ -272,6 +282,16 @@ class RocketmqAudits:
                 if offset > offsets.get(key, 0):
                     self._report("Q11", broker.node, f"is sure without offset {offset} of {key}, which {node} has")
                     return
+
+    def _check_forgotten(self, broker: GroupBroker, news: DoubtEnded) -> None:
+        """A doubt is forgotten when the log and the tables are durable."""
+        if broker.held.durable_end < news.end:
+            self._report("Q14", broker.node, f"is sure up to {news.end}, of which {broker.held.durable_end} is durable")
+        if broker.store.copy.notes.doubt is None and broker.listens:
+            durable, offsets = broker.durable_offsets(), broker.context.offsets.offsets
+            ahead = {key: offset for key, offset in offsets.items() if offset > durable.get(key, 0)}
+            if ahead:
+                self._report("Q14", broker.node, f"has forgotten its doubt before {ahead} is on its disk")
 
     def _slave_of(self, connection: int, shake: Handshake) -> GroupBroker | None:
         """The broker that has shaken hands, if it still has that connection, and the log of which it told."""

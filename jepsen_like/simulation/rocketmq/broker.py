@@ -7,7 +7,7 @@ and start again with what its disk gives back.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol, overload
 
@@ -35,22 +35,25 @@ from rocketmq_compat.broker.fixed_roles import has_other_copies, recover_copy
 from rocketmq_compat.broker.housekeeping import Housekeeping
 from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
-from rocketmq_compat.broker.tables import BrokerTables, load_tables
+from rocketmq_compat.broker.tables import BrokerTables, load_tables, offset_snapshot
 from rocketmq_compat.broker.tables_of_pair import TablesOfPair
-from rocketmq_compat.consumers.offsets import OffsetSnapshot
+from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
 from rocketmq_compat.records import encode_record
+from rocketmq_compat.remoting.bodies import ConsumerOffsetSerializeWrapper
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import Effect
 from rocketmq_compat.replication.events import DivergenceDiscarded, Event, LogStartMoved, TablesCopied
 from rocketmq_compat.replication.model import (
     INCARNATION_MAX,
     MASTER_ID,
+    LogReach,
     RecoveredCopy,
     ReplicationConfig,
     RoleName,
 )
 from rocketmq_compat.replication.slave import Slave
 from rocketmq_compat.storage.broker_store import COMMIT_LOG_NAME, MessageStore
+from rocketmq_compat.storage.checkpoints import BrokerCheckpoints, CheckpointName
 from rocketmq_compat.storage.copy_notes import COPY_NAME
 
 TOPIC = "T"
@@ -201,12 +204,17 @@ class GroupBroker(BrokerProcess):
         knobs = self.knobs
         self.begin_life()
         self.waiting.clear()
+        is_noted = self.lives > 1 and self.loss is None and not self._round_due
         self._round_due = self._ends_round = False
         config = knobs.config(self.node, is_master=self._group.master == self.node)
         store = MessageStore.open(
             self.disk, DIRECTORY, small_store(knobs.segment_bytes), repairs=partial(has_other_copies, config)
         )
         wrong = self.held.reopen(store.log, LossKind.DAMAGE if store.cut is not None else self.loss)
+        if wrong is None and is_noted:
+            found = LogReach(store.log.last_epoch, store.log.end_offset)
+            if store.copy.found_reach != found:
+                wrong = f"a start finds {found}, and the note of {store.copy.found_reach}"
         if wrong is not None:
             self._group.on_wrong_start(self, wrong)
         self.loss = None
@@ -269,6 +277,7 @@ class GroupBroker(BrokerProcess):
                 self.loss = LossKind.WIPE
                 remove_part(self.disk, COMMIT_LOG_NAME)
             case "notes":
+                self.loss = self.loss or LossKind.POWER
                 remove_part(self.disk, COPY_NAME)
             case _:
                 self.lacks_tables = True
@@ -282,6 +291,7 @@ class GroupBroker(BrokerProcess):
             self.loss = LossKind.DAMAGE
             damage_log(self.disk, rng)
         if "notes" in what:
+            self.loss = self.loss or LossKind.POWER
             damage_notes(self.disk)
         if "tables" in what:
             self.lacks_tables = True
@@ -314,6 +324,7 @@ class GroupBroker(BrokerProcess):
         self.copy.tick(now)
         self._housekeeping.tick(now)
         self.held.look(self.store.log)
+        self.links.flush()
         self.copy.flush_if_due(now)
 
     def _let_round_end(self) -> None:
@@ -373,6 +384,11 @@ class GroupBroker(BrokerProcess):
         offsets, key = self.context.offsets, (GROUP, TOPIC, queue)
         if (offsets.get(key) or 0) < offset:
             offsets.commit(self.wall_ms(), key, offset, queue_end=offset)
+
+    def durable_offsets(self) -> Mapping[OffsetKey, int]:
+        """Returns the offsets that a power cut would leave."""
+        found = BrokerCheckpoints(self.disk.durable_copy(), DIRECTORY).read(CheckpointName.CONSUMER_OFFSETS)
+        return offset_snapshot(ConsumerOffsetSerializeWrapper.of(dict(found.content))).offsets
 
     # ---------------------------------------------------------------- the network
 

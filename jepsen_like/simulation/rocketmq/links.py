@@ -45,6 +45,8 @@ class SimulatedLinks:
         self._host = host
         self._rng = rng
         self._rot = rot
+        self._written: list[tuple[int, HaMessage]] = []
+        """Messages that leave as the round ends."""
 
     # ---------------------------------------------------------------- what the decider orders
 
@@ -60,10 +62,17 @@ class SimulatedLinks:
             data = bytearray(message.payload)
             data[-1] ^= 1
             message = attrs.evolve(message, payload=bytes(data))
-        self.say(self._socket(connection), message)
+        self._written.append((self._socket(connection), message))
+
+    def flush(self) -> None:
+        """Let everything leave that was sent."""
+        written, self._written = self._written, []
+        for socket, message in written:
+            self.say(socket, message)
 
     def close(self, connection: int, reason: str) -> None:
-        """See `HaLinks`."""
+        """See `HaLinks`. What was sent before leaves first."""
+        self.flush()
         self.sockets.close(self._socket(connection))
 
     def say(self, socket: int, message: HaMessage) -> None:
