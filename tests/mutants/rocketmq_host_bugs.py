@@ -7,10 +7,10 @@ from tests.mutants.mutant import Edit, Mutant
 HOST = "rocketmq_compat.broker.replicated_log"
 GROUPS = "rocketmq_compat.broker.put_groups"
 STORE = "rocketmq_compat.storage.broker_store"
+FLUSH = "log.store_flush"
 START = "rocketmq_compat.broker.fixed_roles"
 PAIR = "rocketmq_compat.broker.tables_of_pair"
 TABLES = "rocketmq_compat.broker.tables"
-COMMIT_LOG = "rocketmq_compat.storage.commit_log"
 HOST_HAPPY = ("tests/rocketmq_compat/broker/test_messages.py::test_what_was_acknowledged_is_pulled_in_order",)
 
 
@@ -122,61 +122,68 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "Q11",
     ),
     _bug(
-        "all-is-durable-at-a-start",
-        "a start takes what is in the page cache for flushed",
-        START,
-        "        log.durable_offset,\n",
-        "        log.end_offset,\n",
-        "Q1",
-        "Q6",
-        "Q9",
-    ),
-    _bug(
-        "damage-is-not-seen",
-        "a log that was cut for damage is taken for a whole one",
-        START,
-        "reach=reach, cut=store.cut,",
-        "reach=reach, cut=None,",
-        "Q10",
-    ),
-    _bug(
         "a-cut-takes-the-batch",
         "a cut within a batch takes what stands before it in the batch",
         STORE,
         "            if rest:\n",
         "            if rest and offset < batch_start:\n",
+        "Q8",
+    ),
+    _bug(
+        "a-flush-of-names",
+        "a flush makes the names of files durable, and not the bytes of the newest",
+        FLUSH,
+        "            self._active.file.sync()\n",
+        "            assert self._active.size\n",
         "Q12",
     ),
     _bug(
-        "a-cut-keeps-assigned-offsets",
-        "after a cut, messages get queue offsets behind those that are gone",
-        STORE,
-        "            self._waiting.clear()\n            self._assigned.clear()\n",
-        "            self._waiting.clear()\n",
-        "Q13",
-    ),
-    _bug(
-        "a-flush-that-is-none",
-        "a flush ends before it has run",
-        HOST,
-        "        self._disk.submit(flush.run, on_flushed)\n",
-        "        self._disk.submit(flush.run, lambda error: None)\n        flush.run()\n        on_flushed(None)\n",
+        "what-is-refused-is-answered",
+        "messages that the decider refuses are answered as stored",
+        GROUPS,
+        "            put.done(NotStored(code, reason))\n",
+        "            self.answer(SendStatus.SEND_OK)\n            break\n",
         "Q1",
     ),
     _bug(
-        "old-bytes-of-a-reset-log",
-        "the newest bytes of a log that was cut are still served from memory",
-        COMMIT_LOG,
-        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n        self._recent.clear()\n',
-        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n',
-        "Q13",
+        "the-first-waits-for-all",
+        "whether the puts of a round wait is decided by the first of them",
+        GROUPS,
+        "while gathered and gathered[0].wait == puts[0].wait and size",
+        "while gathered and size",
+        "Q1",
     ),
     _bug(
-        "offsets-of-the-round-before",
-        "the second put of a round gets the queue offsets of the first",
-        STORE,
-        "            nexts.update((run.key, run.next) for run in batch.found.runs)\n            physical = batch.found.end\n",
-        "            physical = batch.found.end\n",
-        "Q13",
+        "a-running-broker-is-not-noted",
+        "a broker does not note that it runs, so that a loss of power looks like a stop",
+        START,
+        "is_running=True, flushes",
+        "is_running=False, flushes",
+        "Q10",
+    ),
+    _bug(
+        "unflushed-is-taken-for-flushed",
+        "a broker that did not flush believes after a loss of power that all acknowledged records are there",
+        START,
+        "flushes=config.sync_flush, doubt",
+        "flushes=True, doubt",
+        "Q10",
+    ),
+    _bug(
+        "a-doubt-of-a-start-is-forgotten",
+        "a doubt that a start finds is not noted for the next start",
+        START,
+        "flushes=config.sync_flush, doubt=doubt)",
+        "flushes=config.sync_flush, doubt=None)",
+        "Q10",
+        "Q11",
+    ),
+    _bug(
+        "files-of-tables-are-not-noted",
+        "a broker does not note which tables have a file, so that a lost one looks like one that never was",
+        TABLES,
+        "        store.copy.change(lambda notes: attrs.evolve(notes, tables=tables))\n",
+        "        assert tables is not None\n",
+        "Q11",
     ),
 )

@@ -245,6 +245,8 @@ class RocketmqAudits:
                 stored = self._stored[broker.process][event.token]
                 stored.data = broker.held.read(offset, stored.end)
                 self.counts["puts_stored_together"] += broker.held.end != stored.end or len(broker.waiting) > 1
+            case TruncateCommitLog(end=end) if broker.held.end != end:
+                self._report("Q8", broker.node, f"a log that was cut at {end} ends at {broker.held.end}")
             case AnswerPut():
                 self._answers(broker, effect)
             case ConfirmOffsetMoved(confirm_offset=offset) if broker.listens:
@@ -376,10 +378,16 @@ class RocketmqAudits:
             return
         self.counts[f"status_{outcome.status.name}"] += 1
         (offset,) = outcome.physical_offsets
-        record = held.read(offset, offset + put.record_bytes)
-        if offset >= held.start and put.body not in record:
+        if offset < held.start:
+            return
+        end = offset + put.record_bytes
+        record = held.read(offset, end)
+        is_promised = put.wait and outcome.status is SendStatus.SEND_OK and self._knobs.sync_flush
+        if put.body not in record:
             self._report("Q1", broker.node, f"a message is answered at {offset}, where it is not")
-        elif offset >= held.start and OFFSETS.unpack_from(record, OFFSETS_AT) != (outcome.queue_offsets[0], offset):
+        elif is_promised and held.durable_end < end:
+            self._report("Q1", broker.node, f"the message at {offset} waited, and is not durable")
+        elif OFFSETS.unpack_from(record, OFFSETS_AT) != (outcome.queue_offsets[0], offset):
             self._report("Q13", broker.node, f"the message at {offset} is answered as {outcome.queue_offsets[0]}")
 
     def _answers(self, broker: GroupBroker, answer: AnswerPut) -> None:
