@@ -6,7 +6,6 @@ from tests.mutants.mutant import Edit, Mutant
 
 HOST = "rocketmq_compat.broker.replicated_log"
 GROUPS = "rocketmq_compat.broker.put_groups"
-STORE = "rocketmq_compat.storage.broker_store"
 FLUSH = "log.store_flush"
 START = "rocketmq_compat.broker.fixed_roles"
 PAIR = "rocketmq_compat.broker.tables_of_pair"
@@ -120,14 +119,6 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "        context.lost_tables.add(name)\n    if context.store",
         "        assert context.lost_tables is not None\n    if context.store",
         "Q11",
-    ),
-    _bug(
-        "a-cut-takes-the-batch",
-        "a cut within a batch takes what stands before it in the batch",
-        STORE,
-        "            if rest:\n",
-        "            if rest and offset < batch_start:\n",
-        "Q8",
     ),
     _bug(
         "a-flush-of-names",

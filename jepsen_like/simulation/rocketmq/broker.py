@@ -211,7 +211,7 @@ class GroupBroker(BrokerProcess):
             self.disk, DIRECTORY, small_store(knobs.segment_bytes), repairs=partial(has_other_copies, config)
         )
         wrong = self.held.reopen(store.log, LossKind.DAMAGE if store.cut is not None else self.loss)
-        if wrong is None and is_noted:
+        if wrong is None and is_noted and store.cut is None:
             found = LogReach(store.log.last_epoch, store.log.end_offset)
             if store.copy.found_reach != found:
                 wrong = f"a start finds {found}, and the note of {store.copy.found_reach}"
