@@ -49,6 +49,7 @@ from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
+from raft.net.running_clock import RunningClock
 from raft.net.sharing import UndecidedDecoder, is_native
 from raft.notices import LogRepaired, LogSetAside, Notice, warn_of_long_turns
 from raft.process import leaves_of
@@ -127,7 +128,7 @@ class Broker:
         self._tell = tell
         incarnation = rng.randbytes(16)
         self._machine = MetadataMachine()
-        clock = trio.lowlevel.current_clock().current_time
+        clock = RunningClock(trio.lowlevel.current_clock().current_time)
         self._peer_clients = {
             (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", rng)
             for broker, address in plan.peers.items()
@@ -162,7 +163,8 @@ class Broker:
         )
         self._failed = False
         self._group: RaftGroup | None = None
-        self._rounds = Rounds(reactor, (self._parts,))
+        clock.on_stall = self._parts.registration.hurry  # the controller has not seen a heartbeat meanwhile
+        self._rounds = Rounds(reactor, (self._parts,), clock)
         self._listener: Listener[Any] = Listener(
             reactor,
             listening,

@@ -11,6 +11,7 @@ from typing import Protocol
 import trio
 
 from raft.net.reactor import Reactor
+from raft.net.running_clock import RunningClock
 
 
 class Part(Protocol):
@@ -18,15 +19,19 @@ class Part(Protocol):
 
     @property
     def deadline(self) -> float:
-        """The time at which its next work is due, on Trio's clock; in the past if it is due now, infinite for none."""
+        """The time at which its next work is due; in the past if it is due now, infinite for none."""
 
 
 class Rounds:
-    """The timer of all parts of one participant. `arm` is called at the end of each round."""
+    """The timer of all parts of one participant. `arm` is called at the end of each round.
 
-    def __init__(self, reactor: Reactor, parts: Sequence[Part]) -> None:
+    Deadlines are times of `clock`, which is read once in each of its pulses; without one they are times of Trio's.
+    """
+
+    def __init__(self, reactor: Reactor, parts: Sequence[Part], clock: RunningClock | None = None) -> None:
         self._reactor = reactor
         self._parts = parts
+        self._clock = clock
         self._armed_for = 0.0
         self._moved = trio.Event()
 
@@ -45,10 +50,16 @@ class Rounds:
         while True:
             self._armed_for = self.deadline
             self._moved = trio.Event()
-            with trio.move_on_at(self._armed_for):
+            with trio.move_on_at(self._wakes_at()):
                 await self._moved.wait()
-            if trio.current_time() >= self.deadline:
+            if (trio.current_time() if self._clock is None else self._clock()) >= self.deadline:
                 self._armed_for = math.inf
                 self._moved = trio.Event()
                 self._reactor.request_round()
                 await self._moved.wait()
+
+    def _wakes_at(self) -> float:
+        clock = self._clock
+        if clock is None:
+            return self._armed_for
+        return min(clock.when(self._armed_for), trio.current_time() + clock.pulse_s)

@@ -15,7 +15,7 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -31,6 +31,7 @@ from raft.disk_thread import DiskThread
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
+from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.dledger import GroupMembers
@@ -203,7 +204,8 @@ class Broker:
         self._store = store
         self._tell = tell
         self._failed = False
-        context = self.context = _context(plan, listening[0].getsockname()[:2], store, tell, rng)
+        clock = RunningClock(trio.lowlevel.current_clock().current_time)
+        context = self.context = _context(plan, listening[0].getsockname()[:2], store, tell, clock, rng)
         self._disk = DiskThread(reactor)
         replication = self._replication = self._make_replication(ha_listening, rng)
         self._log, self._delays = replication.log, replication.delays
@@ -244,6 +246,7 @@ class Broker:
                 self._housekeeping,
                 self._reporter,
             ),
+            clock,
         )
 
     def _make_replication(self, ha_listening: socket.socket | None, rng: random.Random) -> Replication:
@@ -469,7 +472,14 @@ class Broker:
         self._replication.on_serving()
 
 
-def _context(plan: BrokerPlan, bound: Address, store: MessageStore, tell: Tell, rng: random.Random) -> Context:
+def _context(
+    plan: BrokerPlan,
+    bound: Address,
+    store: MessageStore,
+    tell: Tell,
+    clock: Callable[[], float],
+    rng: random.Random,
+) -> Context:
     properties, levels, members = plan.properties, plan.delay_levels(), GroupMembers.of(plan.properties)
     host, port = plan.advertised or (properties.text("brokerIP1") or bound[0], bound[1])
     return Context(
@@ -488,7 +498,7 @@ def _context(plan: BrokerPlan, bound: Address, store: MessageStore, tell: Tell, 
         store_host=encode_host(host, port),
         address=f"{host}:{port}",
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        clock=trio.lowlevel.current_clock().current_time,
+        clock=clock,
         wall_ms=lambda: time.time_ns() // 1_000_000,
         rng=rng,
         tell=tell,

@@ -53,7 +53,7 @@ class CatchUp:
             await self._copy.incomplete.wait()
             asked = self._copying.next(clock())
             if asked is None:
-                await trio.sleep_until(self._copying.deadline)
+                await trio.sleep(max(0.0, self._copying.deadline - clock()))
                 continue
             self._copying.on_answer(clock(), asked, await self._ask(asked))
             self._reactor.request_round()

@@ -17,6 +17,7 @@ from log.errors import NoSpace
 from raft.addresses import is_address
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import NAMESRV_PROPERTIES
@@ -101,6 +102,7 @@ class NameServer:
     ) -> None:
         """Use `open`."""
         self._properties = plan.properties
+        self._clock = RunningClock(trio.lowlevel.current_clock().current_time)
         self._tell = tell
         self._kv_file = kv_file
         self._table = RouteTable({} if kv_file is None else kv_file.read())
@@ -163,7 +165,7 @@ class NameServer:
     # ---------------------------------------------------------------- events and effects
 
     def _step(self, event: NamesrvEvent) -> list[NamesrvEffect]:
-        effects = self._table.step(trio.current_time(), event)
+        effects = self._table.step(self._clock(), event)
         for effect in effects:
             match effect:
                 case BrokerAppeared(broker):
@@ -195,7 +197,8 @@ class NameServer:
 
     async def _scan(self) -> None:
         while True:
-            await trio.sleep(self._properties.seconds("scanNotActiveBrokerInterval"))
+            self._clock.pulse_s = self._properties.seconds("scanNotActiveBrokerInterval")
+            await trio.sleep(self._clock.pulse_s)
             self._step(RegistrationTimePassed())
 
     def _key(self, call: RemotingCall) -> int:
@@ -353,7 +356,7 @@ class NameServer:
             undone = (
                 KvDeletion(event.namespace, event.key) if before is None else KvPut(event.namespace, event.key, before)
             )
-            self._table.step(trio.current_time(), undone)
+            self._table.step(self._clock(), undone)
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
         else:
             call.answer()

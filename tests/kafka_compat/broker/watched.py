@@ -6,21 +6,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.kafka_compat.broker.cluster import free_ports
 
-SETTINGS = ("broker.heartbeat.interval.ms=100", "broker.session.timeout.ms=9000", "default.replication.factor=3")
+SETTINGS = {
+    "broker.heartbeat.interval.ms": 100,
+    "broker.session.timeout.ms": 9000,
+    "default.replication.factor": 3,
+}
 SERVES_WITHIN_S = 60
 
 
 class Watched:
     """Three broker processes, and every event that they print."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, int]) -> None:
+        self._settings = {**SETTINGS, **settings}
         self.addresses = {number: port for number, (_, port) in enumerate(free_ports(3), 1)}
         self.events: list[tuple[int, dict[str, Any]]] = []
         self.changed = threading.Condition()
@@ -33,7 +38,7 @@ class Watched:
         words = ["--id", str(number), "--cluster-id", "c", "--data", str(data)]
         words += ["--listen", f"127.0.0.1:{self.addresses[number]}"]
         words += [f"--peer={each}=127.0.0.1:{port}" for each, port in self.addresses.items() if each != number]
-        words += [f"--set={setting}" for setting in SETTINGS]
+        words += [f"--set={name}={value}" for name, value in self._settings.items()]
         return subprocess.Popen(
             [sys.executable, "-m", "kafka_compat.process", *words], stdout=subprocess.PIPE, text=True
         )
@@ -69,11 +74,26 @@ class Watched:
             ]
         return led[-1]
 
-    def stall(self, number: int, seconds: float) -> None:
-        """Stop a process for so long: the length of the stall is the subject, nothing is waited for."""
-        self.processes[number].send_signal(signal.SIGSTOP)
+    def stall(self, seconds: float, *numbers: int) -> None:
+        """Stop processes for so long: the length of the stall is the subject, nothing is waited for."""
+        for number in numbers:
+            self.processes[number].send_signal(signal.SIGSTOP)
         time.sleep(seconds)
-        self.processes[number].send_signal(signal.SIGCONT)
+        for number in numbers:
+            self.processes[number].send_signal(signal.SIGCONT)
+
+    def kill(self, number: int) -> None:
+        """Kill a process, and wait until its end has been noticed by the controller."""
+        self.processes[number].kill()
+        with self.changed:
+            noticed = self.changed.wait_for(
+                lambda: any(
+                    fields.get("command") == "FenceBroker" and "connection has ended" in fields["reason"]
+                    for _, fields in self.events
+                ),
+                SERVES_WITHIN_S,
+            )
+        assert noticed, "the end of a process is known at once, without waiting for the session"
 
     def end(self) -> None:
         for process in self.processes.values():
@@ -87,8 +107,8 @@ class Watched:
 
 
 @contextmanager
-def watch(directory: Path) -> Iterator[Watched]:
-    brokers = Watched(directory)
+def watch(directory: Path, settings: Mapping[str, int] | None = None) -> Iterator[Watched]:
+    brokers = Watched(directory, settings or {})
     try:
         brokers.serve()
         yield brokers

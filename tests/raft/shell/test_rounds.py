@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
+from raft.net.running_clock import RunningClock
 
 
 @attrs.define
@@ -100,3 +101,33 @@ async def test_a_part_that_is_due_already_is_served_at_once(autojump_clock: Mock
         timed.round(-math.inf, math.inf)
         await wait_all_tasks_blocked()
         assert timed.asked.times == [0]
+
+
+async def test_a_stall_is_no_part_of_the_time_in_which_parts_are_due(mock_clock: MockClock) -> None:
+    """The timer wakes after twenty seconds in which the process stood still; the part is due in two of its own."""
+    part, asked, clock = Part(), Asked(), RunningClock(trio.current_time)
+    rounds = Rounds(cast(Reactor, asked), [part], clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rounds.run)
+        await wait_all_tasks_blocked()
+        part.deadline = 2
+        rounds.arm()
+        await wait_all_tasks_blocked()
+        mock_clock.jump(20)
+        await wait_all_tasks_blocked()
+        assert asked.times == [], "the stall counts as half a second"
+        for _ in range(3):
+            mock_clock.jump(0.5)
+            await wait_all_tasks_blocked()
+        assert asked.times == [21.5]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_process_that_waits_does_not_take_its_sleep_for_a_stall(autojump_clock: MockClock) -> None:
+    clock = RunningClock(trio.current_time)
+    rounds = Rounds(cast(Reactor, Asked()), [Part()], clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rounds.run)
+        await trio.sleep(100)
+        assert clock() == trio.current_time()
+        nursery.cancel_scope.cancel()
