@@ -14,7 +14,13 @@ from tests.jepsen_like.conftest import OPERATIONS
 
 Bases = dict[Model, tuple[Base, Path]]
 pytestmark = pytest.mark.spark
-each_plant = pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.model.value}: {plant.name}")
+each_plant = pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param(plant, id=f"{plant.model.value}: {plant.name}", marks=[pytest.mark.campaign] * (number % 2))
+        for number, plant in enumerate(PLANTS)
+    ],
+)
 each_model = pytest.mark.parametrize("model", [Model.LOG, Model.REGISTER])
 
 

@@ -226,9 +226,13 @@ def core_and_disk(node: ExplorerNode, rename: Mapping[NodeId, NodeId]) -> tuple[
     [
         pytest.param(SMALL, id="an entry, a crash"),
         pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
-        pytest.param(FIGURE_8, id="parted"),
+        pytest.param(FIGURE_8, id="parted", marks=pytest.mark.campaign),
         pytest.param(TRIMMED, id="a trim"),
-        pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, logs=NOTHING), id="a heartbeat"),
+        pytest.param(
+            Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, logs=NOTHING),
+            id="a heartbeat",
+            marks=pytest.mark.campaign,
+        ),
         pytest.param(Scope(nodes=2, timeouts=1, heartbeats=1), id="two nodes, a heartbeat"),
     ],
 )
