@@ -130,7 +130,7 @@ class Broker:
         self._machine = MetadataMachine()
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
         self._peer_clients = {
-            (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", rng)
+            (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng)
             for broker, address in plan.peers.items()
             for purpose in ("fetch", "controller", "heartbeat")
         }

@@ -6,6 +6,7 @@ oldest waiting call. When the connection breaks or cannot be made, or an answer 
 failure in a row.
 """
 
+import math
 import random
 import socket
 from collections import deque
@@ -23,6 +24,7 @@ from raft.net.dialing import dial_within
 from raft.net.errors import WireError
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
+from raft.net.running_clock import RunningClock
 
 DIAL_TIMEOUT_S = 2.0
 OUTBOUND_BYTES_MAX = 64 * 1024 * 1024
@@ -67,13 +69,17 @@ class _Call:
 class PeerClient(Session[Buffer]):
     """Calls to one broker at one address.
 
-    `run` keeps its connection while there is work; `call` may be used at any time.
+    `run` keeps its connection while there is work; `call` may be used at any time. Calls are timed by `clock`: an
+    answer is not late because this process stood still.
     """
 
-    def __init__(self, reactor: Reactor, address: Address, client_id: str, rng: random.Random) -> None:
+    def __init__(
+        self, reactor: Reactor, address: Address, client_id: str, clock: RunningClock, rng: random.Random
+    ) -> None:
         self.address = address
         self._reactor = reactor
         self._client_id = client_id
+        self._clock = clock
         self._redial = Redial(self._session, rng, on_demand=True)
         self._calls: deque[_Call] = deque()
         self._waiting: list[tuple[_Call, Sequence[Buffer]]] = []
@@ -104,7 +110,7 @@ class PeerClient(Session[Buffer]):
         """
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         frame = api.encode_request(RequestHeader(api.key, version, self._last_id, self._client_id), request)
-        call = _Call(api, version, self._last_id, done, trio.current_time() + timeout_s)
+        call = _Call(api, version, self._last_id, done, self._clock() + timeout_s)
         if self._connection is None:
             self._waiting.append((call, frame))
             self._redial.want()
@@ -145,10 +151,10 @@ class PeerClient(Session[Buffer]):
         self._open(connected)
         try:
             while not self._ended.is_set():
-                oldest = self._calls[0].deadline if self._calls else trio.current_time() + DIAL_TIMEOUT_S
-                with trio.move_on_at(oldest):
+                oldest = self._clock.when(self._calls[0].deadline) if self._calls else math.inf
+                with trio.move_on_at(min(oldest, trio.current_time() + self._clock.pulse_s)):
                     await self._ended.wait()
-                if self._calls and trio.current_time() >= self._calls[0].deadline:
+                if self._calls and self._clock() >= self._calls[0].deadline:
                     self._close("no answer in time")
             self._fail_all("the connection ended")
             return True

@@ -20,6 +20,7 @@ from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, Produc
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records, read_records
 from log.memory_disk import MemoryDisk
+from raft.net.running_clock import RunningClock
 
 QUICK = {
     "broker.heartbeat.interval.ms": "100",
@@ -126,7 +127,9 @@ class Cluster:
     async def client(self, broker: int) -> AsyncIterator["Client"]:
         async with trio.open_nursery() as nursery:
             reactor = self.running[broker].broker._reactor
-            peer = PeerClient(reactor, self.addresses[broker], "client", random.Random(5))
+            peer = PeerClient(
+                reactor, self.addresses[broker], "client", RunningClock(trio.current_time), random.Random(5)
+            )
             nursery.start_soon(peer.run)
             yield Client(peer)
             peer.close()

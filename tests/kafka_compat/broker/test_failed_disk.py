@@ -17,6 +17,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
 from log.errors import NoSpace, StorageError, StorageFailed
 from log.memory_disk import MemoryDisk
+from raft.net.running_clock import RunningClock
 from raft.process import first_cause
 from tests.kafka_compat.broker.cluster import QUICK, Client, free_ports
 
@@ -52,7 +53,9 @@ async def run(disk: MemoryDisk, work: Any, **settings: str) -> None:
         async with Broker.open(plan, disk=disk, rng=random.Random(1)) as broker:
             await broker.serving.wait()
             async with trio.open_nursery() as nursery:
-                peer = PeerClient(broker._reactor, broker.address, "client", random.Random(5))
+                peer = PeerClient(
+                    broker._reactor, broker.address, "client", RunningClock(trio.current_time), random.Random(5)
+                )
                 nursery.start_soon(peer.run)
                 await work(Client(peer))
                 nursery.cancel_scope.cancel()

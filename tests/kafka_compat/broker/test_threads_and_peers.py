@@ -13,6 +13,7 @@ from kafka_compat.partition.effects import HighWatermarkMoved, PartitionRole, Pa
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
 from raft.disk_thread import DiskThread
 from raft.net.reactor import Reactor
+from raft.net.running_clock import RunningClock
 from tests.kafka_compat.broker.cluster import free_ports
 from tests.kafka_compat.broker.world import world
 
@@ -36,7 +37,7 @@ async def call_once(address: tuple[str, int], timeout_s: float) -> Any:
     with closing(Reactor()) as reactor:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            peer = PeerClient(reactor, address, "x", random.Random(1))
+            peer = PeerClient(reactor, address, "x", RunningClock(trio.current_time), random.Random(1))
             nursery.start_soon(peer.run)
             with trio.fail_after(10):
                 outcome = await peer.ask(METADATA, 9, MetadataRequest(topics=None), timeout_s=timeout_s)

@@ -82,18 +82,20 @@ class Watched:
         for number in numbers:
             self.processes[number].send_signal(signal.SIGCONT)
 
-    def kill(self, number: int) -> None:
-        """Kill a process, and wait until its end has been noticed by the controller."""
+    def kill(self, number: int) -> str:
+        """Kill a process. Returns the reason for which the controller then fences it."""
         self.processes[number].kill()
         with self.changed:
             noticed = self.changed.wait_for(
-                lambda: any(
-                    fields.get("command") == "FenceBroker" and "connection has ended" in fields["reason"]
+                lambda: [
+                    str(fields["reason"])
                     for _, fields in self.events
-                ),
+                    if fields.get("command") == "FenceBroker" and fields["reason"].startswith(f"broker {number}: ")
+                ],
                 SERVES_WITHIN_S,
             )
-        assert noticed, "the end of a process is known at once, without waiting for the session"
+        assert noticed, "a dead broker is not fenced"
+        return noticed[0]
 
     def end(self) -> None:
         for process in self.processes.values():
