@@ -291,9 +291,11 @@ class ReplicatedLog:
     def flush_if_due(self, now: float) -> None:
         """Once a round, after urgent bytes have left: begin a flush if it is due."""
         self._puts.is_gathering = True
-        if self._flushing or not self._store.is_dirty:
+        if self._flushing:
             return
-        if self._decider.config.sync_flush or self._flush_due <= now:
+        if not self._store.is_dirty:
+            self._flush_due = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile
+        elif self._decider.config.sync_flush or self._flush_due <= now:
             self._begin_flush()
         elif self._flush_due == math.inf:
             self._flush_due = now + self._flush_every_s

@@ -45,6 +45,14 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "V-liveness",
     ),
     _bug(
+        "a-flushed-log-is-due",
+        "a log that was flushed for another reason is due for a flush for ever: the broker never rests (found by the simulator)",
+        HOST,
+        "            self._flush_due = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile\n",
+        "            pass\n",
+        "Q15",
+    ),
+    _bug(
         "places-of-the-first",
         "every put of a round is answered with the places of the first one",
         GROUPS,

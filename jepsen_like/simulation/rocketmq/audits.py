@@ -19,6 +19,7 @@ Q12 disk            a killed process finds all that it wrote, and its note of th
 Q13 queue           a message has the offset in its queue that its client was answered; offsets of a queue follow each
                     other, and consumers see all of them
 Q14 notes           a broker remembers what an order lets it remember, and forgets a doubt when all is durable again
+Q15 rest            a broker with nothing to do waits for its next deadline
 """
 
 import itertools

@@ -81,6 +81,9 @@ class GroupWorld(ProcessHost, Protocol):
     def on_put_ended(self, broker: "GroupBroker", put: "WaitingPut", outcome: PutOutcome) -> None:
         """A client is answered."""
 
+    def on_round_end(self, broker: "GroupBroker") -> None:
+        """A round has ended."""
+
     def offsets_of_master(self) -> OffsetSnapshot | None:
         """Returns the offsets that the master answers a slave that asks for them; None if it does not."""
 
@@ -326,6 +329,8 @@ class GroupBroker(BrokerProcess):
         self.held.look(self.store.log)
         self.links.flush()
         self.copy.flush_if_due(now)
+        self.count_idle()
+        self._group.on_round_end(self)
 
     def _let_round_end(self) -> None:
         self._ends_round = True

@@ -29,6 +29,8 @@ BEGIN_MS = 1_600_000_000_000
 QUEUES = 2
 """Of each topic."""
 LEVELS = "1s 2s"
+IDLE_ROUNDS_MAX = 1000
+"""Work that is due within the same millisecond of the wall clock may be looked at a hundred times."""
 
 
 class BrokerProcess(SimulatedProcess):
@@ -41,14 +43,29 @@ class BrokerProcess(SimulatedProcess):
         self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
         self.rng: random.Random = stream(knobs.seed, f"broker/{node}")
         self.knobs = knobs
+        self.idle_rounds = 0
+        """Rounds in a row, each as soon as possible after the one before, in which nothing came and nothing was done.
+        """
+        self._has_worked = False
         self._disk_free_at = 0.0
 
     @abc.abstractmethod
     def on_told(self, event: str, fields: dict[str, object]) -> None:
         """The broker has an event for operators."""
 
+    def take(self, action: Callable[..., None], *arguments: object) -> None:
+        """See `SimulatedProcess`."""
+        self._has_worked = True
+        super().take(action, *arguments)
+
     def serve_deadline(self) -> None:
         """See `SimulatedProcess`: a round does what is due."""
+        self._has_worked = False
+
+    def count_idle(self) -> None:
+        """Count the round that has just ended, if it was idle."""
+        self.idle_rounds = self.idle_rounds + 1 if not self._has_worked and self.deadline <= self.reading() else 0
+        self._has_worked = False
 
     # ---------------------------------------------------------------- life and death
 

@@ -21,6 +21,7 @@ from jepsen_like.simulation.rocketmq.clients import PutState, RocketmqClient, Se
 from jepsen_like.simulation.rocketmq.held import LossKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.operations import SimulatedOperator
+from jepsen_like.simulation.rocketmq.process import IDLE_ROUNDS_MAX
 from jepsen_like.simulation.rocketmq.sockets import SegmentKind, StreamSegment
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.errors import CorruptLog
@@ -247,6 +248,11 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
     def on_put_ended(self, broker: GroupBroker, put: WaitingPut, outcome: PutOutcome) -> None:
         """See `GroupWorld`."""
         self.audits.on_put_ended(broker, put, outcome)
+
+    def on_round_end(self, broker: GroupBroker) -> None:
+        """See `GroupWorld`."""
+        if broker.idle_rounds > IDLE_ROUNDS_MAX:
+            self.report("Q15", broker.node, f"{broker.idle_rounds} rounds in a row have nothing to do")
 
     # ---------------------------------------------------------------- healing and the end
 

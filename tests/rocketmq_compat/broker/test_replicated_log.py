@@ -258,3 +258,13 @@ def test_what_was_flushed_for_another_reason_counts() -> None:
     assert copy.outcomes == {}
     copy.log.tick(NOW)
     assert require_stored(copy.outcomes["waits"]).status is SendStatus.SEND_OK
+
+
+def test_a_log_that_was_flushed_for_another_reason_is_not_due_for_a_flush() -> None:
+    copy = copy_of_master()
+    copy.put("stored", record("A"))
+    copy.end_round()
+    assert copy.log.deadline == pytest.approx(NOW + 0.5)
+    copy.store.flush()
+    copy.end_round()
+    assert copy.log.deadline > NOW + 1

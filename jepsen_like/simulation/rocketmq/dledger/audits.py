@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.requests import TIMER_LEVEL, BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.dledger.truth import BrokerGroupTruth, StoredMessage
+from jepsen_like.simulation.rocketmq.process import IDLE_ROUNDS_MAX
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.errors import CorruptLog
 from raft.model import LogIndex
@@ -45,8 +46,6 @@ from rocketmq_compat.storage.commit_log import CommitLog
 from rocketmq_compat.storage.dispatch import UNIT
 
 Accuse = Callable[[str, int, str], None]
-IDLE_ROUNDS_MAX = 1000
-"""Work that is due within the same millisecond of the wall clock may be looked at a hundred times."""
 OK = ResponseCode.SUCCESS
 
 

@@ -167,10 +167,6 @@ class DledgerBroker(BrokerProcess):
         self._copy_asked: tuple[int, CopyAsked] | None = None
         self.said: list[str] = []
         """Its actions since the last line of the trace."""
-        self.has_worked = False
-        self.idle_rounds = 0
-        """Rounds in a row, each as soon as possible after the one before, in which nothing came and nothing was done.
-        """
 
     # ---------------------------------------------------------------- life and death
 
@@ -288,15 +284,6 @@ class DledgerBroker(BrokerProcess):
 
     # ---------------------------------------------------------------- rounds
 
-    def take(self, action: Callable[..., None], *arguments: object) -> None:
-        """See `BrokerProcess`."""
-        self.has_worked = True
-        super().take(action, *arguments)
-
-    def serve_deadline(self) -> None:
-        """See `SimulatedProcess`."""
-        self.has_worked = False
-
     @property
     def deadline(self) -> float:
         """See `SimulatedProcess`."""
@@ -328,9 +315,7 @@ class DledgerBroker(BrokerProcess):
                 self._submit_flush(flush)
             self.copy.flush_if_due(now)
             self._host.on_round_end(self)
-            is_due = self.deadline <= self.reading()
-            self.idle_rounds = self.idle_rounds + 1 if is_due and not self.has_worked else 0
-            self.has_worked = False
+            self.count_idle()
 
     def _on_dispatched(self, runs: list[QueueRun]) -> None:
         self.delays.on_arrived(runs)
