@@ -17,7 +17,7 @@ WIDE_CLASSES: dict[str, int] = {
     "jepsen_like.Allowance": 16,
     "jepsen_like.ChunkFacts": 26,
     "jepsen_like.Cluster": 16,
-    "jepsen_like.DledgerBroker": 21,
+    "jepsen_like.DledgerBroker": 19,
     "jepsen_like.DledgerKnobs": 17,
     "jepsen_like.Facts": 33,
     "jepsen_like.FaultRecord": 19,
