@@ -307,13 +307,10 @@ class KafkaAudits:
                     self._report("K2", truth.state.leader, f"{partition}: {batch.value} was acknowledged and is lost")
             for node in truth.state.replicas:
                 log = self.log_of(node, partition)
-                common = 0 if log is None else min(len(log.batches), len(leader.batches))
-                if (
-                    log is None
-                    or log.end != leader.end
-                    or (common and log.batches[-common:] != leader.batches[-common:])
-                ):
+                if log is None or not log.is_like(leader):
                     self._report("K3", node, f"{partition}: its log is not the leader's")
+                else:
+                    self.counts["compacted_logs"] += log.is_compacted
         snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}
         for node, snapshot in snapshots.items():
             if self._brokers[node].image.index == self.image.index and snapshot != self.machine.snapshot():

@@ -345,6 +345,7 @@ class SimulatedBroker(SimulatedProcess):
             self.disk.before_call = failing_after(self._rng.randint(0, TORN_CALLS_MAX))
             with contextlib.suppress(PowerFailed, LogError), self.disk.issued_before(under_way.mark):
                 under_way.work()
+            self.disk.before_call = None  # what the dead process has left is finalized later, on a disk that is gone
         self._vanish()
 
     def _vanish(self) -> None:
@@ -650,6 +651,7 @@ def build_settings(knobs: KafkaKnobs) -> Settings:
         "replica.socket.timeout.ms": max(1, round((knobs.fetch_timeout_s - knobs.fetch_wait_s) * 1000)),
         "replica.high.watermark.checkpoint.interval.ms": round(knobs.checkpoint_s * 1000),
         "log.segment.bytes": SEGMENT_BYTES,
+        "log.cleaner.backoff.ms": 1_000,
         "group.min.session.timeout.ms": 10,
         "group.initial.rebalance.delay.ms": 100,
         "offsets.commit.timeout.ms": 1_000,

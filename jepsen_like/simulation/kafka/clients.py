@@ -1,7 +1,7 @@
 """Producers, readers and committers of a simulated Kafka cluster; each draws from a stream of its own."""
 
 import enum
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import attrs
@@ -32,6 +32,7 @@ COMMIT_VERSION = 7
 FETCH_VERSION = 7
 RETRIES_MAX = 12
 PRODUCER_STEP = 1000
+SEQUENCES = 2**31
 
 
 class SentOutcome(enum.Enum):
@@ -72,8 +73,10 @@ class KafkaClient:
         self._wire = ClientWire(world, knobs, rng)
         self.idempotent = rng.random() < knobs.idempotent
         self.acks = -1 if self.idempotent or rng.random() < knobs.acks_all else rng.choice((1, 1, 0))
-        self._producer_id = number * PRODUCER_STEP
-        self._sequences: Counter[TopicPartition] = Counter()
+        self._producer = number * PRODUCER_STEP, 0
+        """Its id and epoch."""
+        first = stream(knobs.seed, f"sequences/{number}").choice((0, 0, SEQUENCES - 4))
+        self._sequences: dict[TopicPartition, int] = defaultdict(lambda: first)
         self._window: list[SentBatch] = []
         self._position: Counter[TopicPartition] = Counter()
         self.committing = 0
@@ -111,9 +114,10 @@ class KafkaClient:
         content = encode_records([(None, value.encode())] * count, BEGIN_MS + int(self._world.now * 1000))
         info = BatchInfo(count, len(content))
         if self.idempotent:
-            info = BatchInfo(count, len(content), self._producer_id, 0, self._sequences[partition])
+            sequence = self._sequences[partition]
+            info = BatchInfo(count, len(content), *self._producer, sequence)
             content = _of_producer(content, info)
-            self._sequences[partition] += count
+            self._sequences[partition] = (sequence + count) % SEQUENCES
         sent = SentBatch(partition, info, content, value)
         self.sent.append(sent)
         self._window.append(sent)
@@ -155,7 +159,7 @@ class KafkaClient:
             self._again(sent, answer.error)
 
     def _again(self, sent: SentBatch, error: KafkaErrorCode) -> None:
-        """An idempotent producer repeats itself; one that cannot go on begins again, with another id."""
+        """An idempotent producer repeats itself; one that cannot go on begins again, with another epoch or id."""
         sent.waiting = 0
         gives_up = sent.tries >= RETRIES_MAX or (
             error is KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._first_of(sent.partition) is sent
@@ -167,8 +171,9 @@ class KafkaClient:
         if self.idempotent:
             for other in tuple(self._window):
                 self._end(other, SentOutcome.UNKNOWN)
-            self._producer_id += 1
-            self._sequences.clear()
+            producer_id, epoch = self._producer
+            self._producer = (producer_id, epoch + 1) if len(self.sent) % 2 else (producer_id + 1, 0)
+            self._sequences = defaultdict(int)  # another epoch begins at 0
 
     def _first_of(self, partition: TopicPartition) -> SentBatch | None:
         return next((each for each in self._window if each.partition == partition), None)

@@ -11,7 +11,7 @@ import attrs
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.model import BatchInfo
 from kafka_compat.protocol.batch_header import read_batch_header
-from kafka_compat.records import read_records
+from kafka_compat.records import KafkaRecord, read_records
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 
@@ -25,6 +25,8 @@ class LoggedBatch:
     info: BatchInfo
     value: str
     content: bytes = attrs.field(repr=False)
+    keyed: tuple[KafkaRecord, ...] = attrs.field(repr=False)
+    """Its records with keys, which compaction may remove."""
 
 
 class Batches:
@@ -52,8 +54,10 @@ def _read(content: bytes) -> LoggedBatch:
         header.base_offset,
         header.leader_epoch,
     )
-    record = next(read_records(content))
-    return LoggedBatch(info, "" if record.key is not None else (record.value or b"").decode(), content)
+    first, *others = read_records(content)
+    if first.key is None:
+        return LoggedBatch(info, (first.value or b"").decode(), content, ())
+    return LoggedBatch(info, "", content, (first, *others))
 
 
 @attrs.define(eq=False)
@@ -64,6 +68,8 @@ class LogView:
     end: int = 0
     batches: list[LoggedBatch] = attrs.field(factory=list)
     _bases: list[int] = attrs.field(factory=list)
+    newest: dict[bytes, KafkaRecord] = attrs.field(factory=dict)
+    """By key, for a log of records with keys."""
     _log: PartitionLog | None = None
     _changes: int = 0
 
@@ -72,6 +78,7 @@ class LogView:
         if log is not self._log or log.changes != self._changes:
             self.batches.clear()
             self._bases.clear()
+            self.newest.clear()
             self._log, self._changes = log, log.changes
             self.start = self.end = log.start_offset
         while self.end < log.end_offset:
@@ -80,10 +87,23 @@ class LogView:
                 batch = batches.of(bytes(content))
                 self.batches.append(batch)
                 self._bases.append(batch.info.base_offset)
+                self.newest.update((record.key or b"", record) for record in batch.keyed)
                 self.end = batch.info.end_offset
             if not found:
                 break
         self.end = log.end_offset
+
+    @property
+    def is_compacted(self) -> bool:
+        """True if records with keys have left the log."""
+        return bool(self.newest) and sum(len(batch.keyed) for batch in self.batches) < self.end - self.start
+
+    def is_like(self, other: "LogView") -> bool:
+        """Returns True if both logs end alike, and hold the same where both have anything."""
+        common = min(len(self.batches), len(other.batches))
+        if self.end != other.end or self.newest != other.newest:
+            return False
+        return bool(self.newest) or not common or self.batches[-common:] == other.batches[-common:]
 
     def leave(self) -> None:
         """Keep what it held when its process ended."""
@@ -94,8 +114,20 @@ class LogView:
         return bisect_left(self._bases, offset)
 
     def holds(self, batch: LoggedBatch) -> bool:
-        """Returns True if this very batch is in the log."""
-        return self.at(batch.info.base_offset) is batch
+        """Returns True if this very batch is in the log, or what compaction leaves of it."""
+        held = self.at(batch.info.base_offset)
+        if held is batch:
+            return True
+        if not batch.keyed or batch.info.end_offset > self.end or (held is not None and not _is_left_of(held, batch)):
+            return False
+        return all(map(self._covers, batch.keyed))
+
+    def _covers(self, record: KafkaRecord) -> bool:
+        """Returns True if a record is here, or a newer one of its key, or if it has removed its key."""
+        newest = self.newest.get(record.key or b"")
+        if newest is None:
+            return record.value is None
+        return newest.offset > record.offset or newest == record
 
     def at(self, offset: int) -> LoggedBatch | None:
         """Returns the batch that begins at `offset`, if one does."""
@@ -107,6 +139,11 @@ class LogView:
         first = max(bisect_right(self._bases, start) - 1, 0)
         found = self.batches[first : bisect_left(self._bases, end)]
         return [batch for batch in found if batch.info.end_offset > start]
+
+
+def _is_left_of(held: LoggedBatch, batch: LoggedBatch) -> bool:
+    """Returns True if compaction may have made `held` of `batch`."""
+    return held.info.leader_epoch == batch.info.leader_epoch and all(record in batch.keyed for record in held.keyed)
 
 
 def view_all(store: BrokerStore, batches: Batches, views: dict[TopicPartition, LogView]) -> None:

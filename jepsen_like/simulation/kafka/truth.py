@@ -72,7 +72,7 @@ class PartitionTruth:
             return ""
         for batch in wanted:
             held = log.at(batch.info.base_offset)
-            if held != batch and _name(batch) not in self.let_go:
+            if not log.holds(batch) and _name(batch) not in self.let_go:
                 found = f"{held.value} of epoch {held.info.leader_epoch}" if held is not None else "nothing"
                 where = f"at {batch.info.base_offset} (it begins at {log.start})"
                 return f"{found} {where} instead of {batch.value} of epoch {batch.info.leader_epoch}"
@@ -97,13 +97,12 @@ class PartitionTruth:
         return max([self._kept_by(log) for log in logs], default=0)
 
     def _kept_by(self, log: LogView | None) -> int:
+        if log is None:
+            return 0
         common = 0
-        log_end = 0 if log is None else log.end
-        held = {} if log is None else {batch.info.base_offset: batch for batch in log.batches}
         for batch in self.committed:
-            found = held.get(batch.info.base_offset)
-            has = found == batch if found is not None else _name(batch) in self.let_go
-            if not has or batch.info.end_offset > log_end:
+            has = log.holds(batch) or (log.at(batch.info.base_offset) is None and _name(batch) in self.let_go)
+            if not has or batch.info.end_offset > log.end:
                 break
             common += 1
         return common

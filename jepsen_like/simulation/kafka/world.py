@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
-from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SimulatedBroker
+from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTES, SimulatedBroker
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
 from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
@@ -101,7 +101,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             yield UnfenceBroker(node, node)  # the epoch of a registration is its index
         factor = min(knobs.replication_factor, knobs.nodes)
         configs = ((UNCLEAN, "true" if knobs.unclean else "false"),)
-        offsets_configs = (("min.insync.replicas", str(max(knobs.min_isr, 2))),)
+        offsets_configs = (
+            ("min.insync.replicas", str(max(knobs.min_isr, 2))),
+            ("cleanup.policy", "compact"),
+            ("segment.bytes", str(SEGMENT_BYTES)),
+        )
         yield CreateTopics(
             (
                 NewTopic(TOPIC, bytes([1] * 16), knobs.partitions, factor, configs=configs),
