@@ -10,13 +10,10 @@ pytestmark = pytest.mark.simulation
 
 QUICK = [
     "votes-twice",
-    "commit-by-count-of-older-term",
     "read-before-own-commit",
-    "restart-forgets-vote",
     "snapshot-counts-before-it-arrived",
     "checker-ignores-time",
     "kafka-expands-below-the-high-watermark",
-    "kafka-offsets-not-loaded",
     "kafka-forgets-who-is-eligible",
     "rocketmq-no-epochs-compared",
     "rocketmq-sync-flush-is-not-waited-for",

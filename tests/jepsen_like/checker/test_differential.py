@@ -6,8 +6,8 @@ from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.differential import SEEDS_APART, all_compared, compared, maps_compared
 from tests.jepsen_like.checker.elements.element_differential import TRUTHS
 
-HISTORIES = 2_000
-OF_MAPS = 200
+HISTORIES = 1_200
+OF_MAPS = 120
 
 
 @pytest.mark.timeout(600)

@@ -597,8 +597,15 @@ CHANGES: dict[str, Callable[[MessageStore], object]] = {
 }
 
 
-@pytest.mark.parametrize("fate", FATES)
-@pytest.mark.parametrize("name", CHANGES)
+CHANGES_AND_FATES = [
+    pytest.param(name, fate, marks=[pytest.mark.campaign] * ((number + turn) % 2))
+    for number, name in enumerate(CHANGES)
+    for turn, fate in enumerate(FATES)
+]
+"""Each change with the fates in turn; the campaign tries every pair."""
+
+
+@pytest.mark.parametrize(("name", "fate"), CHANGES_AND_FATES)
 def test_whichever_disk_call_fails_queues_and_index_are_those_of_the_log(name: str, fate: Fate) -> None:
     failures = 0
     for n in range(1, 400):
