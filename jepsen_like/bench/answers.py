@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from jepsen_like.bench.conversation import FULL, LARGE
+from jepsen_like.bench.conversation import BATCHES, FULL, LARGE, LOADS, ONE
 from jepsen_like.bench.figures import (
     Calm,
     Document,
@@ -23,7 +23,6 @@ from jepsen_like.bench.figures import (
     section_of,
 )
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
-from jepsen_like.bench.throughput import BATCHES, LOADS, ONE
 
 OURS = "quorumlog"
 TRIMMED = "trimmed"

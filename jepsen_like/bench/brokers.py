@@ -14,7 +14,14 @@ import attrs
 import click
 
 from jepsen_like.bench.broker_tables import OURS, THEIRS, BrokerTables
-from jepsen_like.bench.command_options import BenchNames, conduct, directory_option, output_option
+from jepsen_like.bench.command_options import (
+    BenchNames,
+    CommandT,
+    conduct,
+    decorator_of,
+    directory_option,
+    output_option,
+)
 from jepsen_like.bench.failover import KILL, PAUSE
 from jepsen_like.bench.figures import Figures, Throughput
 from jepsen_like.bench.jars import JarSet
@@ -23,7 +30,6 @@ from jepsen_like.bench.systems import Contender
 from jepsen_like.cli import ExitStatus
 
 SystemT = TypeVar("SystemT", bound=Contender)
-CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 
 class BrokerDriver(Protocol):
@@ -156,13 +162,7 @@ def broker_options(
         directory_option,
         output_option,
     )
-
-    def decorate(command: CommandT) -> CommandT:
-        for each in reversed(options):
-            command = each(command)
-        return command
-
-    return decorate
+    return decorator_of(options)
 
 
 def fetch_jars(jars: JarSet) -> ExitStatus:

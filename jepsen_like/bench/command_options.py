@@ -2,10 +2,11 @@
 
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any, TypeVar
 
 import click
 
@@ -14,6 +15,8 @@ from jepsen_like.bench.figures import Document, DocumentTable, load
 from jepsen_like.bench.measurement import Measurement, PlanT
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 
 class BenchNames(click.ParamType[tuple[str, ...]]):
@@ -47,6 +50,17 @@ output_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="A JSON file for the figures; what it has already of other sections or systems, from this machine, stays.",
 )
+
+
+def decorator_of(options: Sequence[Callable[[Any], Any]]) -> Callable[[CommandT], CommandT]:
+    """Returns a decorator that gives a command these options, in this order."""
+
+    def decorate(command: CommandT) -> CommandT:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def earlier(output: Path | None) -> Document | None:

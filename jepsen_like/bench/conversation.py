@@ -40,6 +40,9 @@ class LoadShape:
 FULL = LoadShape(64, 100)
 """The load that the aims speak of."""
 LARGE = LoadShape(8, 512 * 1024)
+ONE = LoadShape(1, 100)
+BATCHES = LoadShape(64, 100, 16)
+LOADS = (ONE, LoadShape(8, 100), FULL, LoadShape(1, 1024), LoadShape(8, 1024), LoadShape(64, 1024), BATCHES, LARGE)
 
 
 class Conversation(Protocol):

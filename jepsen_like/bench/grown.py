@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from jepsen_like.bench.conversation import BATCHES
 from jepsen_like.bench.figures import Memory, RestartFigure
 from jepsen_like.bench.own_cluster import QuorumlogCluster, number
 from jepsen_like.bench.processes import until
-from jepsen_like.bench.throughput import BATCHES
 
 SLICE_S = 1.0
 POLL_S = 0.005

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from jepsen_like.bench.conversation import LARGE, LoadShape
+from jepsen_like.bench.conversation import BATCHES, FULL, LARGE, ONE, LoadShape
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
 from jepsen_like.bench.processes import BenchProcess
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
@@ -111,6 +111,7 @@ DURABLE = BenchSystem(
     title="quorumlog",
     promise="on the disks of a majority",
     start=quorumlog,
+    fails_over=True,
 )
 TRIMMED = BenchSystem(
     key="trimmed",
@@ -119,6 +120,7 @@ TRIMMED = BenchSystem(
     start=trimmed,
     warm_up_s=2.0,
     warm_up=LARGE,
+    loads=(FULL, LARGE),
 )
 """Warm once its files go round."""
 PAGE_CACHE = BenchSystem(
@@ -126,4 +128,6 @@ PAGE_CACHE = BenchSystem(
     title="quorumlog, flush=none",
     promise="in the page cache of a majority",
     start=page_cache,
+    loads=(ONE, FULL, LoadShape(64, 1024), BATCHES),
 )
+OWN_SYSTEMS = {system.key: system for system in (DURABLE, TRIMMED, PAGE_CACHE)}

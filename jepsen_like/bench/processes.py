@@ -155,12 +155,13 @@ def kernel_cpu_s(since: Mapping[int, int]) -> float:
 
 
 class LoadWorker(BenchProcess):
-    """A Python module of ours that answers questions, a line of JSON each."""
+    """A module of this package, or a Python file, that answers questions, a line of JSON each."""
 
     answers = True
 
-    def __init__(self, module: str, directory: Path, *arguments: str) -> None:
-        super().__init__([sys.executable, "-m", f"jepsen_like.bench.{module}", *arguments], directory)
+    def __init__(self, program: str | Path, directory: Path, *arguments: str) -> None:
+        words = ["-m", f"jepsen_like.bench.{program}"] if isinstance(program, str) else [str(program)]
+        super().__init__([sys.executable, *words, *arguments], directory)
 
     def tell(self, question: Mapping[str, object]) -> None:
         """Ask without waiting."""

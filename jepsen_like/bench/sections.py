@@ -8,41 +8,23 @@ from pathlib import Path
 
 import attrs
 
-from jepsen_like.bench import limits, pysyncobj_cluster
+from jepsen_like.bench import limits
 from jepsen_like.bench.calm import calm
-from jepsen_like.bench.conversation import NotAnAnswer
-from jepsen_like.bench.etcd_cluster import ETCD
+from jepsen_like.bench.conversation import LOADS, NotAnAnswer
 from jepsen_like.bench.failover import KILL, PAUSE, fail_over
 from jepsen_like.bench.figures import Memory, Throughput
 from jepsen_like.bench.generator import LoadFailed
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.measurement import Measurement, Turn
-from jepsen_like.bench.nats_cluster import NATS
-from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, TRIMMED, QuorumlogCluster
+from jepsen_like.bench.own_cluster import DURABLE, OWN_SYSTEMS, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
 from jepsen_like.bench.systems import BenchSystem, RecordsMissing
-from jepsen_like.bench.throughput import LOADS, loads_of, measured
-from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
+from jepsen_like.bench.throughput import measured
 
-SYSTEMS = {
-    system.key: system
-    for system in (
-        DURABLE,
-        TRIMMED,
-        PAGE_CACHE,
-        pysyncobj_cluster.AT_ONCE,
-        pysyncobj_cluster.BATCHES,
-        ETCD,
-        ZOOKEEPER,
-        NATS,
-    )
-}
-FAILING_OVER = (DURABLE, ETCD, ZOOKEEPER)
 PEERS_SHARE = 3
 """Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
 APPENDS = 10**7
 LOG_BYTES = 2**30
-OURS = (DURABLE.key, TRIMMED.key, PAGE_CACHE.key)
 FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError, RecordsMissing)
 
 
@@ -72,7 +54,7 @@ class BenchPlan:
 class RaftMeasurement(Measurement[BenchPlan]):
     """Of the replicated log, its peers and the limits of the machine."""
 
-    ours = OURS
+    ours = OWN_SYSTEMS
     failures = FAILURES
 
     def _measure(self) -> None:
@@ -90,9 +72,9 @@ class RaftMeasurement(Measurement[BenchPlan]):
         plan, systems = self._plan, self._here
         steps = 0.0
         if "throughput" in plan.sections:
-            steps += plan.repeats * (sum(len(loads_of(system)) for system in systems()) + 3 * len(LOADS))
+            steps += plan.repeats * (sum(len(system.loads) for system in systems()) + 3 * len(LOADS))
         if "failover" in plan.sections:
-            steps += sum(len(self._faults(system)) for system in systems() if system in FAILING_OVER)
+            steps += sum(len(self._faults(system)) for system in systems() if system.fails_over)
         if "calm" in plan.sections:
             steps += 1
         return steps
@@ -114,8 +96,8 @@ class RaftMeasurement(Measurement[BenchPlan]):
             Turn(limits.DISK, limits.DISK, lambda home: limits.disk(home, seconds, LOADS)),
             Turn(limits.ECHO, limits.ECHO, lambda home: limits.echo(home, seconds, LOADS)),
         ]
-        for system in self._taking_part("throughput", tuple(SYSTEMS.values())):
-            take_loads = partial(measured, system, seconds=seconds, loads=loads_of(system), told=phase)
+        for system in self._taking_part("throughput", self._plan.systems):
+            take_loads = partial(measured, system, seconds=seconds, told=phase)
             turns.append(Turn(system.key, system.key, take_loads))
         for key, (title, promise) in limits.TITLES.items():
             self._found.systems[key] = {"title": title, "promise": promise, "version": ""}
@@ -131,11 +113,11 @@ class RaftMeasurement(Measurement[BenchPlan]):
     # ---------------------------------------------------------------- faults
 
     def _faults(self, system: BenchSystem) -> list[str]:
-        share = 1 if system is DURABLE else PEERS_SHARE
+        share = 1 if system.key in self.ours else PEERS_SHARE
         return [KILL] * -(-self._plan.kills // share) + [PAUSE] * -(-self._plan.pauses // share)
 
     def _failover(self) -> None:
-        for system in self._taking_part("failover", FAILING_OVER):
+        for system in self._taking_part("failover", [system for system in self._plan.systems if system.fails_over]):
             faults = self._faults(system)
             cluster = system.cluster(self._home / system.key)
             self._fail_over(system, faults, fail_over(cluster, faults, self._plan.seed))

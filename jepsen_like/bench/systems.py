@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from jepsen_like.bench.conversation import FULL, Conversation, LoadShape
+from jepsen_like.bench.conversation import FULL, LOADS, Conversation, LoadShape
 from jepsen_like.bench.generator import Generator
 from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, until
 from jepsen_like.cluster.ports import ReservedPorts
@@ -133,6 +133,9 @@ class BenchSystem(Contender):
     ports: int = NODES
     warm_up: LoadShape = FULL
     """The shape of that load."""
+    loads: Sequence[LoadShape] = LOADS
+    fails_over: bool = False
+    """True if it takes part in that section."""
 
     @contextlib.contextmanager
     def cluster(self, directory: Path) -> Iterator[BenchCluster]:

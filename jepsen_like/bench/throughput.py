@@ -4,45 +4,28 @@ In each repeat every system is started afresh, warmed up, given every load in tu
 it holds: an acknowledgement without its record would be the end of the comparison, and of more than that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 
-from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
+from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.figures import Figures, Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
 from jepsen_like.bench.processes import kernel_cpu_s, kernel_ticks
 from jepsen_like.bench.systems import BenchCluster, BenchSystem
 
-ONE = LoadShape(1, 100)
-BATCHES = LoadShape(64, 100, 16)
-LOADS = (ONE, LoadShape(8, 100), FULL, LoadShape(1, 1024), LoadShape(8, 1024), LoadShape(64, 1024), BATCHES, LARGE)
-SOME_LOADS = {
-    "page-cache": (ONE, FULL, LoadShape(64, 1024), BATCHES),
-    "trimmed": (FULL, LARGE),
-    "pysyncobj": tuple(one for one in LOADS if one != LARGE),
-    "pysyncobj-batches": (FULL, LoadShape(64, 1024), BATCHES),
-}
-"""The loads of systems that are not given all: further settings of a system, and calls that take seconds each."""
 WARM_UP_S = 0.3
 TRIES = 3
 
 
-def loads_of(system: BenchSystem) -> Sequence[LoadShape]:
-    """Returns the loads of a system."""
-    return SOME_LOADS.get(system.key, LOADS)
-
-
-def measured(
-    system: BenchSystem, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
-) -> Figures:
+def measured(system: BenchSystem, home: Path, seconds: float, told: Callable[[str], None]) -> Figures:
     """One cluster, every load. Raises `RecordsMissing` if a record is missing."""
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()
         acknowledged, _ = under(cluster, system.key, system.warm_up, system.warm_up_s)
-        for load in loads:
+        for load in system.loads:
             told(f"{system.title}: {load.title}")
             records, figure = under(cluster, system.key, load, seconds)
             acknowledged += records

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from benchmarks.peers.command import peers
 from jepsen_like.checker.engine.java import find_java, spark_java_home
 from jepsen_like.checker.engine.spark import JVM_OPTIONS
 from jepsen_like.cli import COMMANDS, EXTRA_OF_PACKAGE, ExitStatus, cli, execute
@@ -134,6 +135,8 @@ def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, m
                     command.make_context(name, words, parent=click.Context(cli))
                 except click.UsageError as error:
                     pytest.fail(f"{name} {rest}: {error.format_message()}")
+            case (("python" | "python3"), ["-m", "benchmarks.peers", *rest]):
+                peers.make_context("peers", rest)
             case (("python" | "python3"), ["-m", module, *_]):
                 path = ROOT.joinpath(*module.split("."))
                 assert module in ("venv", "pip") or path.is_dir() or path.with_suffix(".py").is_file()

@@ -180,9 +180,10 @@ def dangerous_formats(source: Source) -> Iterator[str]:
 
 
 def imports_of_tests(source: Source) -> Iterator[str]:
-    """The product must not lean on its tests."""
+    """The product must not lean on its tests, and only benchmarks may on other benchmarks."""
     for node, module in imported(source):
-        if source.product and module.partition(".")[0] in ("tests", "benchmarks", "examples"):
+        folder = module.partition(".")[0]
+        if source.product and folder in ("tests", "benchmarks", "examples") and folder != source.path.parts[0]:
             yield source.at(node, f"{module} must not be imported here")
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from jepsen_like.bench import answers, figures
 from jepsen_like.bench.answers import BenchAnswer
-from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
+from jepsen_like.bench.conversation import BATCHES, FULL, LARGE, ONE, LoadShape
 from jepsen_like.bench.figures import Calm, Document, Failover, Memory, NotMeasured, RestartFigure, Run, Throughput
-from jepsen_like.bench.throughput import BATCHES, ONE
 
 MACHINE = {"cpu": "a", "cores": "2", "memory": "1 GiB", "kernel": "Linux", "disk": "ext4", "python": "3"}
 

@@ -11,18 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers import command
 from jepsen_like.bench import figures, measurement, systems
 from jepsen_like.bench.command_options import ending_as_by_ctrl_c
+from jepsen_like.bench.conversation import LOADS
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
 from jepsen_like.bench.own_cluster import DURABLE, QuorumlogCluster
 from jepsen_like.bench.processes import until
 from jepsen_like.bench.sections import RaftMeasurement
-from jepsen_like.bench.throughput import LOADS
 from jepsen_like.cli import ExitStatus, execute
 
 pytestmark = pytest.mark.cluster
+PEERS = str(command.peers.name)
+"""The subcommand that a clone adds."""
 
 
 def children() -> set[int]:
@@ -36,7 +39,7 @@ def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     output, data, before = tmp_path / "out" / "raft.json", tmp_path / "data", children()
-    arguments = ["bench", "raft", "--only", "throughput,failover", "--systems", "quorumlog,etcd", "--repeats", "1"]
+    arguments = ["bench", PEERS, "--only", "throughput,failover", "--systems", "quorumlog,etcd", "--repeats", "1"]
     arguments += ["--seconds", "0.1", "--kills", "1", "--pauses", "1"]
     assert execute([*arguments, "--directory", str(data), "--output", str(output)]) == ExitStatus.VALID
     said = capsys.readouterr()
@@ -122,7 +125,7 @@ def test_wrong_usage_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_nothing_measured_is_said_without_an_empty_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", "raft", "--only", "restart", "--systems", "etcd", "--directory", str(tmp_path)]
+    arguments = ["bench", PEERS, "--only", "restart", "--systems", "etcd", "--directory", str(tmp_path)]
     assert execute(arguments) == ExitStatus.VALID
     said = capsys.readouterr().out
     assert said.startswith("Nothing was measured: ")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jepsen_like.bench import etcd_wire, zookeeper_wire
+from benchmarks.peers import etcd_wire, zookeeper_wire
+from benchmarks.peers.etcd_wire import EtcdConversation
+from benchmarks.peers.nats_wire import NatsConversation
+from benchmarks.peers.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.bench.conversation import Conversation, LoadShape, NotAnAnswer, payload
-from jepsen_like.bench.etcd_wire import EtcdConversation
-from jepsen_like.bench.nats_wire import NatsConversation
 from jepsen_like.bench.own_wire import QuorumlogConversation
-from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from raft import client_codec
 from raft.errors import NotLeader
 from raft.record_batch import unpack_batches

@@ -12,12 +12,12 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from jepsen_like.bench import zookeeper_wire
+from benchmarks.peers import zookeeper_wire
+from benchmarks.peers.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.generator import PATIENCE_S, LoadLane
 from jepsen_like.bench.processes import BenchProcess
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
-from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
 JAR = Path("/usr/share/java/zookeeper.jar")
@@ -158,6 +158,7 @@ ZOOKEEPER = BenchSystem(
     title="ZooKeeper",
     promise="on the disks of a majority",
     start=zookeeper,
+    fails_over=True,
     missing=missing,
     version=version,
     ports=3 * NODES,

@@ -1,4 +1,4 @@
-"""One PySyncObj node that serves TCP clients: `python -m jepsen_like.bench.pysyncobj_node SETTING PORT OWN OTHER...`.
+"""One PySyncObj node that serves TCP clients: `python pysyncobj_node.py SETTING PORT OWN OTHER...`.
 
 PySyncObj has no wire for clients, so this is the least that a service around it needs, in its own poll loop and thread:
 a connection announces the length of its requests and how many records each holds, sends requests, and gets

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.nats_wire import STREAM, SUBJECT, NatsConversation
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.generator import LoadFailed, LoadLane
-from jepsen_like.bench.nats_wire import STREAM, SUBJECT, NatsConversation
 from jepsen_like.bench.processes import BenchProcess
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK

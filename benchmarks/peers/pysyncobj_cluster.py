@@ -9,11 +9,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jepsen_like.bench.conversation import LoadShape
+from jepsen_like.bench.conversation import BATCHES, FULL, LARGE, LOADS, LoadShape
 from jepsen_like.bench.own_wire import EchoConversation
 from jepsen_like.bench.processes import LoadWorker
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
+
+NODE = Path(__file__).with_name("pysyncobj_node.py").absolute()
 
 
 class PySyncObjCluster(BenchCluster):
@@ -48,14 +50,14 @@ def pysyncobj(directory: Path, ports: Sequence[int], setting: str) -> PySyncObjC
     workers = []
     for number, (client, own) in enumerate(zip(clients, peers, strict=True)):
         others = [other for other in peers if other != own]
-        workers.append(LoadWorker("pysyncobj_node", directory / f"node-{number}", setting, str(client), own, *others))
+        workers.append(LoadWorker(NODE, directory / f"node-{number}", setting, str(client), own, *others))
     return PySyncObjCluster(clients, workers)
 
 
 def missing() -> str:
     """See `BenchSystem`."""
     found = importlib.util.find_spec("pysyncobj") is not None
-    return "" if found else f"{sys.executable} -m pip install 'quorumlog[bench]'"
+    return "" if found else f"{sys.executable} -m pip install pysyncobj"
 
 
 def version() -> str:
@@ -63,7 +65,7 @@ def version() -> str:
     return importlib.metadata.version("pysyncobj")
 
 
-def system(key: str, title: str, setting: str) -> BenchSystem:
+def system(key: str, title: str, setting: str, loads: Sequence[LoadShape]) -> BenchSystem:
     """PySyncObj at one of its settings."""
     return BenchSystem(
         key=key,
@@ -73,8 +75,10 @@ def system(key: str, title: str, setting: str) -> BenchSystem:
         missing=missing,
         version=version,
         ports=2 * NODES,
+        loads=loads,
     )
 
 
-AT_ONCE = system("pysyncobj", "PySyncObj", "at-once")
-BATCHES = system("pysyncobj-batches", "PySyncObj, batching", "batches")
+AT_ONCE = system("pysyncobj", "PySyncObj", "at-once", [load for load in LOADS if load != LARGE])
+IN_BATCHES = system("pysyncobj-batches", "PySyncObj, batching", "batches", (FULL, LoadShape(64, 1024), BATCHES))
+"""Not given all loads: calls that take seconds each, and a second setting."""

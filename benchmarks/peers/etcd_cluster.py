@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.etcd_wire import KEY_PREFIX, EtcdConversation
 from jepsen_like.bench.conversation import LoadShape
-from jepsen_like.bench.etcd_wire import KEY_PREFIX, EtcdConversation
 from jepsen_like.bench.processes import BenchProcess
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
@@ -116,6 +116,7 @@ ETCD = BenchSystem(
     title="etcd",
     promise="on the disks of a majority",
     start=etcd,
+    fails_over=True,
     missing=missing,
     version=version,
     ports=2 * NODES,

@@ -1,0 +1,1 @@
+"""Other replicated systems under the loads of `quorumlog bench raft`: their processes, and a client for each."""
