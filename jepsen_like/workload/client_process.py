@@ -1,8 +1,10 @@
 """A client in a process of its own, as the harness holds it, and the process's side of the pipe between them.
 
 They say msgpack arrays to each other, one after the other, over the process's standard streams. To the process: first
-its plan (the fields of an attrs class), then commands `[word]`; the end of the stream means `QUIT`. What it tells is
-the affair of each system's workers.
+its plan (the fields of a `ClientPlan`), then commands `[word]`; the end of the stream means `QUIT`. From the process:
+- `[ROWS, incarnation, rows]`, gathered over some milliseconds: each the name of a class of `client_rows`, and its fields;
+- `[STOPPED]`: nothing is under way any more;
+- `[FINAL, answered, ends]`: whether all was answered, and the end of each object that the client was told.
 """
 
 import os
@@ -10,8 +12,9 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from typing import IO, Any, Final
+import time
+from collections.abc import Callable, Mapping
+from typing import IO, Any, Final, TypeVar
 
 import attrs
 import msgpack
@@ -19,19 +22,24 @@ import trio
 
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.port.port import NotServing
+from jepsen_like.workload.client_rows import ROW_TYPES, ClientPlan, Row
 
 STOP, FINAL, QUIT = "stop", "final", "quit"
 """Commands: start nothing new; the last writes or reads, on a healed cluster; end."""
+ROWS, STOPPED = "rows", "stopped"
+FLUSH_EVERY_S: Final = 0.02
+ROWS_MAX: Final = 512
 QUIT_WITHIN_S: Final = 2.0
 STDERR_TAIL_BYTES: Final = 2000
 CHUNK_BYTES: Final = 64 * 1024
+PlanT = TypeVar("PlanT", bound=ClientPlan)
 
 
 @attrs.define(eq=False)
 class ClientProcess:
     """The harness's side."""
 
-    plan: Any
+    plan: ClientPlan
     popen: "subprocess.Popen[bytes]"
     stdout: trio.lowlevel.FdStream
     stderr: IO[bytes]
@@ -39,7 +47,7 @@ class ClientProcess:
 
     @classmethod
     def start(
-        cls, module: str, plan: Any, *, stopped: bool = False, environment: Mapping[str, str] | None = None
+        cls, module: str, plan: ClientPlan, *, stopped: bool = False, environment: Mapping[str, str] | None = None
     ) -> "ClientProcess":
         """Start `python -m module`; it begins at once, unless it is `stopped` before."""
         stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
@@ -86,6 +94,20 @@ class ClientProcess:
         self.unpacker.feed(chunk)
         return list(self.unpacker)
 
+    async def listen(self, until: str, take: Callable[[ClientPlan, int, Row], None]) -> list[Any]:
+        """Hand over what it reports, until it reports this word. Returns the rest of that message.
+
+        Raises `NotServing` if the process has ended.
+        """
+        while True:
+            for word, *content in await self.messages():
+                if word == until:
+                    return list(content)
+                if word == ROWS:
+                    incarnation, rows = content
+                    for kind, *fields in rows:
+                        take(self.plan, incarnation, ROW_TYPES[kind](*fields))
+
     async def end(self) -> None:
         """Let it end, or end it."""
         self.tell(QUIT)
@@ -112,16 +134,21 @@ class ClientPipe:
         os.set_blocking(self._in, False)
         self._unpacker = msgpack.Unpacker()
         self._waiting: list[Any] = []
+        self._rows: list[Row] = []
+        self._flushed_ns = time.monotonic_ns()
+        self.incarnation = 0
+        """Of the client that the rows are about."""
 
-    def fields(self) -> Mapping[str, Any]:
+    def plan(self, kind: type[PlanT]) -> PlanT:
         """Wait for the plan."""
         while True:
             self.wait(None)
             found = self.commands()
             if found:
                 self._waiting = found[1:]  # it may be told to stop before it has begun
-                fields: Mapping[str, Any] = found[0]
-                return fields
+                plan = kind(**found[0])
+                self.incarnation = plan.incarnation
+                return plan
 
     def wait(self, timeout_s: float | None) -> None:
         """Until there may be a command, or for so long."""
@@ -145,3 +172,15 @@ class ClientPipe:
         data = memoryview(msgpack.packb(message))
         while data:
             data = data[os.write(self._out, data) :]
+
+    def report(self, row: Row) -> None:
+        """Keep a row for the next flush. Any thread may call this."""
+        self._rows.append(row)
+
+    def flush(self, *, force: bool = False) -> None:
+        """Write the rows if they are many, or the last were written some time ago."""
+        now, count = time.monotonic_ns(), len(self._rows)
+        if count and (force or count >= ROWS_MAX or now - self._flushed_ns >= FLUSH_EVERY_S * 1e9):
+            self.say(ROWS, self.incarnation, [(type(row).__name__, *row) for row in self._rows[:count]])
+            del self._rows[:count]
+            self._flushed_ns = now

@@ -13,22 +13,13 @@ import trio
 
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
-from jepsen_like.systems.kafka.worker_pipe import (
-    MEMBER,
-    READER,
-    SENDER,
-    STOPPED,
-    ReadRow,
-    SentRow,
-    WorkerPlan,
-)
-from jepsen_like.workload.client_process import FINAL, STOP, ClientProcess
+from jepsen_like.systems.kafka.worker_plan import MEMBER, READER, SENDER, WORKER, WorkerPlan
+from jepsen_like.workload.client_process import FINAL, STOP, STOPPED, ClientProcess
+from jepsen_like.workload.client_sinks import ClientSink, LogSink, QueueSink
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
 
-WORKER: Final = "jepsen_like.systems.kafka.worker"
 SENDERS: Final = 2
 MESSAGE_WITHIN_MS: Final = 8000
 """librdkafka gives a message up, and its outcome is unknown."""
@@ -110,12 +101,13 @@ class ClientLoad:
     are over.
     """
 
-    def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
+    def __init__(self, plans: Sequence[WorkerPlan], sink: ClientSink) -> None:
         self.plans = tuple(plans)
         self._sink = sink
         self.workers: list[ClientProcess] = []
         self._is_stopping = False
         self._ends: dict[int, int] = {}
+        self._unanswered = 0
 
     async def run(self) -> None:
         """Drive all clients; returns when `stop` was called and every message has its report.
@@ -126,7 +118,7 @@ class ClientLoad:
             self.workers += [ClientProcess.start(WORKER, plan, stopped=self._is_stopping) for plan in self.plans]
             async with trio.open_nursery() as nursery:
                 for worker in self.workers:
-                    nursery.start_soon(self._listen, worker, STOPPED)
+                    nursery.start_soon(worker.listen, STOPPED, self._sink.take)
         except BaseException:
             self.kill()
             raise
@@ -148,11 +140,11 @@ class ClientLoad:
                     told = [worker for worker in self.workers if worker.plan.role == role]
                     for worker in told:
                         worker.tell(FINAL)
-                    answers: list[Any] = []
+                    self._unanswered = len(told)
                     async with trio.open_nursery() as nursery:
                         for worker in told:
-                            nursery.start_soon(self._listen, worker, FINAL, answers)
-                    if not all(answered for answered, _ in answers):
+                            nursery.start_soon(self._await_final, worker)
+                    if self._unanswered:
                         return False
                 return True
             return False
@@ -171,38 +163,10 @@ class ClientLoad:
         for worker in self.workers:
             worker.kill()
 
-    # ---------------------------------------------------------------- what they report
-
-    async def _listen(self, worker: ClientProcess, until: str, answers: list[Any] | None = None) -> None:
-        """Record what a worker reports, until it reports that it is done."""
-        while True:
-            for what, *content in await worker.messages():
-                self._take(worker.plan, what, content)
-                if what == FINAL and answers is not None:
-                    answers.append(content)
-                    self._ends |= content[1]
-                if what == until:
-                    return
-
-    def _take(self, worker: WorkerPlan, what: str, content: list[Any]) -> None:
-        match what:
-            case "sends":
-                incarnation, rows = content
-                for row in rows:
-                    self._sink.sent(worker, incarnation, SentRow(*row))
-            case "reads":
-                for row in content[0]:
-                    self._sink.read(worker, ReadRow(*row))
-            case "member":
-                incarnation, rows = content
-                for row in rows:
-                    self._sink.member(worker, incarnation, row)
-            case "tail":
-                self._sink.tail(*content)
-            case "note":
-                self._sink.recorder.note_nonsense(content[0])
-            case _:
-                return
+    async def _await_final(self, worker: ClientProcess) -> None:
+        answered, ends = await worker.listen(FINAL, self._sink.take)
+        self._unanswered -= answered
+        self._ends |= ends
 
 
 def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> ClientLoad:
@@ -214,6 +178,7 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         client=consumer_config(servers, f"readers-{plan.seed}"),
         topic=topic,
         partitions=mode.partitions,
+        may_retry=mode.is_idempotent,
         seed=plan.seed,
         reads_whole=workload in GROUPS,
     )
@@ -231,7 +196,7 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         for number in range(senders)
     ]
     if workload not in GROUPS:
-        return ClientLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
+        return ClientLoad([*producers, reader], LogSink(recorder))
     assert isinstance(recorder, QueueRecorder)
     consumers = [
         attrs.evolve(reader, role=MEMBER, client=member_config(servers, f"{name}-{plan.seed}"), group=group)
@@ -241,4 +206,4 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
     if len(GROUPS[workload]) > 1:
         consumers.append(attrs.evolve(reader, role=MEMBER))
     consumers = [attrs.evolve(each, index=number, workers=len(consumers)) for number, each in enumerate(consumers)]
-    return ClientLoad([*producers, *consumers, reader], QueueSink(recorder, may_retry=mode.is_idempotent))
+    return ClientLoad([*producers, *consumers, reader], QueueSink(recorder))

@@ -11,25 +11,15 @@ member has afterwards.
 import math
 import random
 import time
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from jepsen_like.history.ops import NONE
-from jepsen_like.systems.kafka.worker_pipe import (
-    ASSIGNED,
-    COMMITTED,
-    FLUSH_EVERY_NS,
-    MEMBER,
-    POLLED,
-    POSITION,
-    REVOKED,
-    SOUGHT,
-    STOPPED,
-    WorkerPipe,
-    WorkerPlan,
-)
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP
+from jepsen_like.systems.kafka.outcomes import outcome_of_commit
+from jepsen_like.systems.kafka.worker_plan import WorkerPlan
+from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_rows import AssignedRow, CommittedRow, PolledRow, PositionRow, RevokedRow, SoughtRow
 from jepsen_like.workload.payload import decode_value
 
 POLL_S: Final = 0.02
@@ -46,14 +36,11 @@ _RESETS: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNC
 class MemberWorker:
     """One worker. `run` returns when the harness tells it to quit."""
 
-    def __init__(self, plan: WorkerPlan, pipe: WorkerPipe) -> None:
+    def __init__(self, plan: WorkerPlan, pipe: ClientPipe) -> None:
         self._plan = plan
         self._pipe = pipe
         self._rng = random.Random(f"member {plan.seed} {plan.index}")
         self._is_alone = plan.group == NONE
-        self._incarnation = 0
-        self._rows: list[tuple[Any, ...]] = []
-        self._flushed_ns = time.monotonic_ns()
         self._polled: list[Message] = []
         """Not yet written down."""
         self._poll_began_ns = 0
@@ -89,7 +76,7 @@ class MemberWorker:
         self._commit_at = time.monotonic() + COMMIT_EVERY_S
         if self._is_alone:
             self._positions = dict.fromkeys(range(self._plan.partitions), 0)
-            self._row(ASSIGNED, list(self._positions), list(self._positions.values()), time.monotonic_ns())
+            self._pipe.report(AssignedRow(list(self._positions), list(self._positions.values()), time.monotonic_ns()))
             consumer.assign([TopicPartition(self._plan.topic, *place) for place in self._positions.items()])
             return consumer
         consumer.subscribe(
@@ -102,10 +89,10 @@ class MemberWorker:
         self._write_polled()
         consumer.close()
         if self._positions:  # not called back: it is gone all the same
-            self._row(REVOKED, list(self._positions), True, time.monotonic_ns())
+            self._pipe.report(RevokedRow(list(self._positions), True, time.monotonic_ns()))
             self._positions.clear()
-        self._flush(force=True)
-        self._incarnation += 1
+        self._pipe.flush(force=True)
+        self._pipe.incarnation += 1
 
     # ---------------------------------------------------------------- polling
 
@@ -126,7 +113,7 @@ class MemberWorker:
         if time.monotonic() > self._commit_at and not self._is_alone:
             self._commit(consumer)
             self._commit_at = time.monotonic() + COMMIT_EVERY_S
-        self._flush()
+        self._pipe.flush()
 
     def _write_polled(self) -> None:
         """Write the messages polled so far, by partition."""
@@ -140,7 +127,7 @@ class MemberWorker:
             self._positions[partition] = offsets[-1] + 1
             values = [value for value, _ in decoded]
             is_whole = all(is_whole for _, is_whole in decoded)
-            self._row(POLLED, partition, values, offsets, is_whole, self._poll_began_ns, now)
+            self._pipe.report(PolledRow(partition, values, offsets, is_whole, self._poll_began_ns, now))
         self._polled = []
         self._poll_began_ns = now
 
@@ -159,7 +146,7 @@ class MemberWorker:
         except KafkaException:
             return  # the error comes again
         self._positions[partition] = place.offset
-        self._row(SOUGHT, partition, place.offset, now)
+        self._pipe.report(SoughtRow(partition, place.offset, now))
 
     def _commit(self, consumer: Consumer) -> bool:
         """Commit where it is, of what has moved. Returns whether that was answered without an error."""
@@ -181,7 +168,7 @@ class MemberWorker:
         ended = time.monotonic_ns()
         for partition, offset in moved.items():
             code = codes.get(partition, KafkaError._FAIL)
-            self._row(COMMITTED, partition, offset, code, began, ended)
+            self._pipe.report(CommittedRow(partition, offset, *outcome_of_commit(code), began, ended))
             if code == 0:
                 self._committed[partition] = offset
         return all(codes.get(partition) == 0 for partition in moved)
@@ -202,13 +189,13 @@ class MemberWorker:
         answered = [each for each in found if each.error is None]
         for each in answered:
             starts[each.partition] = max(-1, each.offset)
-            self._row(POSITION, each.partition, starts[each.partition], began, ended)
+            self._pipe.report(PositionRow(each.partition, starts[each.partition], began, ended))
         if answered:
             for place in places:
                 place.offset = starts[place.partition] if starts[place.partition] >= 0 else OFFSET_BEGINNING
         self._positions = dict(starts)
         self._committed = {}
-        self._row(ASSIGNED, list(starts), list(starts.values()), time.monotonic_ns())
+        self._pipe.report(AssignedRow(list(starts), list(starts.values()), time.monotonic_ns()))
         consumer.assign(places if len(answered) == len(places) else given)
 
     def _on_revoke(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
@@ -217,28 +204,11 @@ class MemberWorker:
         now = time.monotonic_ns()
         if self._commit(consumer):
             now = time.monotonic_ns()  # a commit that was answered was one of a member
-        self._row(REVOKED, [each.partition for each in taken], False, now)
+        self._pipe.report(RevokedRow([each.partition for each in taken], False, now))
         self._positions.clear()
 
     def _on_lost(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         """The group has gone on without this member."""
         self._write_polled()
-        self._row(REVOKED, [each.partition for each in taken], True, time.monotonic_ns())
+        self._pipe.report(RevokedRow([each.partition for each in taken], True, time.monotonic_ns()))
         self._positions.clear()
-
-    # ---------------------------------------------------------------- telling
-
-    def _row(self, *row: Any) -> None:
-        self._rows.append(row)
-
-    def _flush(self, *, force: bool = False) -> None:
-        now = time.monotonic_ns()
-        if self._rows and (force or now - self._flushed_ns >= FLUSH_EVERY_NS):
-            self._pipe.say(MEMBER, self._incarnation, self._rows)
-            self._rows = []
-            self._flushed_ns = now
-
-
-def run_member(plan: WorkerPlan, pipe: WorkerPipe) -> None:
-    """Work until told to quit."""
-    MemberWorker(plan, pipe).run()

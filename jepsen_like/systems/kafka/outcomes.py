@@ -65,3 +65,15 @@ def outcome_of(code: int, *, may_retry: bool) -> tuple[Outcome, ErrorCode]:
     if code in _BY_THE_ATTEMPT:
         return (Outcome.INFO if may_retry else Outcome.FAIL), _BY_THE_ATTEMPT[code]
     return Outcome.INFO, _UNKNOWN.get(code, ErrorCode.OTHER)
+
+
+_REFUSED_COMMITS: Final = frozenset({-172, -168})
+"""librdkafka's _STATE and _NO_OFFSET: nothing was sent."""
+_FENCED_COMMITS: Final = frozenset({22, 25, 82})
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+
+
+def outcome_of_commit(code: int) -> tuple[Outcome, ErrorCode]:
+    """Returns the meaning of the answer to a commit; 0 is no error."""
+    outcome = Outcome.OK if code == 0 else Outcome.FAIL if code in _REFUSED_COMMITS else Outcome.INFO
+    return outcome, ErrorCode.FENCED if code in _FENCED_COMMITS else outcome_of(code, may_retry=True)[1]

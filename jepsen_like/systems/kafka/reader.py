@@ -12,17 +12,10 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from jepsen_like.systems.kafka.worker_pipe import (
-    FLUSH_EVERY_NS,
-    NOTE,
-    READS,
-    STOPPED,
-    TAIL,
-    ReadRow,
-    WorkerPipe,
-    WorkerPlan,
-)
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP
+from jepsen_like.history.ops import NONE
+from jepsen_like.systems.kafka.worker_plan import WorkerPlan
+from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_rows import NoteRow, ReadRow, TailRow
 from jepsen_like.workload.payload import decode_value
 
 READ_WITHIN_S: Final = 0.5
@@ -41,15 +34,13 @@ ANSWER_WITHIN_S: Final = 3.0
 class Reader:
     """One worker. `run` returns when the harness tells it to quit."""
 
-    def __init__(self, plan: WorkerPlan, pipe: WorkerPipe) -> None:
+    def __init__(self, plan: WorkerPlan, pipe: ClientPipe) -> None:
         self._plan = plan
         self._pipe = pipe
         self._rng = random.Random(f"reader {plan.seed} {plan.index}")
         self._consumer = Consumer(dict(plan.client))
         self._end = dict.fromkeys(range(plan.partitions), 0)
         """One past the last offset seen, by partition."""
-        self._rows: list[ReadRow] = []
-        self._flushed_ns = time.monotonic_ns()
 
     def run(self) -> None:
         """Read until told otherwise."""
@@ -61,7 +52,7 @@ class Reader:
                     return
                 if command == STOP and not stopping:
                     stopping = True
-                    self._flush(force=True)
+                    self._pipe.flush(force=True)
                     self._pipe.say(STOPPED)
                 if command == FINAL:
                     self._final()
@@ -70,7 +61,7 @@ class Reader:
                 continue
             partition = self._rng.randrange(self._plan.partitions)
             self._read(partition, self._place(partition))
-            self._flush()
+            self._pipe.flush()
             time.sleep(PAUSE_S * self._rng.random())
 
     def _place(self, partition: int) -> int:
@@ -96,7 +87,7 @@ class Reader:
                     break
                 messages += more
         except KafkaException as error:
-            self._pipe.say(NOTE, f"a consumer could not read partition {partition} at {offset}: {error}")
+            self._pipe.report(NoteRow(f"a consumer could not read partition {partition} at {offset}: {error}"))
             return 0
         t_ret = time.monotonic_ns()
         good = []
@@ -121,9 +112,8 @@ class Reader:
                 begin = number + 1
             self._end[partition] = max(self._end[partition], at + 1)
         if messages and messages[0].offset() != offset:
-            self._pipe.say(
-                NOTE, f"a read of partition {partition} at {offset} was answered from {messages[0].offset()} on"
-            )
+            answer = f"a read of partition {partition} at {offset} was answered from {messages[0].offset()} on"
+            self._pipe.report(NoteRow(answer))
 
     def _note_row(self, partition: int, messages: list[Message], t_inv: int, t_ret: int) -> None:
         decoded = [decode_value(message.value() or b"") for message in messages]
@@ -131,24 +121,8 @@ class Reader:
         is_whole = all(is_whole for _, is_whole in decoded)
         values = [value for value, _ in decoded]
         first = messages[0].offset()
-        self._rows.append(
-            ReadRow(
-                partition,
-                -1 if first is None else first,
-                values,
-                -1 if epoch is None else epoch,
-                is_whole,
-                t_inv,
-                t_ret,
-            )
-        )
-
-    def _flush(self, *, force: bool = False) -> None:
-        now = time.monotonic_ns()
-        if self._rows and (force or now - self._flushed_ns >= FLUSH_EVERY_NS):
-            self._pipe.say(READS, self._rows)
-            self._rows = []
-            self._flushed_ns = now
+        place = NONE if first is None else first
+        self._pipe.report(ReadRow(partition, place, values, NONE if epoch is None else epoch, is_whole, t_inv, t_ret))
 
     # ---------------------------------------------------------------- the end
 
@@ -169,19 +143,14 @@ class Reader:
                 if marks is not None:
                     starts[partition], ends[partition] = marks
                     if self._plan.reads_whole:
-                        self._pipe.say(TAIL, partition, *marks, t_inv, time.monotonic_ns())
+                        self._pipe.report(TailRow(partition, marks[0], marks[1], t_inv, time.monotonic_ns()))
                     break
         all_read = len(ends) == self._plan.partitions
         for partition, end in ends.items():
             offset = starts[partition] if self._plan.reads_whole else max(0, end - LAST_RECORDS)
             while offset < end and time.monotonic() < deadline:
                 offset += self._read(partition, offset, end - offset if self._plan.reads_whole else RECORDS_MAX)
-                self._flush()
+                self._pipe.flush()
             all_read &= offset >= end
-        self._flush(force=True)
+        self._pipe.flush(force=True)
         self._pipe.say(FINAL, all_read, ends)
-
-
-def run_reader(plan: WorkerPlan, pipe: WorkerPipe) -> None:
-    """Work until told to quit."""
-    Reader(plan, pipe).run()

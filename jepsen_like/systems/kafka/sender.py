@@ -12,17 +12,11 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from jepsen_like.systems.kafka.outcomes import NOT_QUEUED
-from jepsen_like.systems.kafka.worker_pipe import (
-    FLUSH_EVERY_NS,
-    ROWS_MAX,
-    SENDS,
-    STOPPED,
-    SentRow,
-    WorkerPipe,
-    WorkerPlan,
-)
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP
+from jepsen_like.history.ops import NONE, Outcome
+from jepsen_like.systems.kafka.outcomes import NOT_QUEUED, outcome_of
+from jepsen_like.systems.kafka.worker_plan import WorkerPlan
+from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_rows import SentRow
 from jepsen_like.workload.payload import encode_value
 
 POLL_S: Final = 0.01
@@ -35,7 +29,7 @@ FINAL_WITHIN_S: Final = 18.0
 class Sender:
     """One worker. `run` returns when the harness tells it to quit."""
 
-    def __init__(self, plan: WorkerPlan, pipe: WorkerPipe) -> None:
+    def __init__(self, plan: WorkerPlan, pipe: ClientPipe) -> None:
         self._plan = plan
         self._pipe = pipe
         self._values = itertools.count(1 + plan.index, plan.workers)
@@ -44,9 +38,8 @@ class Sender:
         self._partition_of = [(first + slot) % plan.partitions for slot in range(plan.slots)]
         self._rng.shuffle(self._partition_of)
         self._free = list(range(plan.slots))
-        self._rows: list[SentRow] = []
-        self._flushed_ns = time.monotonic_ns()
-        self._incarnation = 0
+        self._last: dict[int, SentRow] = {}
+        """The last message of each slot that has ended."""
         self._has_failed = False
         self._producer = self._made()
         self._started = time.monotonic()
@@ -71,7 +64,7 @@ class Sender:
             if self._has_failed:
                 self._replace()
             is_idle = len(self._free) == self._plan.slots
-            self._flush(force=is_idle and stopping)
+            self._pipe.flush(force=is_idle and stopping)
             if stopping and is_idle and not stopped:
                 stopped = True
                 self._pipe.say(STOPPED)
@@ -101,7 +94,7 @@ class Sender:
         try:
             self._producer.produce(self._plan.topic, record, partition=partition, on_delivery=report)
         except (BufferError, KafkaException):
-            self._ended(SentRow(slot, value, partition, t_inv, time.monotonic_ns(), NOT_QUEUED, -1, late_us))
+            self._ended(slot, value, partition, t_inv, late_us, NOT_QUEUED)
             time.sleep(BACK_OFF_S)
             return False
         return True
@@ -116,19 +109,20 @@ class Sender:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        t_ret = time.monotonic_ns()
-        code = 0
-        if error is not None:
-            code = error.code()
+        if error is None:
+            self._ended(slot, value, partition, t_inv, late_us, 0, message.offset())
+        else:
             self._has_failed |= error.fatal()
-        offset = message.offset() if error is None else None
-        self._ended(
-            SentRow(slot, value, partition, t_inv, t_ret, code, -1 if offset is None else max(-1, offset), late_us)
-        )
+            self._ended(slot, value, partition, t_inv, late_us, error.code())
 
-    def _ended(self, row: SentRow) -> None:
-        self._rows.append(row)
-        self._free.append(row.slot)
+    def _ended(
+        self, slot: int, value: int, partition: int, t_inv: int, late_us: int, code: int, offset: int | None = None
+    ) -> None:
+        ended = outcome_of(code, may_retry=self._plan.may_retry)
+        place = NONE if offset is None else max(NONE, offset)
+        self._last[slot] = SentRow(slot, value, partition, t_inv, time.monotonic_ns(), *ended, place, late_us)
+        self._pipe.report(self._last[slot])
+        self._free.append(slot)
 
     def _poll(self) -> None:
         try:
@@ -155,17 +149,10 @@ class Sender:
         if len(self._free) < self._plan.slots:
             self._producer.purge()
             self._producer.flush(DRAINED_WITHIN_S)
-        self._flush(force=True)
-        self._incarnation += 1
+        self._pipe.flush(force=True)
+        self._pipe.incarnation += 1
         self._has_failed = False
         self._producer = self._made()
-
-    def _flush(self, *, force: bool = False) -> None:
-        now = time.monotonic_ns()
-        if self._rows and (force or len(self._rows) >= ROWS_MAX or now - self._flushed_ns >= FLUSH_EVERY_NS):
-            self._pipe.say(SENDS, self._incarnation, self._rows)
-            self._rows = []
-            self._flushed_ns = now
 
     # ---------------------------------------------------------------- the end
 
@@ -177,23 +164,19 @@ class Sender:
             for partition in sorted(partitions):
                 slot = self._free.pop(0)
                 self._partition_of[slot] = partition
+                self._last.pop(slot, None)
                 self._send(slot)
                 while slot not in self._free and time.monotonic() < deadline:
                     self._poll()
                     if self._has_failed:
                         self._replace()
-                last = next((row for row in reversed(self._rows) if row.slot == slot), None)
-                if last is not None and last.code == 0:
+                last = self._last.get(slot)
+                if last is not None and last.outcome == Outcome.OK:
                     partitions.discard(partition)
-                self._flush(force=True)
+                self._pipe.flush(force=True)
         while len(self._free) < self._plan.slots:  # until librdkafka has given up on what was under way
             self._poll()
             if self._has_failed:
                 self._replace()
-        self._flush(force=True)
+        self._pipe.flush(force=True)
         self._pipe.say(FINAL, not partitions, {})
-
-
-def run_sender(plan: WorkerPlan, pipe: WorkerPipe) -> None:
-    """Work until told to quit."""
-    Sender(plan, pipe).run()

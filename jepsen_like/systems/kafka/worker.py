@@ -2,19 +2,22 @@
 standard input.
 """
 
-from jepsen_like.systems.kafka.member import run_member
-from jepsen_like.systems.kafka.reader import run_reader
-from jepsen_like.systems.kafka.sender import run_sender
-from jepsen_like.systems.kafka.worker_pipe import MEMBER, READER, SENDER, WorkerPipe
+from collections.abc import Mapping
 
-ROLES = {SENDER: run_sender, READER: run_reader, MEMBER: run_member}
+from jepsen_like.systems.kafka.member import MemberWorker
+from jepsen_like.systems.kafka.reader import Reader
+from jepsen_like.systems.kafka.sender import Sender
+from jepsen_like.systems.kafka.worker_plan import MEMBER, READER, SENDER, WorkerPlan
+from jepsen_like.workload.client_process import ClientPipe
+
+ROLES: Mapping[str, type[Sender | Reader | MemberWorker]] = {SENDER: Sender, READER: Reader, MEMBER: MemberWorker}
 
 
 def main() -> None:
     """Work until the harness tells to quit, or is gone."""
-    pipe = WorkerPipe()
-    plan = pipe.plan()
-    ROLES[plan.role](plan, pipe)
+    pipe = ClientPipe()
+    plan = pipe.plan(WorkerPlan)
+    ROLES[plan.role](plan, pipe).run()
 
 
 if __name__ == "__main__":

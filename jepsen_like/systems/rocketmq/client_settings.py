@@ -7,14 +7,14 @@ from typing import Final
 from jepsen_like.port.port import WrongMode
 
 CLIENT: Final = "client"
-WHEEL, OWN, AUTO = "wheel", "own", "auto"
+CPP_CLIENT, OWN, AUTO = "wheel", "own", "auto"
 ORDER: Final = "order"
 PINNED, REHASHED = "pinned", "rehashed"
 HOLDS: Final = "consume_ms"
 LOG_WORKLOAD, GROUP_WORKLOAD, ORDER_WORKLOAD = "log", "group", "order"
 PUSHED: Final = frozenset({GROUP_WORKLOAD, ORDER_WORKLOAD})
 HOLDS_MS_MAX: Final = 1000
-_CHOICES: Final = {CLIENT: (AUTO, WHEEL, OWN), ORDER: (PINNED, REHASHED)}
+_CHOICES: Final = {CLIENT: (AUTO, CPP_CLIENT, OWN), ORDER: (PINNED, REHASHED)}
 
 
 def split(words: Sequence[str]) -> tuple[dict[str, str | int], list[str]]:
@@ -36,7 +36,7 @@ def split(words: Sequence[str]) -> tuple[dict[str, str | int], list[str]]:
     return settings, others
 
 
-def has_wheel() -> bool:
+def has_cpp_client() -> bool:
     """Returns True if RocketMQ's C++ client is installed: the package `rocketmq`."""
     return importlib.util.find_spec("rocketmq") is not None
 
@@ -45,4 +45,4 @@ def client_of(setting: str) -> str:
     """Which client a run has: the given one; else the C++ client where it is installed, and our own where it is not."""
     if setting != AUTO:
         return setting
-    return WHEEL if has_wheel() else OWN
+    return CPP_CLIENT if has_cpp_client() else OWN

@@ -8,17 +8,18 @@ import attrs
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.wires import Address
-from jepsen_like.systems.rocketmq.client_settings import HOLDS, ORDER_WORKLOAD, OWN, PUSHED, WHEEL
+from jepsen_like.systems.rocketmq.client_plan import GROUP, MEMBER, SENDER, RocketClientPlan
+from jepsen_like.systems.rocketmq.client_settings import CPP_CLIENT, HOLDS, ORDER_WORKLOAD, OWN, PUSHED
 from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
+from jepsen_like.systems.rocketmq.cpp_client_load import CppClientLoad
 from jepsen_like.systems.rocketmq.log_workload import PushedProbes, QueueWorkload
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.own_client import numbered
 from jepsen_like.systems.rocketmq.own_load import OwnLoad
 from jepsen_like.systems.rocketmq.positions import QueueReader
 from jepsen_like.systems.rocketmq.processes import brokers_of
-from jepsen_like.systems.rocketmq.wheel_load import WheelLoad
-from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, PushedSink, WheelLogSink
-from jepsen_like.systems.rocketmq.worker_pipe import MEMBER, SENDER, WheelPlan
+from jepsen_like.systems.rocketmq.pushed_sink import PushedSink
+from jepsen_like.workload.client_sinks import LogSink
 from jepsen_like.workload.load import LoadPlan, RoutedLoad, RunningLoad
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -41,7 +42,7 @@ def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
         "queue": {
             "pushed": True,
             "orderly": is_orderly,
-            "unlocks_early": mode.client_of(Model.QUEUE) == WHEEL,
+            "unlocks_early": mode.client_of(Model.QUEUE) == CPP_CLIENT,
             "keys": KEYS if is_orderly else 0,
             "keys_move": not mode.is_pinned,
             "partitions": {
@@ -68,31 +69,35 @@ def load_of(
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     host, port = addresses[max(addresses)]
-    base = WheelPlan(role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS)
+    objects = numbered(mode.division.scopes, mode.queues)
+    base = RocketClientPlan(
+        role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS, objects=len(objects)
+    )
     senders = list(_senders(base, plan))
     ids = itertools.count(2 * KEYS - 1, KEYS)
     few = LoadPlan(concurrency=1, rate=PROBES_RATE, seed=plan.seed)
     member = attrs.evolve(
         base,
         role=MEMBER,
-        group=f"{GROUP_NAME}-{plan.seed}",
+        group=GROUP,
+        group_name=f"{GROUP_NAME}-{plan.seed}",
         is_orderly=workload == ORDER_WORKLOAD,
         holds_ms=float(mode.settings[HOLDS]),
     )
-    queues = QueueReader(member.group, TOPIC, brokers, groups, mode.queues)
+    queues = QueueReader(member.group_name, TOPIC, brokers, groups, mode.queues)
     if workload not in PUSHED:
         probes = RoutedLoad(QueueWorkload(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
-        return WheelLoad(senders, (), WheelLogSink(recorder, queues.objects), probes, recorder, queues)
+        return CppClientLoad(senders, (), LogSink(recorder), probes, recorder, queues)
     assert isinstance(recorder, QueueRecorder)
     probes = RoutedLoad(PushedProbes(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
     if client == OWN:
-        objects, sink = numbered(mode.division.scopes, mode.queues), PushedSink(recorder, queues.objects, groups=1)
+        sink = PushedSink(recorder, groups=1)
         return OwnLoad(objects, senders, [member] * MEMBERS, sink, probes, recorder, queues)
-    sink = PushedSink(recorder, queues.objects, groups=mode.pairs)
-    return WheelLoad(senders, [member] * MEMBERS, sink, probes, recorder, queues)
+    sink = PushedSink(recorder, groups=mode.pairs)
+    return CppClientLoad(senders, [member] * MEMBERS, sink, probes, recorder, queues)
 
 
-def _senders(base: WheelPlan, plan: LoadPlan) -> Any:
+def _senders(base: RocketClientPlan, plan: LoadPlan) -> Any:
     workers, first = min(SENDERS, plan.concurrency), 0
     for number in range(workers):
         slots = plan.concurrency // workers + (number < plan.concurrency % workers)

@@ -144,7 +144,7 @@ class RocketMode(Mode):
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
         """Why a run could not be judged."""
-        if self.client_of(model) == client_settings.WHEEL and not client_settings.has_wheel():
+        if self.client_of(model) == client_settings.CPP_CLIENT and not client_settings.has_cpp_client():
             return f"client=wheel needs the package rocketmq, which cannot be imported here; run: {sys.executable} -m pip install rocketmq"
         by_hand = [kind for kind in ("promote-by-hand", "wipe-master") if kind in kinds]
         if self.is_raft and by_hand:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from jepsen_like.history.ops import ErrorCode, Outcome
-from jepsen_like.systems.rocketmq.worker_pipe import RAISED, CallRow
+from jepsen_like.systems.rocketmq.client_plan import RAISED
 
 SEND_OK: Final = 0
 _STORED: Final[Mapping[int, ErrorCode]] = {
@@ -20,10 +20,10 @@ _STORED: Final[Mapping[int, ErrorCode]] = {
 }
 
 
-def outcome_of(row: CallRow) -> tuple[Outcome, ErrorCode]:
-    """Returns what is known of the message of a call."""
-    if row.status == SEND_OK:
+def outcome_of(status: int, *, is_sent: bool) -> tuple[Outcome, ErrorCode]:
+    """Returns what is known of the message of a call; `is_sent`: it may have been sent to a queue."""
+    if status == SEND_OK:
         return Outcome.OK, ErrorCode.NONE
-    if row.status == RAISED and row.place < 0:
+    if status == RAISED and not is_sent:
         return Outcome.FAIL, ErrorCode.NOT_LEADER
-    return Outcome.INFO, _STORED.get(row.status, ErrorCode.UNKNOWN_OUTCOME)
+    return Outcome.INFO, _STORED.get(status, ErrorCode.UNKNOWN_OUTCOME)

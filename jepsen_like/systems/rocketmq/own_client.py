@@ -13,9 +13,12 @@ from typing import Final, NamedTuple
 import attrs
 import trio
 
+from jepsen_like.history.ops import NONE
 from jepsen_like.systems.rocketmq.bodies import body_of
+from jepsen_like.systems.rocketmq.client_plan import RAISED, RocketClientPlan
 from jepsen_like.systems.rocketmq.clients import REFUSALS
-from jepsen_like.systems.rocketmq.worker_pipe import RAISED, CallRow, WheelPlan
+from jepsen_like.systems.rocketmq.outcomes import outcome_of
+from jepsen_like.workload.client_rows import SentRow
 from raft.net.reactor import Reactor
 from rocketmq_compat.remoting.bodies import WRITABLE, TopicRouteData
 from rocketmq_compat.remoting.client import Address, OnRequest, RemotingClient, RemotingFailed
@@ -78,7 +81,7 @@ def places_of(route: TopicRouteData) -> tuple[Queue, ...]:
 class OwnClient:
     """One client: a connection with each broker that it needs, and the route of its topic."""
 
-    def __init__(self, plan: WheelPlan, reactor: Reactor, on_request: OnRequest | None) -> None:
+    def __init__(self, plan: RocketClientPlan, reactor: Reactor, on_request: OnRequest | None) -> None:
         self._plan = plan
         self._reactor = reactor
         self._on_request = on_request
@@ -123,7 +126,7 @@ class OwnClient:
 
 
 @asynccontextmanager
-async def own_client(plan: WheelPlan, *, on_request: OnRequest | None = None) -> AsyncIterator[OwnClient]:
+async def own_client(plan: RocketClientPlan, *, on_request: OnRequest | None = None) -> AsyncIterator[OwnClient]:
     """A client with a loop of its own; its connections end with the block."""
     reactor = Reactor()
     try:
@@ -163,7 +166,7 @@ class Rate:
 
 
 async def produce(
-    plan: WheelPlan, stopping: trio.Event, objects: Mapping[Queue, int], tell: Callable[[CallRow], None]
+    plan: RocketClientPlan, stopping: trio.Event, objects: Mapping[Queue, int], tell: Callable[[SentRow], None]
 ) -> None:
     """Send until told to stop: each slot the messages of one key, the next one when the last call has ended."""
     async with own_client(plan) as client, trio.open_nursery() as nursery:
@@ -174,11 +177,11 @@ async def produce(
 
 async def _send_key(
     client: OwnClient,
-    plan: WheelPlan,
+    plan: RocketClientPlan,
     slot: int,
     rate: Rate,
     objects: Mapping[Queue, int],
-    tell: Callable[[CallRow], None],
+    tell: Callable[[SentRow], None],
 ) -> None:
     key, count = plan.first_key + slot, 0
     while (late_us := await rate.next()) is not None:
@@ -190,17 +193,18 @@ async def _send_key(
         count += 1
         value, queue = count * plan.keys + key, places[key % len(places)]
         t_inv = time.monotonic_ns()
-        place, status, offset, message_id = await _send(client, plan, queue, value, objects[queue])
-        row = CallRow(slot, value, place, len(objects), t_inv, time.monotonic_ns(), status, offset, message_id, late_us)
-        tell(row)
+        status, is_sent, offset = await _send(client, plan, queue, value)
+        obj = objects[queue] if is_sent else plan.object_of_slot(slot)
+        ended = outcome_of(status, is_sent=is_sent)
+        tell(SentRow(slot, value, obj, t_inv, time.monotonic_ns(), *ended, offset, late_us))
         if status == RAISED:
             client.forget()
             await trio.sleep(BACK_OFF_S)
 
 
-async def _send(client: OwnClient, plan: WheelPlan, queue: Queue, value: int, obj: int) -> tuple[int, int, int, str]:
-    """Returns the object, -1 if the message is certainly not stored, and the rest of what a `CallRow` tells."""
-    nothing_sent, unknown = (-1, RAISED, -1, ""), (obj, RAISED, -1, "")
+async def _send(client: OwnClient, plan: RocketClientPlan, queue: Queue, value: int) -> tuple[int, bool, int]:
+    """Returns the status, whether the message may be stored, and its offset."""
+    nothing_sent, unknown = (RAISED, False, NONE), (RAISED, True, NONE)
     master = client.brokers(queue.broker).get(MASTER)
     if master is None:
         return nothing_sent
@@ -221,7 +225,7 @@ async def _send(client: OwnClient, plan: WheelPlan, queue: Queue, value: int, ob
         if answer.code not in _STATUSES:
             return unknown
         stored = SendMessageResponseHeader.read(answer.ext)
-        return obj, _STATUSES[answer.code], stored.queue_offset, stored.msg_id
+        return _STATUSES[answer.code], True, stored.queue_offset
     except RemotingFailed as failed:
         return nothing_sent if failed.definite else unknown
     except BadHeader:

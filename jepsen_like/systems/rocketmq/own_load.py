@@ -1,21 +1,20 @@
-"""The load of a queue by our own client, in the harness's process: the producers and members of `wheel_load`, without
-processes of their own.
+"""The load of a queue by our own client, in the harness's process: the producers and members of `cpp_client_load`,
+without processes of their own.
 """
 
-import time
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import trio
 
+from jepsen_like.systems.rocketmq.client_plan import SENDER, RocketClientPlan
+from jepsen_like.systems.rocketmq.cpp_client_load import CppClientLoad
 from jepsen_like.systems.rocketmq.own_client import Queue, produce
 from jepsen_like.systems.rocketmq.own_member import OwnMember
-from jepsen_like.systems.rocketmq.wheel_load import WheelLoad
-from jepsen_like.systems.rocketmq.wheel_sinks import GROUP
-from jepsen_like.systems.rocketmq.worker_pipe import WheelPlan
 
 
-class OwnLoad(WheelLoad):
+class OwnLoad(CppClientLoad):
     """All clients of a run.
 
     `objects` are the objects of the queues: our own client knows of each message where it lies.
@@ -25,17 +24,9 @@ class OwnLoad(WheelLoad):
         super().__init__(*others)
         self._objects = objects
 
-    async def _send(self, plan: WheelPlan) -> None:
-        await produce(plan, self._stopping, self._objects, lambda row: self._sink.sent(plan, row))
-
-    async def _stay(self, plan: WheelPlan, stays_s: float, leaving: trio.Event) -> None:
-        number = self._recorder.new_process()
-        member = OwnMember(plan, f"own@{number}", self._objects, lambda row: self._sink.given(number, row))
-        self._recorder.assigned(self._objects.values(), process=number, t_ns=time.monotonic_ns(), group=GROUP)
-        done = trio.Event()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(member.stay, done)
-            with trio.move_on_after(stays_s):
-                await leaving.wait()
-            done.set()
-        self._recorder.revoked(self._objects.values(), process=number, t_ns=time.monotonic_ns(), group=GROUP)
+    async def _work(self, plan: RocketClientPlan, ending: trio.Event) -> None:
+        tell = functools.partial(self._sink.take, plan, plan.incarnation)
+        if plan.role == SENDER:
+            await produce(plan, ending, self._objects, tell)
+        else:
+            await OwnMember(plan, f"own@{plan.incarnation}", self._objects, tell).stay(ending)

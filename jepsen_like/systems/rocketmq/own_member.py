@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from jepsen_like.systems.rocketmq.bodies import value_of
+from jepsen_like.systems.rocketmq.client_plan import RocketClientPlan
 from jepsen_like.systems.rocketmq.own_client import (
     ANSWERS_WITHIN_S,
     BACK_OFF_S,
@@ -26,7 +27,7 @@ from jepsen_like.systems.rocketmq.own_client import (
     own_client,
     queues_of,
 )
-from jepsen_like.systems.rocketmq.worker_pipe import GivenRow, WheelPlan
+from jepsen_like.workload.client_rows import GivenRow
 from rocketmq_compat.records import MalformedRecord, RecordHead, read_heads
 from rocketmq_compat.remoting.bodies import (
     ConsumeFromWhere,
@@ -102,7 +103,7 @@ class OwnMember:
     """One consumer."""
 
     def __init__(
-        self, plan: WheelPlan, client_id: str, objects: Mapping[Queue, int], tell: Callable[[GivenRow], None]
+        self, plan: RocketClientPlan, client_id: str, objects: Mapping[Queue, int], tell: Callable[[GivenRow], None]
     ) -> None:
         self._plan = plan
         self._id = client_id
@@ -167,12 +168,12 @@ class OwnMember:
 
     async def _beat(self, broker: RemotingClient, answered: dict[RemotingClient, tuple[str, ...]]) -> None:
         consumer = ConsumerData(
-            group_name=self._plan.group,
+            group_name=self._plan.group_name,
             consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
             subscription_data_set=(SubscriptionData(topic=self._plan.topic),),
         )
         beat = HeartbeatData(client_id=self._id, consumer_data_set=(consumer,)).encode()
-        group = ConsumerGroupRequestHeader(consumer_group=self._plan.group).ext()
+        group = ConsumerGroupRequestHeader(consumer_group=self._plan.group_name).ext()
         with suppress(*NO_ANSWER):
             await broker.ask(Command(RequestCode.HEART_BEAT, body=beat), timeout_s=ANSWERS_WITHIN_S)
             answer = await broker.ask(
@@ -210,7 +211,7 @@ class OwnMember:
             return None
         topic = self._plan.topic
         wanted = (MessageQueue(broker_name=one.broker, queue_id=one.number, topic=topic) for one in queues)
-        body = LockBatchRequestBody(consumer_group=self._plan.group, client_id=self._id, mq_set=frozenset(wanted))
+        body = LockBatchRequestBody(consumer_group=self._plan.group_name, client_id=self._id, mq_set=frozenset(wanted))
         with suppress(*NO_ANSWER):
             answer = await master.ask(Command(code, body=body.encode()), timeout_s=ANSWERS_WITHIN_S)
             return bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
@@ -235,7 +236,7 @@ class OwnMember:
             await self._ask_locks(RequestCode.UNLOCK_BATCH_MQ, [queue for queue in queues if queue.broker == name])
 
     async def _unregister(self) -> None:
-        header = UnregisterClientRequestHeader(client_id=self._id, consumer_group=self._plan.group)
+        header = UnregisterClientRequestHeader(client_id=self._id, consumer_group=self._plan.group_name)
         for name in sorted({each.broker_name for each in self._client.route.broker_datas}):
             for broker in self._client.brokers(name).values():
                 with suppress(*NO_ANSWER):
@@ -264,13 +265,12 @@ class OwnMember:
         value, is_whole = value_of(body)
         if self._plan.holds_ms:
             await trio.sleep(self._plan.holds_ms / 1e3)
-        place = self._objects[held.queue], head.queue_offset, head.message_id
-        self._tell(GivenRow(value, is_whole, *place, t_inv, time.monotonic_ns()))
+        self._tell(GivenRow(value, is_whole, self._objects[held.queue], head.queue_offset, t_inv, time.monotonic_ns()))
         held.position = head.queue_offset + 1
 
     async def _start(self, held: Held) -> int | None:
         header = QueryConsumerOffsetRequestHeader(
-            consumer_group=self._plan.group,
+            consumer_group=self._plan.group_name,
             topic=self._plan.topic,
             queue_id=held.queue.number,
             set_zero_if_not_found=False,
@@ -294,7 +294,7 @@ class OwnMember:
             return ()
         assert held.position is not None
         header = PullMessageRequestHeader(
-            consumer_group=self._plan.group,
+            consumer_group=self._plan.group_name,
             topic=self._plan.topic,
             queue_id=held.queue.number,
             queue_offset=held.position,
@@ -327,7 +327,7 @@ class OwnMember:
             if held.position is None or broker is None:
                 continue
             header = UpdateConsumerOffsetRequestHeader(
-                consumer_group=self._plan.group,
+                consumer_group=self._plan.group_name,
                 topic=self._plan.topic,
                 queue_id=held.queue.number,
                 commit_offset=held.position,

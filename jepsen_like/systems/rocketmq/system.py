@@ -17,9 +17,9 @@ from jepsen_like.systems.rocketmq.control import RocketControl
 from jepsen_like.systems.rocketmq.loads import load_of, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
+from jepsen_like.systems.rocketmq.pushed_sink import PushedRecorder
 from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
 from jepsen_like.systems.rocketmq.states import copies_of
-from jepsen_like.systems.rocketmq.wheel_sinks import PushedRecorder
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 

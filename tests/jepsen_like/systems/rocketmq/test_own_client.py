@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from jepsen_like.history.ops import Outcome
-from jepsen_like.systems.rocketmq.outcomes import outcome_of
+from jepsen_like.systems.rocketmq.client_plan import MEMBER, RocketClientPlan
 from jepsen_like.systems.rocketmq.own_client import Queue, numbered, places_of, produce, queues_of
 from jepsen_like.systems.rocketmq.own_member import OwnMember, allocated, start_of
-from jepsen_like.systems.rocketmq.worker_pipe import MEMBER, CallRow, GivenRow, WheelPlan
+from jepsen_like.workload.client_rows import GivenRow, SentRow
 from rocketmq_compat.remoting.bodies import READABLE, WRITABLE, BrokerData, QueueData, TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -59,7 +59,7 @@ def test_pinned_queues_stay_while_their_master_is_away_and_others_do_not() -> No
 @pytest.mark.parametrize("is_orderly", [True, False])
 async def test_members_share_the_queues_and_hand_them_over_between_two_messages(is_orderly: bool) -> None:
     """An orderly handover neither overlaps nor repeats; what a concurrent member had not told comes again, and nothing is left out."""
-    sent: list[CallRow] = []
+    sent: list[SentRow] = []
     given: dict[str, list[GivenRow]] = {"first": [], "second": []}
     stopping, first_leaves, second_leaves = trio.Event(), trio.Event(), trio.Event()
     objects = numbered(["DEFAULT_BROKER"], 2)
@@ -70,7 +70,7 @@ async def test_members_share_the_queues_and_hand_them_over_between_two_messages(
                 topic = CreateTopicRequestHeader(topic="T", read_queue_nums=2, write_queue_nums=2, perm=6)
                 await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, topic)
             await eventually(lambda: names.table.route("T") is not None)
-            plan = WheelPlan(
+            plan = RocketClientPlan(
                 role=MEMBER,
                 names=address,
                 topic="T",
@@ -78,7 +78,8 @@ async def test_members_share_the_queues_and_hand_them_over_between_two_messages(
                 slots=2,
                 keys=2,
                 rate=400.0,
-                group="g",
+                objects=2,
+                group_name="g",
                 is_orderly=is_orderly,
                 holds_ms=4.0,  # of 5 ms between two messages of a queue: a handover finds one under way
             )
@@ -88,22 +89,22 @@ async def test_members_share_the_queues_and_hand_them_over_between_two_messages(
                 nursery.start_soon(first.stay, first_leaves)
                 async with trio.open_nursery() as producing:
                     producing.start_soon(produce, plan, stopping, objects, sent.append)
-                    await eventually(lambda: {row.queue for row in given["first"]} == {0, 1})
+                    await eventually(lambda: {row.object for row in given["first"]} == {0, 1})
                     nursery.start_soon(second.stay, second_leaves)
                     await eventually(lambda: len(given["second"]) > 20)
-                    assert {row.queue for row in given["second"]} == {1}
+                    assert {row.object for row in given["second"]} == {1}
                     first_leaves.set()
-                    await eventually(lambda: {row.queue for row in given["second"]} == {0, 1})
+                    await eventually(lambda: {row.object for row in given["second"]} == {0, 1})
                     stopping.set()
                 stored = {row.value for row in sent}
                 await eventually(lambda: stored <= {row.value for rows in given.values() for row in rows})
                 second_leaves.set()
-    assert {outcome_of(row)[0] for row in sent} == {Outcome.OK}
+    assert {row.outcome for row in sent} == {Outcome.OK}
     rows = sorted((row for each in given.values() for row in each), key=lambda row: row.t_inv)
     for number in objects.values():
-        offsets = [row.offset for row in rows if row.queue == number]
+        offsets = [row.offset for row in rows if row.object == number]
         assert sorted({*offsets}) == list(range(len({*offsets})))
         assert offsets == sorted(offsets) or not is_orderly
-        ends = [(row.t_inv, row.t_ret) for row in rows if row.queue == number]
+        ends = [(row.t_inv, row.t_ret) for row in rows if row.object == number]
         assert all(ended <= begins for (_, ended), (begins, _) in itertools.pairwise(ends)) or not is_orderly
     assert len(rows) == len(stored) or not is_orderly

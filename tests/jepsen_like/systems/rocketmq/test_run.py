@@ -9,7 +9,7 @@ import pytest
 
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.systems.rocketmq import loads
-from jepsen_like.systems.rocketmq.client_settings import has_wheel
+from jepsen_like.systems.rocketmq.client_settings import has_cpp_client
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--system", "rocketmq"]
 
@@ -45,7 +45,7 @@ def test_nothing_is_lost_when_masters_are_hit(arguments: str, tmp_path: Path) ->
 @pytest.mark.cluster
 @pytest.mark.timeout(200)
 @pytest.mark.skipif(
-    not has_wheel(), reason="the C++ client is not there: pip install rocketmq==0.4.4 (Linux on x86-64)"
+    not has_cpp_client(), reason="the C++ client is not there: pip install rocketmq==0.4.4 (Linux on x86-64)"
 )
 def test_what_the_cpp_client_sends_in_order_is_consumed_in_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

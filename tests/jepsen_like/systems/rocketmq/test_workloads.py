@@ -7,11 +7,11 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.history.ops import Outcome
 from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.rocketmq.bodies import body_of, value_of
-from jepsen_like.systems.rocketmq.client_settings import OWN, WHEEL, client_of, has_wheel
+from jepsen_like.systems.rocketmq.client_plan import RAISED
+from jepsen_like.systems.rocketmq.client_settings import CPP_CLIENT, OWN, client_of, has_cpp_client
 from jepsen_like.systems.rocketmq.loads import KEYS, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.outcomes import outcome_of
-from jepsen_like.systems.rocketmq.worker_pipe import RAISED, CallRow
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,7 @@ from jepsen_like.systems.rocketmq.worker_pipe import RAISED, CallRow
 def test_only_send_ok_is_an_acknowledgement_and_only_a_call_that_chose_no_queue_certainly_failed(
     status: int, place: int, outcome: Outcome
 ) -> None:
-    row = CallRow(0, 5, place, 2, 10, 20, status, 7, "", -1)
-    assert outcome_of(row)[0] is outcome
+    assert outcome_of(status, is_sent=place >= 0)[0] is outcome
 
 
 @pytest.mark.parametrize("value", [1, 77, 2**40])
@@ -45,8 +44,8 @@ def test_a_body_is_text_and_a_changed_one_is_no_value_of_a_client(value: int) ->
 
 
 def test_clients_are_the_cpp_client_where_it_is_installed_unless_told() -> None:
-    installed = WHEEL if has_wheel() else OWN
-    assert [client_of(each) for each in ("auto", WHEEL, OWN)] == [installed, WHEEL, OWN]
+    installed = CPP_CLIENT if has_cpp_client() else OWN
+    assert [client_of(each) for each in ("auto", CPP_CLIENT, OWN)] == [installed, CPP_CLIENT, OWN]
     assert RocketMode.of(["client=own"], "sync-slave").refusal(Model.QUEUE, []) is None
     with pytest.raises(WrongMode, match="client takes auto or wheel or own"):
         RocketMode.of(["client=java"], "sync-slave")
@@ -61,6 +60,6 @@ def test_what_a_check_is_told_of_each_workload() -> None:
     assert group.is_pushed
     assert (group.is_orderly, group.keys) == (False, 0)
     assert (order.is_orderly, order.keys, order.keys_move) == (True, KEYS, True)
-    for client in (WHEEL, OWN):
+    for client in (CPP_CLIENT, OWN):
         told = queue_of(RocketMode.of([f"client={client}"], "async-slave"), "order")
-        assert expectations_of(told).unlocks_early is (client == WHEEL)
+        assert expectations_of(told).unlocks_early is (client == CPP_CLIENT)

@@ -9,6 +9,7 @@ Members of a group come and go. When all is healed, new ones consume what is lef
 their next heartbeat.
 """
 
+import itertools
 import random
 import tempfile
 import time
@@ -18,14 +19,16 @@ from typing import Any, Final
 import attrs
 import trio
 
+from jepsen_like.systems.rocketmq.client_plan import GROUP, RocketClientPlan
 from jepsen_like.systems.rocketmq.positions import QueueReader
-from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, PushedSink, WheelSink
-from jepsen_like.systems.rocketmq.worker_pipe import GIVEN, SENDS, STOPPED, CallRow, GivenRow, WheelPlan
-from jepsen_like.workload.client_process import STOP, ClientProcess
+from jepsen_like.systems.rocketmq.pushed_sink import PushedSink
+from jepsen_like.workload.client_process import STOP, STOPPED, ClientProcess
+from jepsen_like.workload.client_rows import AssignedRow, RevokedRow
+from jepsen_like.workload.client_sinks import ClientSink
 from jepsen_like.workload.load import RoutedLoad
 from jepsen_like.workload.queue_recorder import QueueRecorder
 
-WORKER: Final = "jepsen_like.systems.rocketmq.worker"
+WORKER: Final = "jepsen_like.systems.rocketmq.cpp_client_worker"
 STAYS_S: Final = (6.0, 14.0)
 """A member stays this long before it leaves and another one comes."""
 JOINS_AFTER_S: Final = 1.0
@@ -35,14 +38,14 @@ DRAIN_LOOKS_EVERY_S: Final = 0.1
 POSITIONS_EVERY_S: Final = 0.25
 
 
-class WheelLoad:
+class CppClientLoad:
     """All clients of a run (`workload.load.RunningLoad`)."""
 
     def __init__(
         self,
-        senders: Sequence[WheelPlan],
-        members: Sequence[WheelPlan],
-        sink: WheelSink,
+        senders: Sequence[RocketClientPlan],
+        members: Sequence[RocketClientPlan],
+        sink: ClientSink,
         probes: RoutedLoad,
         recorder: Any,
         queues: QueueReader,
@@ -55,6 +58,7 @@ class WheelLoad:
         self._queues = queues
         self._stopping = trio.Event()
         self._running: list[ClientProcess] = []
+        self._lives = itertools.count()
         self._home = tempfile.TemporaryDirectory()
 
     async def run(self) -> None:
@@ -69,7 +73,7 @@ class WheelLoad:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._probes.run)
                     for plan in self._senders:
-                        nursery.start_soon(self._send, plan)
+                        nursery.start_soon(self._work, plan, self._stopping)
                     for number, plan in enumerate(self._members):
                         nursery.start_soon(self._come_and_go, plan, random.Random(f"member {plan.seed} {number}"))
                 helpers.cancel_scope.cancel()
@@ -93,7 +97,7 @@ class WheelLoad:
             places = await self._queues.places()
             if self._members and isinstance(self._sink, PushedSink):
                 await self._drain(self._sink, places.keys())
-            self._sink.placed(places)
+            self._sink.place(places)
             return True
         finally:
             self._home.cleanup()
@@ -104,7 +108,7 @@ class WheelLoad:
 
     # ---------------------------------------------------------------- processes
 
-    def _start(self, plan: WheelPlan) -> ClientProcess:
+    def _start(self, plan: RocketClientPlan) -> ClientProcess:
         # The client writes its logs into its home.
         process = ClientProcess.start(WORKER, plan, environment={"HOME": self._home.name})
         self._running.append(process)
@@ -114,47 +118,33 @@ class WheelLoad:
         process.kill()
         self._running.remove(process)
 
-    async def _send(self, plan: WheelPlan) -> None:
-        process = self._start(plan)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._listen, process, NO_PROCESS)
-            await self._stopping.wait()
-            process.tell(STOP)
-        self._end(process)
-
-    async def _come_and_go(self, plan: WheelPlan, rng: random.Random) -> None:
+    async def _come_and_go(self, plan: RocketClientPlan, rng: random.Random) -> None:
         while not self._stopping.is_set():
             with trio.move_on_after(rng.uniform(0.0, JOINS_AFTER_S)):
                 await self._stopping.wait()
                 return
             await self._stay(plan, rng.uniform(*STAYS_S), self._stopping)
 
-    async def _stay(self, plan: WheelPlan, stays_s: float, leaving: trio.Event) -> None:
+    async def _stay(self, plan: RocketClientPlan, stays_s: float, leaving: trio.Event) -> None:
         """One member, from joining to having left."""
-        process, number = self._start(plan), self._recorder.new_process()
-        everything = range(self._queues.objects)
-        self._recorder.assigned(everything, process=number, t_ns=time.monotonic_ns(), group=GROUP)
+        life = attrs.evolve(plan, incarnation=next(self._lives))
+        objects, done = range(self._queues.objects), trio.Event()
+        self._sink.take(life, life.incarnation, AssignedRow(objects, (), time.monotonic_ns()))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._listen, process, number)
+            nursery.start_soon(self._work, life, done)
             with trio.move_on_after(stays_s):
                 await leaving.wait()
+            done.set()
+        self._sink.take(life, life.incarnation, RevokedRow(objects, False, time.monotonic_ns()))
+
+    async def _work(self, plan: RocketClientPlan, ending: trio.Event) -> None:
+        """One process, from its start until it has stopped."""
+        process = self._start(plan)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(process.listen, STOPPED, self._sink.take)
+            await ending.wait()
             process.tell(STOP)
         self._end(process)
-        self._recorder.revoked(everything, process=number, t_ns=time.monotonic_ns(), group=GROUP)
-
-    async def _listen(self, process: ClientProcess, number: int) -> None:
-        """Record what a process reports, until it has stopped."""
-        while True:
-            for what, *content in await process.messages():
-                match what:
-                    case _ if what == SENDS:
-                        for row in content[0]:
-                            self._sink.sent(process.plan, CallRow(*row))
-                    case _ if what == GIVEN:
-                        for row in content[0]:
-                            self._sink.given(number, GivenRow(*row))
-                    case _ if what == STOPPED:
-                        return
 
     # ---------------------------------------------------------------- groups
 
@@ -180,6 +170,3 @@ class WheelLoad:
                 while not there <= sink.seen:  # noqa: ASYNC110 - rows have no event
                     await trio.sleep(DRAIN_LOOKS_EVERY_S)
             done.set()
-
-
-NO_PROCESS: Final = -1

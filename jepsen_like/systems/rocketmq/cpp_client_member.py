@@ -15,8 +15,9 @@ from rocketmq.exceptions import ffi_check
 from rocketmq.ffi import dll
 
 from jepsen_like.systems.rocketmq.bodies import value_of
-from jepsen_like.systems.rocketmq.worker_pipe import FLUSH_EVERY_S, GIVEN, STOPPED, GivenRow, WheelPipe, WheelPlan
-from jepsen_like.workload.client_process import QUIT, STOP
+from jepsen_like.systems.rocketmq.client_plan import RocketClientPlan
+from jepsen_like.workload.client_process import FLUSH_EVERY_S, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_rows import GivenRow
 
 CONSUMED, AGAIN_LATER = 0, 1
 THREADS: Final = 4
@@ -25,11 +26,11 @@ FOREVER: Final = threading.Event()
 
 
 class PushedMember:
-    """A member of a consumer group: the client pushes messages to it, and it keeps a row of each."""
+    """A member of a consumer group: the client pushes messages to it, and it reports each."""
 
-    def __init__(self, plan: WheelPlan) -> None:
+    def __init__(self, plan: RocketClientPlan, pipe: ClientPipe) -> None:
         self._plan = plan
-        self.rows: list[GivenRow] = []
+        self._pipe = pipe
         self._changed = threading.Condition()
         self._under_way = 0
         self._is_leaving = False
@@ -44,11 +45,11 @@ class PushedMember:
         t_inv = time.monotonic_ns()
         message = RecvMessage(handle)
         value, is_whole = value_of(message.body or b"")
-        place = message.queue_id, message.queue_offset, message.id
+        place = message.queue_id, message.queue_offset
         if self._plan.holds_ms:
             time.sleep(self._plan.holds_ms / 1e3)
         with self._changed:
-            self.rows.append(GivenRow(value, is_whole, *place, t_inv, time.monotonic_ns()))
+            self._pipe.report(GivenRow(value, is_whole, *place, t_inv, time.monotonic_ns()))
             self._under_way -= 1
             self._changed.notify_all()
         return CONSUMED
@@ -74,10 +75,10 @@ def shut_down(consumer: PushConsumer) -> None:
     ending.join(SHUT_DOWN_WITHIN_S)
 
 
-def run_member(plan: WheelPlan, pipe: WheelPipe) -> None:
+def run_member(plan: RocketClientPlan, pipe: ClientPipe) -> None:
     """Consume until told to stop, then wait for the end."""
-    member = PushedMember(plan)
-    consumer = PushConsumer(plan.group, orderly=plan.is_orderly)
+    member = PushedMember(plan, pipe)
+    consumer = PushConsumer(plan.group_name, orderly=plan.is_orderly)
     consumer.set_namesrv_addr(plan.names)
     consumer.set_thread_count(THREADS)
     # Not by `subscribe`: what that makes of an exception depends on what happens to be in memory.
@@ -93,9 +94,7 @@ def run_member(plan: WheelPlan, pipe: WheelPipe) -> None:
             member.leave()
             if plan.is_orderly:
                 shut_down(consumer)
-        if told := len(member.rows):
-            pipe.say(GIVEN, member.rows[:told])
-            del member.rows[:told]
+        pipe.flush(force=True)
         if leaves:
             is_here = False
             pipe.say(STOPPED)

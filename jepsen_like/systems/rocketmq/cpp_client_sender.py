@@ -14,17 +14,12 @@ from typing import Any, Final
 from rocketmq.client import Message, Producer, RecvMessage
 from rocketmq.exceptions import RocketMQException
 
+from jepsen_like.history.ops import NONE
 from jepsen_like.systems.rocketmq.bodies import body_of
-from jepsen_like.systems.rocketmq.worker_pipe import (
-    FLUSH_EVERY_S,
-    RAISED,
-    SENDS,
-    STOPPED,
-    CallRow,
-    WheelPipe,
-    WheelPlan,
-)
-from jepsen_like.workload.client_process import QUIT, STOP
+from jepsen_like.systems.rocketmq.client_plan import RAISED, RocketClientPlan
+from jepsen_like.systems.rocketmq.outcomes import outcome_of
+from jepsen_like.workload.client_process import FLUSH_EVERY_S, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_rows import SentRow
 
 SEND_WITHIN_MS: Final = 1500
 NO_RETRIES: Final = 0
@@ -35,12 +30,12 @@ CHOSEN_NONE: Final = -1
 class Slot:
     """One key's thread."""
 
-    def __init__(self, plan: WheelPlan, number: int, producer: Producer, rows: list[CallRow]) -> None:
+    def __init__(self, plan: RocketClientPlan, number: int, producer: Producer, pipe: ClientPipe) -> None:
         self._plan = plan
         self._number = number
         self._key = plan.first_key + number
         self._producer = producer
-        self._rows = rows
+        self._pipe = pipe
         self._chosen = (CHOSEN_NONE, 0)
 
     def run(self, turns: "Turns") -> None:
@@ -56,18 +51,20 @@ class Slot:
         message.set_keys(str(value))
         message.set_body(body_of(value, self._plan.record_bytes))
         self._chosen = (CHOSEN_NONE, 0)
-        status, offset, message_id = RAISED, -1, ""
+        status, offset = RAISED, NONE
         t_inv = time.monotonic_ns()
         try:
             result = self._producer.send_orderly(message, self._key, NO_RETRIES, self._choose)
-            status, offset, message_id = int(result.status), result.offset, result.msg_id
+            status, offset = int(result.status), result.offset
         except RocketMQException:
             pass  # the same "No route info of this topic" for every failure
         t_ret = time.monotonic_ns()
         place, places = self._chosen
-        self._rows.append(
-            CallRow(self._number, value, place, places, t_inv, t_ret, status, offset, message_id, late_us)
-        )
+        is_sent, objects = place != CHOSEN_NONE, self._plan.objects
+        obj = place if is_sent else self._plan.object_of_slot(self._number)
+        ended = outcome_of(status, is_sent=is_sent)
+        is_placed = not is_sent or places == objects  # else the client's list lacked queues
+        self._pipe.report(SentRow(self._number, value, obj, t_inv, t_ret, *ended, offset, late_us, is_placed))
         return status != RAISED
 
     def _choose(self, places: int, message: RecvMessage, argument: Any) -> int:
@@ -102,14 +99,13 @@ class Turns:
         return max(0, round((time.monotonic() - due) * 1e6))
 
 
-def run_sender(plan: WheelPlan, pipe: WheelPipe) -> None:
+def run_sender(plan: RocketClientPlan, pipe: ClientPipe) -> None:
     """Work until told to quit."""
     producer = Producer(f"producers-{plan.seed}", timeout=SEND_WITHIN_MS)
     producer.set_namesrv_addr(plan.names)
     producer.start()
-    rows: list[CallRow] = []
     turns = Turns(plan.rate)
-    slots = [Slot(plan, number, producer, rows) for number in range(plan.slots)]
+    slots = [Slot(plan, number, producer, pipe) for number in range(plan.slots)]
     threads = [threading.Thread(target=slot.run, args=(turns,), daemon=True) for slot in slots]
     for thread in threads:
         thread.start()
@@ -123,9 +119,7 @@ def run_sender(plan: WheelPlan, pipe: WheelPipe) -> None:
         if stopping:
             turns.stop()
         is_idle = not any(thread.is_alive() for thread in threads)
-        if told := len(rows):
-            pipe.say(SENDS, rows[:told])
-            del rows[:told]
+        pipe.flush(force=True)
         if stopping and is_idle and not stopped:
             stopped = True
             pipe.say(STOPPED)

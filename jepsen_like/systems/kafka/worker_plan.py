@@ -1,0 +1,25 @@
+"""The plans of the worker processes: each runs one client of librdkafka."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.workload.client_rows import ClientPlan
+
+WORKER: Final = "jepsen_like.systems.kafka.worker"
+SENDER, READER, MEMBER = "sender", "reader", "member"
+"""Roles."""
+
+
+@attrs.frozen(kw_only=True)
+class WorkerPlan(ClientPlan):
+    """The plan of one worker."""
+
+    client: Mapping[str, Any]
+    """The configuration of its librdkafka client."""
+    partitions: int
+    may_retry: bool
+    """True if the client may send a message more than once."""
+    reads_whole: bool = False
+    """A reader that reads nothing under load, and in the end all that there is."""
