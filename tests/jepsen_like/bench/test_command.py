@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -95,7 +96,8 @@ def test_a_loss_of_ours_is_a_violation(
     monkeypatch.setattr(systems, "COUNTED_WITHIN_S", 0.1)
     arguments = ["bench", "raft", "--only", "failover", "--systems", "quorumlog", "--kills", "1", "--pauses", "0"]
     assert execute([*arguments, "--directory", str(tmp_path / "data")]) == ExitStatus.VIOLATION
-    assert "1 records were acknowledged, 0 are there" in capsys.readouterr().err
+    # Each node has a write under way when the next leader answers: one at least is acknowledged.
+    assert re.search(r"\b[1-9] records were acknowledged, 0 are there", capsys.readouterr().err)
     assert list((tmp_path / "data").iterdir()) == []
 
 
