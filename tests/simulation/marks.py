@@ -39,7 +39,7 @@ COUNTERS = "__visits__"
 CHUNK_SEEDS = 8
 
 UNVISITED: Mapping[str, str] = {
-    "core.staged_with": "a driver asks it before it writes a snapshot in a thread; simulated disks are written by the loop",
+    "core.step: isinstance(self.role, Leader): no": "a driver asks only a leader to step down",
     "core.step: sender in self._peers and self.objection(message) is None: no": "a stranger, or nonsense from the wire",
     "core.objection: message.term > TERM_MAX: yes": "nonsense from the wire; no correct member sends it",
     "core._objection_to_snapshot: not self._takes_snapshots and self.log.start.index == NO_INDEX: yes": (
@@ -58,7 +58,11 @@ UNVISITED: Mapping[str, str] = {
     "core.hurry": "for programs, which know when a group is to begin",
     "core._begin_after: recall.campaigns_next: yes": "likewise",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
-        "a load must outlast two elections; entries_loaded_for_an_earlier_leadership_are_dropped shows it"
+        "a driver loads at once; entries_loaded_for_an_earlier_leadership_are_dropped shows it"
+    ),
+    "core._on_loaded: not isinstance(leader, Leader) or peer not in leader.progress: yes": "likewise",
+    "core._on_loaded: progress.next_index <= self.log.start.index: yes": (
+        "a driver loads at once; entries_trimmed_while_they_are_loaded_are_not_sent shows it"
     ),
     "log_view.of": "for searches and scripts; a node restores its view",
     "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",

@@ -182,7 +182,7 @@ class SimulatedWorld(ABC, Generic[K]):
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(OracleViolation(oracle, self.now, node, sentence))
             self.note(f"VIOLATION {oracle}: {sentence}", node or None)
-        if self._stop_at_first or oracle == self._stop_at:
+        if self._stop_at_first or oracle == self._stop_at or len(self.violations) == VIOLATIONS_MAX:
             raise _Stop
 
     def _fingerprint(self) -> str:

@@ -305,6 +305,15 @@ class Audits:
         ]:
             self._accuse("A5", machine, f"was killed with {len(legacy.entries)} entries, has {len(machine.entries)}")
 
+    def on_end_shown(self, machine: SimulatedMachine, end_offset: int) -> None:
+        """A6: a read is about to be shown that the committed log ends at `end_offset`, as this node knows it."""
+        index, record = machine.commit_index, self._record
+        if record.may_be_lost(index):
+            return
+        known = record.ledger[index - 1].entry.end_offset if index else 0
+        if end_offset != known:
+            self._accuse("A6", machine, f"shows a log to {end_offset}; up to entry {index} it ends at {known}")
+
     def on_readable(self, machine: SimulatedMachine, index: LogIndex, committed_when_asked: LogIndex) -> None:
         """A6: a read is about to be served, from a state that holds all up to `index`."""
         if index < committed_when_asked and not self._record.may_be_lost(committed_when_asked):

@@ -100,6 +100,15 @@ class Invariants:
         if len(copies) < self._majority and not self._record.may_be_lost(entry.index):
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
+    def on_command(self, machine: SimulatedMachine, index: LogIndex, command: bytes) -> None:
+        """I11, before `machine` applies the command at `index`."""
+        number, commands = machine.replica.applied, self._record.commands()
+        is_next = number < len(commands) and commands[number] == (index, command)
+        if not is_next and not self._record.may_be_lost(index):
+            self._accuse(
+                "I11", machine, f"applies a command at {index} as the one of number {number}, which is another"
+            )
+
     def on_applied(self, machine: SimulatedMachine) -> None:
         """I11, after `machine` gave more to its state machine or restored it."""
         assert machine.driver is not None

@@ -113,6 +113,9 @@ class Surroundings(ProcessHost, Protocol):
     def on_trimmed(self, machine: "SimulatedMachine", start: LogStart) -> None:
         """The log of `machine` begins at `start` from now on."""
 
+    def on_command(self, machine: "SimulatedMachine", index: int, command: bytes) -> None:
+        """The state machine of `machine` is about to apply this command."""
+
     def on_applied(self, machine: "SimulatedMachine") -> None:
         """The state machine of `machine` was given more, or restored."""
 
@@ -161,6 +164,19 @@ class WatchedCore(RaftCore):
         return effects
 
 
+class WatchedReplica(Replica):
+    """The state machine; its machine looks on."""
+
+    def __init__(self, machine: "SimulatedMachine", filler_bytes: int) -> None:
+        super().__init__(filler_bytes)
+        self._machine = machine
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        """See `StateMachine`."""
+        self._machine.on_command(index, command)
+        return super().apply(index, command)
+
+
 class SimulatedMachine(SimulatedProcess):
     """One node and everything that belongs to it alone.
 
@@ -186,7 +202,7 @@ class SimulatedMachine(SimulatedProcess):
         )
         self.entries: list[Entry] = []
         self.commit_index = NO_INDEX
-        self.replica = Replica(knobs.snapshot_bytes)
+        self.replica = WatchedReplica(self, knobs.snapshot_bytes)
         self.loses_directory = False
         """True if its directory is gone when it starts again."""
         self.was_member = False
@@ -235,7 +251,7 @@ class SimulatedMachine(SimulatedProcess):
         self.held.note_synced()
         self._world.on_restarted(self)
         self.held.note_mended(self.core)
-        self.replica, self._applied_seen = Replica(self._knobs.snapshot_bytes), NO_INDEX
+        self.replica, self._applied_seen = WatchedReplica(self, self._knobs.snapshot_bytes), NO_INDEX
         self.counts["trimmed_restarts"] += view.start.index > 0
         self.driver = self._open_driver(self.core, self.storage)
         self.take(self._begin)
@@ -400,6 +416,7 @@ class SimulatedMachine(SimulatedProcess):
             self._begin_flush(flush)
         self._busy_until = self._world.now + self._knobs.driver.round_s
         self.held.note_mended(driver.core)
+        self.counts["ticks_waited"] += bool(self._inbox) and driver.core.deadline <= self.reading()
         if driver.applied_index != self._applied_seen:
             self._applied_seen = driver.applied_index
             self._world.on_applied(self)
@@ -407,6 +424,7 @@ class SimulatedMachine(SimulatedProcess):
     def crash(self, error: Exception) -> None:
         """See `SimulatedProcess`."""
         if isinstance(error, PowerFailed):
+            self.counts["cuts_in_reset"] += self.held.disk.before_call is not None
             self._world.sprung(self)
         else:
             self._world.on_died(self, error)
@@ -481,6 +499,10 @@ class SimulatedMachine(SimulatedProcess):
             case _:
                 pass
         world.on_stepped(self, before, event, effects)
+
+    def on_command(self, index: int, command: bytes) -> None:
+        """The driver is about to have a command applied."""
+        self._world.on_command(self, index, command)
 
     def _expect_reset(self, start: LogStart) -> None:
         """The log is about to be replaced by one that begins at `start`; now and then power fails meanwhile."""

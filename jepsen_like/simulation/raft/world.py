@@ -92,6 +92,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         """See `Surroundings`."""
         self._audits.on_trimmed(machine, start)
 
+    def on_command(self, machine: SimulatedMachine, index: int, command: bytes) -> None:
+        """See `Surroundings`."""
+        self._invariants.on_command(machine, LogIndex(index), command)
+
     def on_applied(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
         self._invariants.on_applied(machine)
@@ -249,6 +253,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         if waiting.op.client == self.clients.probe.number:
             self._probes["read"] = True
         end_offset = driver.committed_end
+        self._audits.on_end_shown(machine, end_offset)
         self._client_ended(self.clients.read_ended(request_id, end_offset, _last_value(driver, end_offset)))
 
     def on_refused(self, machine: SimulatedMachine, request_id: int, error: RaftError) -> None:
@@ -514,8 +519,9 @@ def _last_value(driver: RaftDriver, end_offset: int) -> int:
         return 0
     if end_offset <= driver.core.log.start.offset:
         return UNSEEN
-    (batch,) = driver.read_committed(end_offset - 1, 1)
-    return values_in(batch.data)[end_offset - 1 - batch.base_offset]
+    for batch in driver.read_committed(end_offset - 1, 1):
+        return values_in(batch.data)[end_offset - 1 - batch.base_offset]
+    return UNSEEN
 
 
 def _final_log(node: NodeId, driver: RaftDriver) -> FinalLog:

@@ -346,6 +346,16 @@ def read_behind_what_was_committed(world: RaftWorld) -> None:
     world._audits.on_readable(leader_of(world), LogIndex(3), LogIndex(4))
 
 
+def end_of_what_is_not_committed(world: RaftWorld) -> None:
+    leader = leader_of(world)
+    world._audits.on_end_shown(leader, leader.entries[-1].end_offset + 1)
+
+
+def command_of_another_number(world: RaftWorld) -> None:
+    index, command = world.record.commands()[0]
+    world.on_command(follower_of(world), index, command)
+
+
 def second_vote_that_is_on_disk(world: RaftWorld) -> None:
     voter = follower_of(world)
     votes = voter.held.durable_log().votes
@@ -655,6 +665,8 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A9", second_answer),
     ("A9", answer_of_another_life),
     ("A9", request_that_is_never_answered),
+    ("A6", end_of_what_is_not_committed),
+    ("I11", command_of_another_number),
     ("A10", delivery_with_a_gap),
     ("A10", delivery_of_another_entry),
     ("A10", delivery_before_the_commit),
