@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tests.mutants.blank_bugs import BLANK_BUGS
+from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
@@ -781,6 +782,7 @@ ALL: Sequence[Mutant] = (
     *SHELL,
     *CHECKER,
     *HARNESS,
+    *DRIVERS,
     *SIMULATOR,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,

@@ -231,16 +231,6 @@ def check(mutant: Mutant, seeds: range) -> Judgement:
     return Judgement(None, tried)
 
 
-def drive(mutant: Mutant, seeds: range) -> Judgement:
-    """Groups of drivers in virtual time."""
-    from tests.raft.shell import driver_world
-
-    async def play(seed: int) -> None:
-        driver_world.play(seed)
-
-    return _played(play, driver_world.Broken)
-
-
 def call(mutant: Mutant, seeds: range) -> Judgement:
     """A client among nodes that fail and know the truth."""
     from tests.raft.shell import client_world
@@ -355,7 +345,6 @@ JUDGES: Mapping[str, Judge] = {
     "retention": let_go,
     "checker": check,
     "refusals": refuse,
-    "drivers": drive,
     "clients": call,
     "run": run_processes,
     "contents": touch_disks,

@@ -1,4 +1,4 @@
-"""Deliberate bugs of the shell: the driver, its flush thread and the client."""
+"""Deliberate bugs of the shell: flushes, the client, what is let go and what is refused."""
 
 from collections.abc import Sequence
 
@@ -7,138 +7,6 @@ from tests.mutants.mutant import Edit, Mutant
 DRIVER = "raft.driver"
 APPLIER = "raft.applier"
 CLIENT = "raft.client"
-
-DRIVERS: Sequence[Mutant] = (
-    Mutant(
-        name="driver-answers-before-flush",
-        bug="a write counts as durable once the operating system has it, whatever the policy says (P3, P4)",
-        module=DRIVER,
-        edits=[
-            Edit(
-                "        if (counted := self._flushes.counted) >= order.write_id:\n"
-                "            self._inbox.events.append(Persisted(counted))\n",
-                "        self._inbox.events.append(Persisted(order.write_id))\n",
-            )
-        ],
-        oracles=["D1"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-holds-nothing",
-        bug="the driver sends at once what should wait for its write (P13)",
-        module=DRIVER,
-        edits=[
-            Edit(
-                "                if not self._outbox.hold(effect):\n"
-                "                    self._environment.transport.send(to, message)\n",
-                "                self._environment.transport.send(to, message)\n",
-            )
-        ],
-        oracles=["D1"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-credits-later-writes",
-        bug="a flush that has ended is taken to cover what was written while it ran",
-        module=DRIVER,
-        edits=[
-            Edit(
-                "        if (counted := self._flushes.counted) > before:\n"
-                "            self._inbox.events.append(Persisted(counted))\n",
-                "        if self._flushes.counted > before:\n"
-                "            self._inbox.events.append(Persisted(self._storage.written))\n",
-            )
-        ],
-        oracles=["D1"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-tells-all-one-offset",
-        bug="appends that left as one entry are all answered with the offset of the first",
-        module=DRIVER,
-        edits=[Edit("                    offset += request.span\n", "")],
-        oracles=["D2"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-answers-only-the-first",
-        bug="of appends that left as one entry only the first is answered",
-        module=DRIVER,
-        edits=[
-            Edit(
-                "                for request in proposal.requests:\n                    request.caller.on_appended(",
-                "                for request in proposal.requests[:1]:\n                    request.caller.on_appended(",
-            )
-        ],
-        oracles=["D4"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-applies-again",
-        bug="each round of applying begins with the last entry of the one before",
-        module=APPLIER,
-        edits=[
-            Edit(
-                "        first, commit_index = LogIndex(self.applied_index + 1), self._core.commit_index\n",
-                "        first, commit_index = LogIndex(max(1, self.applied_index)), self._core.commit_index\n",
-            )
-        ],
-        oracles=["D5"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-mixes-up-results",
-        bug="when several commands are in one entry, their callers get the results in the wrong order",
-        module=APPLIER,
-        edits=[
-            Edit(
-                "        waiting = iter(self._waiting.pop(entry.index, ()))\n",
-                "        waiting = iter(list(self._waiting.pop(entry.index, ()))[::-1])\n",
-            )
-        ],
-        oracles=["D5"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-reads-before-applying",
-        bug="a query is answered from a state that has not reached the read index (P12)",
-        module="raft.pending_reads",
-        edits=[
-            Edit(
-                "            if read.after_apply and applied_index < read_index:\n",
-                "            if read.after_apply and applied_index < 0:\n",
-            )
-        ],
-        oracles=["D3"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-reads-on-its-own-belief",
-        bug="a node serves reads without asking the core, which would ask a majority (P12)",
-        module=DRIVER,
-        edits=[
-            Edit(
-                "        self._step(now, ReadRequest(token))\n",
-                "        self._reads.confirm(token, self.core.commit_index, self._applier.applied_index)\n",
-            )
-        ],
-        oracles=["D3"],
-        judge="drivers",
-    ),
-    Mutant(
-        name="driver-calls-lost-leadership-a-refusal",
-        bug="appends in flight when the leadership moved are refused for certain, though they may yet be committed",
-        module=DRIVER,
-        edits=[
-            Edit(
-                '                refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))\n',
-                "                refuse(proposal.requests, NotLeader())\n",
-            )
-        ],
-        oracles=["D6"],
-        judge="drivers",
-    ),
-)
 
 FLUSHES: Sequence[Mutant] = (
     Mutant(
@@ -348,4 +216,4 @@ REFUSALS: Sequence[Mutant] = (
     ),
 )
 
-SHELL: Sequence[Mutant] = (*DRIVERS, *FLUSHES, *CLIENTS, *LET_GO, *REFUSALS)
+SHELL: Sequence[Mutant] = (*FLUSHES, *CLIENTS, *LET_GO, *REFUSALS)

@@ -164,7 +164,7 @@ class WatchedCore(RaftCore):
         return effects
 
 
-class WatchedReplica(Replica):
+class WatchedRegisters(Replica):
     """The state machine; its machine looks on."""
 
     def __init__(self, machine: "SimulatedMachine", filler_bytes: int) -> None:
@@ -202,7 +202,7 @@ class SimulatedMachine(SimulatedProcess):
         )
         self.entries: list[Entry] = []
         self.commit_index = NO_INDEX
-        self.replica = WatchedReplica(self, knobs.snapshot_bytes)
+        self.replica = WatchedRegisters(self, knobs.snapshot_bytes)
         self.loses_directory = False
         """True if its directory is gone when it starts again."""
         self.was_member = False
@@ -251,7 +251,7 @@ class SimulatedMachine(SimulatedProcess):
         self.held.note_synced()
         self._world.on_restarted(self)
         self.held.note_mended(self.core)
-        self.replica, self._applied_seen = WatchedReplica(self, self._knobs.snapshot_bytes), NO_INDEX
+        self.replica, self._applied_seen = WatchedRegisters(self, self._knobs.snapshot_bytes), NO_INDEX
         self.counts["trimmed_restarts"] += view.start.index > 0
         self.driver = self._open_driver(self.core, self.storage)
         self.take(self._begin)
