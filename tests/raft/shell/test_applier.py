@@ -112,21 +112,26 @@ class Follower:
 
     def commit(self, *commands: bytes, term: int = 1) -> LogIndex:
         """The leader appends one entry of commands and commits it. Returns its index."""
+        return self._hear((self._entry_of(commands, term),), term, self.core.log.last_index + 1)
+
+    def append(self, *commands: bytes) -> None:
+        """The leader appends one entry of commands, and does not commit it yet."""
+        self._hear((self._entry_of(commands, 1),), 1, self.core.commit_index)
+
+    def _entry_of(self, commands: tuple[bytes, ...], term: int) -> Entry:
         last = self.core.log.last_index
         data = b"".join(map(msgpack.packb, commands))
         batch = Batch(EntryKind.COMMANDS, 0, 0, data, crc32c.crc32c(data))
-        entry = Entry(LogIndex(last + 1), Term(term), self.core.log.end_offset, batch)
-        return self._hear((entry,), term)
+        return Entry(LogIndex(last + 1), Term(term), self.core.log.end_offset, batch)
 
     def commit_records(self, *records: bytes, term: int = 1) -> LogIndex:
         data = b"".join(records)
         batch = Batch(EntryKind.RECORDS, len(records), 0, data, crc32c.crc32c(data))
         entry = Entry(LogIndex(self.core.log.last_index + 1), Term(term), self.core.log.end_offset, batch)
-        return self._hear((entry,), term)
+        return self._hear((entry,), term, self.core.log.last_index + 1)
 
-    def _hear(self, entries: tuple[Entry, ...], term: int) -> LogIndex:
-        last = self.core.log.last_index
-        commit_index = LogIndex(last + len(entries))
+    def _hear(self, entries: tuple[Entry, ...], term: int, committed: int) -> LogIndex:
+        last, commit_index = self.core.log.last_index, LogIndex(committed)
         message = AppendEntries(Term(term), last, self.core.log.term_at(last), commit_index, 1, entries)
         for effect in self.core.step(0.0, Receive(LEADER, message)):
             if isinstance(effect, Persist):
@@ -177,7 +182,12 @@ def test_a_command_without_effect_or_with_an_impossible_result_is_refused_and_th
 
 def test_what_is_not_committed_is_neither_applied_nor_read() -> None:
     node = Follower()
+    node.commit(b"a")
+    node.append(b"b")
+    node.applier.apply_portion()
+    assert node.tape.applied == [(1, b"a")]
     assert not node.applier.has_more
+    node = Follower()
     assert node.applier.read_committed(0, 100) == []
     node.commit_records(b"a", b"b")
     assert node.applier.committed_end == 2

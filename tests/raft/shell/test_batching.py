@@ -205,14 +205,16 @@ def test_small_entries_show_no_pace_and_another_leader_begins_again() -> None:
     assert next_bytes() == 100
 
 
-def test_bytes_that_wait_are_bounded_and_those_that_left_make_room() -> None:
-    batcher = batcher_of(pending_bytes_max=30)
+@pytest.mark.parametrize("batch_bytes_min", [100, 20])
+def test_bytes_that_wait_are_bounded_and_those_that_left_make_room(batch_bytes_min: int) -> None:
+    batcher = batcher_of(batch_bytes_min=batch_bytes_min, pending_bytes_max=30)
     for turn in range(5):
         for number in range(3):
             assert not batcher.is_full, f"turn {turn}"
             batcher.add_append(request(number))
         assert batcher.is_full
-        batcher.take(EntryKind.RECORDS)
+        while batcher.take(EntryKind.RECORDS):
+            pass
 
 
 def test_clearing_returns_each_request_once_and_tells_apart_what_was_under_way() -> None:
