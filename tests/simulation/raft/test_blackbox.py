@@ -2,7 +2,7 @@
 
 import pytest
 
-from jepsen_like.simulation.raft.blackbox import NEVER, ClientRequest, RequestOutcome, check
+from jepsen_like.simulation.raft.blackbox import NEVER, ClientRequest, RequestOutcome, check, without_lost
 
 
 def append(values: tuple[int, ...], at: int, invoked: int, returned: int) -> ClientRequest:
@@ -71,3 +71,22 @@ def test_a_broken_promise_is_named(oracle: str, history: list[ClientRequest], fi
 )
 def test_what_can_be_true_is_believed(history: list[ClientRequest], final: list[int]) -> None:
     assert check(history, final) == []
+
+
+ACKNOWLEDGED = [append((7,), 0, 1, 2), append((8,), 1, 3, 4)]
+
+
+@pytest.mark.parametrize(("taken", "found"), [({8}, []), ({7, 8}, []), ({7}, ["B-lost"]), (set(), ["B-lost"])])
+def test_only_what_a_power_cut_took_may_be_gone(taken: set[int], found: list[str]) -> None:
+    assert [name for name, _ in check(without_lost(ACKNOWLEDGED, {7}, taken, 9), [7])] == found
+
+
+def test_what_a_power_cut_took_and_the_group_kept_must_be_where_it_was_promised() -> None:
+    faults = check(without_lost(ACKNOWLEDGED, {7, 8}, {7, 8}, 9), [8, 7])
+    assert "B-moved" in [name for name, _ in faults]
+
+
+def test_what_was_read_after_the_last_fault_is_there_for_good() -> None:
+    history = [*ACKNOWLEDGED, read(2, 8, 5, 6)]
+    assert check(without_lost(history, {7}, {8}, healed=5), [7]) == []
+    assert [name for name, _ in check(without_lost(history, {7}, {8}, healed=4), [7])] == ["B-lost"]
