@@ -154,6 +154,18 @@ DRIVERS: Sequence[Mutant] = (
         oracles=["A6"],
     ),
     Mutant(
+        name="driver-releases-reads-one-entry-early",
+        bug="a read that waits for the state machine is served one entry before its read index",
+        module=READS,
+        edits=[
+            Edit(
+                "self._confirmed[0][0] <= applied_index:\n",
+                "self._confirmed[0][0] <= applied_index + 1:\n",
+            )
+        ],
+        oracles=["A6"],
+    ),
+    Mutant(
         name="driver-forgets-rejected-reads",
         bug="reads that a node cannot serve any more are not answered",
         module=READS,

@@ -11,7 +11,8 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
   where its disk has it begin, not before what was trimmed.
-- A6 a linearizable read: what it is served from covers all that was committed anywhere when it was asked for.
+- A6 a linearizable read: what it is served from covers all that was committed anywhere when it was asked for, and the
+  read index that the core has confirmed; what is shown of the log is committed.
 - A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote, and gives
   none to a log below what it held, or learned that it may have held; as long as it remembers nothing it gives none at
   all.
@@ -21,7 +22,7 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A10 a subscriber is given the committed log, entry after entry, and the true leaders.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -30,6 +31,8 @@ from jepsen_like.simulation.raft.holdings import Legacy
 from jepsen_like.simulation.raft.invariants import Accuse
 from jepsen_like.simulation.raft.machine import SimulatedMachine
 from jepsen_like.simulation.raft.record import NUMBER_BYTES, ClusterRecord, as_recent, records_of, state_in
+from raft.effects import Effect, ReadReady
+from raft.events import Event, ReadRequest
 from raft.messages import (
     AppendAccepted,
     InstallSnapshot,
@@ -39,7 +42,7 @@ from raft.messages import (
     RequestVote,
     VoteReply,
 )
-from raft.model import NO_INDEX, Entry, LogIndex, LogStart, NodeId, Position, Term
+from raft.model import NO_INDEX, Entry, LogIndex, LogStart, NodeId, Position, Term, Token
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot
 
 
@@ -55,6 +58,11 @@ class Audits:
         self._asked: dict[tuple[NodeId, Term], Position] = {}
         self._owed: dict[int, tuple[SimulatedMachine, int, float]] = {}
         """The process that owes a request an answer, and since when."""
+        self._new_reads: dict[int, list[int]] = {}
+        """By process: the reads that its core has not been asked for yet."""
+        self._reads_asked: dict[tuple[int, Token], list[int]] = {}
+        self._confirmed: dict[int, LogIndex] = {}
+        """The read index of each read that a core has confirmed."""
         self._delivered: dict[NodeId, tuple[int, LogIndex]] = {}
         """The process of a node, and the last index that its subscriber was given or that a reset has skipped."""
 
@@ -313,6 +321,25 @@ class Audits:
         known = record.ledger[index - 1].entry.end_offset if index else 0
         if end_offset != known:
             self._accuse("A6", machine, f"shows a log to {end_offset}; up to entry {index} it ends at {known}")
+
+    def on_read(self, machine: SimulatedMachine, request_id: int) -> None:
+        """A6: a read has reached `machine`; its driver asks the core for all that have come with the next request."""
+        self._new_reads.setdefault(machine.process, []).append(request_id)
+
+    def on_stepped(self, machine: SimulatedMachine, event: Event, effects: Sequence[Effect]) -> None:
+        """A6: a core is asked for reads, or confirms them."""
+        if isinstance(event, ReadRequest):
+            self._reads_asked[machine.process, event.token] = self._new_reads.pop(machine.process, [])
+        for effect in effects if self._reads_asked else ():
+            if isinstance(effect, ReadReady):
+                for request_id in self._reads_asked.pop((machine.process, effect.token)):
+                    self._confirmed[request_id] = effect.read_index
+
+    def on_served(self, machine: SimulatedMachine, request_id: int, index: LogIndex) -> None:
+        """A6: a read is about to be served, from a state that holds all up to `index`."""
+        confirmed = self._confirmed.pop(request_id, None)
+        if confirmed is None or index < confirmed:
+            self._accuse("A6", machine, f"serves a read at {index}; its core has confirmed {confirmed or 'nothing'}")
 
     def on_readable(self, machine: SimulatedMachine, index: LogIndex, committed_when_asked: LogIndex) -> None:
         """A6: a read is about to be served, from a state that holds all up to `index`."""

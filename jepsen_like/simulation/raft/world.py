@@ -134,6 +134,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         """See `Surroundings`."""
         self.steps += 1
         self._invariants.on_stepped(machine, before, event)
+        self._audits.on_stepped(machine, event, effects)
         if self.observer is not None:
             words = "; ".join(map(describe_effect, effects))
             state = describe_state(machine)
@@ -200,6 +201,8 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         assert machine.driver is not None
         for waiting in asked:
             self._audits.on_asked(machine, waiting.id, self.now)
+            if waiting.op.is_read:
+                self._audits.on_read(machine, waiting.id)
             waiting.ask(machine, machine.driver)
 
     def _client_refused(self, request_id: int) -> None:
@@ -245,11 +248,12 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             return
         assert driver is not None
         assert machine.core is not None
+        index = driver.applied_index if waiting.op.key >= 0 else machine.core.commit_index
+        self._audits.on_served(machine, request_id, index)
+        self._audits.on_readable(machine, index, waiting.committed_when_asked)
         if waiting.op.key >= 0:
-            self._audits.on_readable(machine, driver.applied_index, waiting.committed_when_asked)
             self._client_ended(self.clients.query_ended(request_id, driver.query(waiting.data)))
             return
-        self._audits.on_readable(machine, machine.core.commit_index, waiting.committed_when_asked)
         if waiting.op.client == self.clients.probe.number:
             self._probes["read"] = True
         end_offset = driver.committed_end

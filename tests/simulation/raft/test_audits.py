@@ -24,7 +24,8 @@ from log.disk import NoSpace
 from log.errors import CorruptLog, StorageFailed
 from log.segmented_log import LOCK_NAME
 from raft.core import RaftCore
-from raft.events import Receive, Tick
+from raft.effects import ReadReady
+from raft.events import ReadRequest, Receive, Tick
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -49,6 +50,7 @@ from raft.model import (
     Offset,
     Position,
     Term,
+    Token,
 )
 from raft.roles import Candidate, Leader
 from raft.subscription import CommittedEntry, LeaderChanged, ResetToSnapshot
@@ -344,6 +346,17 @@ def vote_for_less_than_the_floor(world: RaftWorld) -> None:
 
 def read_behind_what_was_committed(world: RaftWorld) -> None:
     world._audits.on_readable(leader_of(world), LogIndex(3), LogIndex(4))
+
+
+def read_that_the_core_has_not_confirmed(world: RaftWorld) -> None:
+    world._audits.on_served(leader_of(world), 1 << 40, LogIndex(3))
+
+
+def read_before_its_index(world: RaftWorld) -> None:
+    leader = leader_of(world)
+    world._audits.on_read(leader, 1 << 40)
+    world._audits.on_stepped(leader, ReadRequest(Token(9)), [ReadReady(Token(9), LogIndex(4))])
+    world._audits.on_served(leader, 1 << 40, LogIndex(3))
 
 
 def end_of_what_is_not_committed(world: RaftWorld) -> None:
@@ -665,6 +678,8 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A9", second_answer),
     ("A9", answer_of_another_life),
     ("A9", request_that_is_never_answered),
+    ("A6", read_that_the_core_has_not_confirmed),
+    ("A6", read_before_its_index),
     ("A6", end_of_what_is_not_committed),
     ("I11", command_of_another_number),
     ("A10", delivery_with_a_gap),
