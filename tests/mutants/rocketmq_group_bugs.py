@@ -183,6 +183,7 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "        self._dispatch()  # else delay offsets would seem to be beyond the ends of their queues, and be cut\n",
         "",
         "G8",
+        "V-liveness",
     ),
     _bug(
         "master-of-a-part",
@@ -217,6 +218,7 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "",
         "G3",
         "G4",
+        "V-liveness",
     ),
     _queue_bug(
         "gaps-are-closed",

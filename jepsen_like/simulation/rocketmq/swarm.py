@@ -132,6 +132,11 @@ class RocketmqKnobs(Knobs):
         return self.dledger.election_s if self.dledger.enabled else self.silence_s
 
     @property
+    def fails_proposals(self) -> bool:
+        """True if proposals of a raft group fail now and then."""
+        return self.dledger.enabled and self.seed % 3 == 0
+
+    @property
     def segment_bytes(self) -> int:
         """mappedFileSizeCommitLog: small where slaves are pushed little at a time."""
         return 4096 if self.push_window_bytes < 4000 else 1 << 16
@@ -243,7 +248,7 @@ def draw_raft_group(seed: int) -> RocketmqKnobs:
         commit_flush_ms=rng.choice((50, 500, 5000)),
         copy_bytes=rng.choice((1, 600, 1 << 20)),
         consumes=rng.choice((0.1, 0.4)),
-        administers=rng.choice((0.0, 0.0, 0.1)),
+        administers=rng.choice((0.0, 0.1, 0.3)),
         delayed=rng.choice((0.0, 0.1, 0.3)),
     )
     return attrs.evolve(

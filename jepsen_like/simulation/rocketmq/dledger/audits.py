@@ -103,6 +103,11 @@ class DledgerAudits:
 
     def on_copied(self, broker: DledgerBroker, start: int, end: int) -> None:
         """A copy has taken over a part of another commit log."""
+        if not broker.copy.incomplete.is_set():
+            for topic, keepers in self.truth.deleted.items():
+                keepers.discard(broker.node)
+                if topic in broker.copy.state.tables.topics:
+                    keepers.add(broker.node)
         self.counts["copies_taken"] += 1
         self._same_bytes(broker, start, end)
 
@@ -274,6 +279,12 @@ class DledgerAudits:
         """Returns the number of delayed messages that have not been delivered."""
         return len(self.truth.delayed.keys() - self.truth.delivered)
 
+    def on_started(self, broker: DledgerBroker) -> None:
+        """A process has begun."""
+        if broker.store.derived.report.rebuilt is not None:
+            for keepers in self.truth.deleted.values():
+                keepers.add(broker.node)
+
     def differences(self, broker: DledgerBroker) -> list[str]:
         """In what a broker is not yet as the group has decided, in words."""
         truth, found = self.truth, list[str]()
@@ -315,7 +326,7 @@ class DledgerAudits:
             self._judge_queues(broker)
 
     def _judge_queues(self, broker: DledgerBroker) -> None:
-        deleted = self.truth.deleted
+        deleted = {topic for topic, keepers in self.truth.deleted.items() if broker.node in keepers}
         nexts = {
             queue.key: queue.next for queue in broker.store.derived.queues if queue.next and queue.key[0] not in deleted
         }

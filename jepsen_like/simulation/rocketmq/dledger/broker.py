@@ -29,7 +29,7 @@ from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
 from raft.environment import Environment
-from raft.errors import RaftError
+from raft.errors import Busy, RaftError
 from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import LogIndex, NodeId, Term
@@ -46,6 +46,7 @@ from rocketmq_compat.broker.requests.admin import AdminRequests
 from rocketmq_compat.broker.requests.offsets import OffsetQueries
 from rocketmq_compat.broker.requests.pull import PullRequests
 from rocketmq_compat.broker.requests.send import SendRequests
+from rocketmq_compat.raft_state import StoreRecords, decode_group_command
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader
 from rocketmq_compat.remoting.frame import Command
@@ -58,12 +59,15 @@ RAFT_DIRECTORY = f"{DIRECTORY}/raft"
 LOG_ID = 1
 ASK_TIMEOUT_S = 1.0
 """A broker waits this long for what it copies."""
+FAILURES = 0.03
+FAILED_S_MAX = 0.02
 Answered = Callable[[Command], None]
 
 
 class DledgerHost(ProcessHost, Protocol):
     """The world as a broker sees it."""
 
+    healed: bool
     counts: Counter[str]
 
     def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
@@ -405,7 +409,12 @@ class DledgerBroker(BrokerProcess):
         return subscription
 
     def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
-        """See `GroupPort`."""
+        """See `GroupPort`. In some worlds messages fail now and then, while later ones of the leadership do not."""
+        may_fail = self.knobs.fails_proposals and not self._host.healed
+        if may_fail and self.rng.random() < FAILURES and isinstance(decode_group_command(command), StoreRecords):
+            self._host.counts["proposals_failed"] += 1
+            self.later(self.rng.random() * FAILED_S_MAX, done, Busy())
+            return
         self._last_id += 1
         self._proposals[self._last_id] = done
         self._wants_round = True

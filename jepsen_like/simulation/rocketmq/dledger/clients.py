@@ -88,13 +88,13 @@ class DledgerClient:
                 return requests.delete(DELETED_TOPIC)
             self._created += 1
             return requests.create(f"C{self.number}_{self._created}")
-        if self.number == 1 and self.rng.random() < 4 * dledger.administers:
+        if self.number == 1 and self.rng.random() < dledger.administers:
             topic = DELETED_TOPIC
         level = timer_ms = 0
         if self.rng.random() < dledger.delayed and topic != DELETED_TOPIC:
             level = self.rng.choice((1, 2, requests.TIMER_LEVEL))
             if level == requests.TIMER_LEVEL:
-                timer_ms = self.rng.randint(1, 3000)
+                timer_ms = self.rng.randint(1, self.rng.choice((30, 3000)))
         count = 1 if level or self.rng.random() < 0.7 else self.rng.randint(2, 4)
         return requests.send(topic, queue, [self.body() for _ in range(count)], level=level, timer_ms=timer_ms)
 

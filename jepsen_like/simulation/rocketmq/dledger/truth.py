@@ -70,11 +70,12 @@ class BrokerGroupTruth:
     """Bodies of delayed messages that are in their real queues."""
     outcomes: dict[int, list[CommandOutcome]] = attrs.field(factory=dict)
     """By index, of each command of that entry."""
-    deleted: set[str] = attrs.field(factory=set)
-    """Topics that were deleted once.
+    deleted: dict[str, set[int]] = attrs.field(factory=dict)
+    """Topics that were deleted once, with the brokers that may have their old queues.
 
-    A broker that was reset to a snapshot does not know where their queues began again, so it may go on behind their old
-    messages: a hole, but no offset that is given twice.
+    A broker has them if it has derived all queues from its whole commit log again. One that was reset to a snapshot does
+    not know where the queues of a topic began again, so it may go on behind their old messages: a hole, but no offset
+    that is given twice.
     """
 
     @property
@@ -166,7 +167,7 @@ class BrokerGroupTruth:
             (self.topics.discard if config is None else self.topics.add)(topic)
             if config is None:
                 self.counts["topics_deleted"] += 1
-                self.deleted.add(topic)
+                self.deleted.setdefault(topic, set())
                 self.nexts = {key: each for key, each in self.nexts.items() if key[0] != topic}
         for key, offset in changes.offsets.items():
             if offset is None:

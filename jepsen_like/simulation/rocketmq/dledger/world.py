@@ -170,6 +170,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         self.note("starts", broker.node)
         try:
             broker.start()
+            self.audits.on_started(broker)
         except (*NODE_ERRORS, RaftError) as error:
             self.report(CRASH, broker.node, f"cannot start: {type(error).__name__}: {error}")
             self.finished = True
