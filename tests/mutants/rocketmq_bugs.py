@@ -126,7 +126,7 @@ WHOLE: Sequence[Mutant] = (
         "another-disk-is-a-new-broker",
         "a master whose disk has no notes takes records at once, whatever its slaves have",
         NOTES,
-        ("        return CopyDoubt(None, lacks_tables)  # another disk", "        return None  # another disk"),
+        ("        return CopyDoubt(None, lacks_tables=True)", "        return None"),
         oracles=["Q10"],
     ),
     _bug(
