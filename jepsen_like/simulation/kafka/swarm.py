@@ -162,7 +162,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
     session_s = rng.uniform(0.5, 1.2)
     safety_s = rng.uniform(4.0, 7.0)
     calm_network = rng.random() < 0.4
-    return attrs.evolve(
+    drawn = attrs.evolve(
         KAFKA_CALM,
         seed=seed,
         nodes=nodes,
@@ -191,6 +191,9 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         **_local(rng),
         **_load(rng),
     )
+    # Connections keep the order of what they carry: on slower ones no follower could stay in the ISR.
+    one_way_max_s = min(drawn.session_s / 8, drawn.lag_s / 5)
+    return attrs.evolve(drawn, delay_s=min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread)))
 
 
 def _local(rng: random.Random) -> dict[str, Any]:
