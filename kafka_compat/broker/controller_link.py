@@ -129,6 +129,8 @@ class ControllerLink:
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due; infinite if no call waits."""
+        if not self._unapplied and not self._waiting:
+            return math.inf
         due = [each.deadline for each in self._unapplied]
         if self.leader is None:  # nothing can be sent before there is one, which `leader_changed` tells
             due += [each.deadline for each in self._waiting]

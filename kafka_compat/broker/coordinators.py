@@ -112,10 +112,12 @@ class Coordinators:
     @property
     def is_loading(self) -> bool:
         """True if `pump` has more to do at once."""
-        return any(each.loaded_to < each.load_end for each in self._loading.values())
+        return bool(self._loading) and any(each.loaded_to < each.load_end for each in self._loading.values())
 
     def pump(self, now: float) -> None:
         """Load the next part of each loading log, and step the coordinators whose deadline has come."""
+        if not self._coordinators:
+            return
         for number, coordinator in tuple(self._loading.items()):
             self._load(coordinator)
             if coordinator.loaded:
@@ -127,7 +129,9 @@ class Coordinators:
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
-        return min([each.decider.deadline for each in self._coordinators.values()], default=float("inf"))
+        if not self._coordinators:
+            return float("inf")
+        return min([each.decider.deadline for each in self._coordinators.values()])
 
     def _load(self, coordinator: HostedCoordinator) -> None:
         log, end = coordinator.hosted.log, coordinator.load_end

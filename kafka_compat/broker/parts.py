@@ -137,8 +137,14 @@ class BrokerParts:
     @property
     def has_more(self) -> bool:
         """True if another round is needed at once."""
-        parts = (self._housekeeping, self._produces, self.fetches, self.replicas, self.context.turns)
-        return self.coordinators.is_loading or any(each.has_more for each in parts)
+        return (
+            self.coordinators.is_loading
+            or self._housekeeping.has_more
+            or self._produces.has_more
+            or self.fetches.has_more
+            or self.replicas.has_more
+            or self.context.turns.has_more
+        )
 
     @property
     def deadline(self) -> float:

@@ -77,7 +77,7 @@ SEGMENT_BYTES = 4096
 BEGIN_MS = 1_600_000_000_000
 """The wall clock when a world begins."""
 WALL_SKEW_MS = 5_000
-HEARTBEATS_PER_SESSION = 4
+HEARTBEATS_PER_SESSION = 3
 FETCH_BACKOFF_MS = 100
 FETCH_VERSION = 12
 """The last that names topics."""
@@ -484,6 +484,10 @@ class SimulatedBroker(SimulatedProcess):
 
     # ---------------------------------------------------------------- connections
 
+    def now(self) -> float:
+        """See `TcpHost`."""
+        return self._world.now
+
     def transmit(self, to: int, segment: TcpSegment) -> None:
         """See `TcpHost`."""
         self._world.send(self.node, to, segment)
@@ -645,8 +649,8 @@ def build_settings(knobs: KafkaKnobs) -> Settings:
         "auto.leader.rebalance.enable": "true" if knobs.balance_s else "false",
         "leader.imbalance.check.interval.seconds": max(1, round(knobs.balance_s)),
         "replica.fetch.wait.max.ms": round(knobs.fetch_wait_s * 1000),
-        "replica.fetch.max.bytes": rng.choice((200, 600, 1 << 20)),
-        "replica.fetch.response.max.bytes": rng.choice((500, 1 << 20)),
+        "replica.fetch.max.bytes": rng.choice((500, 1_500, 1 << 20)),
+        "replica.fetch.response.max.bytes": rng.choice((1_000, 1 << 20)),
         "replica.fetch.backoff.ms": FETCH_BACKOFF_MS,
         "replica.socket.timeout.ms": max(1, round((knobs.fetch_timeout_s - knobs.fetch_wait_s) * 1000)),
         "replica.high.watermark.checkpoint.interval.ms": round(knobs.checkpoint_s * 1000),

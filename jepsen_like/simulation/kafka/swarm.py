@@ -52,7 +52,7 @@ class KafkaKnobs(Knobs):
     lag_s: float
     """replica.lag.time.max.ms."""
     session_s: float
-    """broker.session.timeout.ms; heartbeats come four times in it."""
+    """broker.session.timeout.ms; heartbeats come three times in it."""
     fence_on_close: bool
     balance_s: float
     """leader.imbalance.check.interval.seconds; 0: no automatic rebalance."""

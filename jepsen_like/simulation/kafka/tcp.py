@@ -74,6 +74,9 @@ class TcpHost(Protocol):
     def wait(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action` after some time, if this process still lives, whether it is paused or not."""
 
+    def now(self) -> float:
+        """Returns the world's time."""
+
     def take(self, action: Callable[..., None], *arguments: object) -> None:
         """Something reaches this process."""
 
@@ -282,6 +285,7 @@ class _Call:
     version: int
     number: int
     done: Callable[[Any | PeerFailed], None]
+    deadline: float = 0.0
 
 
 class SimulatedPeer:
@@ -297,6 +301,8 @@ class SimulatedPeer:
         self._waiting: list[tuple[_Call, Sequence[Buffer], float]] = []
         """Calls made before the connection is up, with their frames and how long they may take."""
         self._socket: TcpEnd | None = None
+        self._timed: TcpEnd | None = None
+        """The connection whose oldest call a timer looks after."""
         self._is_up = False
         self._rests = False
         self._backoff_s = 0.0
@@ -334,11 +340,22 @@ class SimulatedPeer:
         assert self._socket is not None, "it is connected"
         self._calls.append(call)
         self._tcp.send(self._socket, frame)
-        self._host.wait(timeout_s, self._give_up, self._socket, call)
+        call.deadline = self._host.now() + timeout_s
+        if self._timed is not self._socket:
+            self._timed = self._socket
+            self._host.wait(timeout_s, self._give_up, self._socket)
 
-    def _give_up(self, socket: TcpEnd, call: _Call) -> None:
-        if self._socket is socket and self._calls and self._calls[0] is call:
+    def _give_up(self, socket: TcpEnd) -> None:
+        """Close a connection whose oldest call has waited for too long."""
+        if self._socket is not socket:
+            return
+        left_s = self._calls[0].deadline - self._host.now() if self._calls else 0.0
+        if left_s > 0:
+            self._host.wait(left_s, self._give_up, socket)
+        elif self._calls:
             self._host.take(self._close)
+        else:
+            self._timed = None
 
     def _close(self) -> None:
         if self._socket is not None:

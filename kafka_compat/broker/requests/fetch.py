@@ -289,12 +289,14 @@ class FetchRequests:
 
     def pump(self, now: float) -> None:
         """Answer the fetches whose time is over, and look again at partitions with possible news."""
-        for fetch in [each for each in self._waiting if each.deadline <= now]:
-            self._finish(fetch)
-        woken, self.woken = self.woken, {}
-        for fetch in woken:
-            if fetch in self._waiting and self._try(fetch, now, last_chance=False):
-                self._over(fetch)
+        if self._waiting:
+            for fetch in [each for each in self._waiting if each.deadline <= now]:
+                self._finish(fetch)
+        if self.woken:
+            woken, self.woken = self.woken, {}
+            for fetch in woken:
+                if fetch in self._waiting and self._try(fetch, now, last_chance=False):
+                    self._over(fetch)
 
     def role_changed(self) -> None:
         """Try again the fetches of followers that wait for a replica or a leadership that may have come."""
@@ -312,7 +314,7 @@ class FetchRequests:
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
-        return min([each.deadline for each in self._waiting], default=float("inf"))
+        return min([each.deadline for each in self._waiting]) if self._waiting else float("inf")
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
         """Drop the waiting fetch of a closed connection, and close its sessions."""
