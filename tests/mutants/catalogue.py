@@ -7,6 +7,7 @@ from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
+from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
 from tests.mutants.mutant import Edit, Mutant
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
@@ -786,6 +787,7 @@ ALL: Sequence[Mutant] = (
     *SIMULATOR,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
+    *KAFKA_HOST_BUGS,
     *ROCKETMQ_BUGS,
     *ROCKETMQ_GROUP_BUGS,
     *ROCKETMQ_HOST_BUGS,

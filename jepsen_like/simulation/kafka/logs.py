@@ -16,6 +16,7 @@ from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 
 READ_BYTES = 1 << 20
+NOTHING: Mapping[bytes, int] = {}
 
 
 @attrs.frozen(eq=False)
@@ -113,14 +114,18 @@ class LogView:
         """Returns how many batches begin below `offset`."""
         return bisect_left(self._bases, offset)
 
-    def holds(self, batch: LoggedBatch) -> bool:
-        """Returns True if this very batch is in the log, or what compaction leaves of it."""
+    def holds(self, batch: LoggedBatch, newest: Mapping[bytes, int] = NOTHING) -> bool:
+        """Returns True if this very batch is in the log, or what compaction leaves of it.
+
+        `newest` are the offsets of the newest committed records, by key: a leader's compaction may have removed older
+        ones before the log got them.
+        """
         held = self.at(batch.info.base_offset)
         if held is batch:
             return True
         if not batch.keyed or batch.info.end_offset > self.end or (held is not None and not _is_left_of(held, batch)):
             return False
-        return all(map(self._covers, batch.keyed))
+        return all(self._covers(each) or newest.get(each.key or b"", -1) > each.offset for each in batch.keyed)
 
     def _covers(self, record: KafkaRecord) -> bool:
         """Returns True if a record is here, or a newer one of its key, or if it has removed its key."""

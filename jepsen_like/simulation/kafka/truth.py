@@ -7,7 +7,7 @@ epochs up to `excused` count no more.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -33,6 +33,8 @@ class PartitionTruth:
     """Brokers that have lost a part of their log, and were not taken into the ISR since."""
     acknowledged: dict[int, LoggedBatch] = attrs.field(factory=dict)
     """By base offset, what was acknowledged with acks=all."""
+    newest: dict[bytes, int] = attrs.field(factory=dict)
+    """The offset of the newest committed record of each key, for a log that is compacted."""
     losses: int = 0
     """Acknowledged batches that were lost with an excuse."""
 
@@ -72,7 +74,7 @@ class PartitionTruth:
             return ""
         for batch in wanted:
             held = log.at(batch.info.base_offset)
-            if not log.holds(batch) and _name(batch) not in self.let_go:
+            if not log.holds(batch, self.newest) and _name(batch) not in self.let_go:
                 found = f"{held.value} of epoch {held.info.leader_epoch}" if held is not None else "nothing"
                 where = f"at {batch.info.base_offset} (it begins at {log.start})"
                 return f"{found} {where} instead of {batch.value} of epoch {batch.info.leader_epoch}"
@@ -82,7 +84,9 @@ class PartitionTruth:
         """Everything in this leader's log below `end` is committed."""
         known = self.end
         if end > known:
-            self.committed += [batch for batch in log.read(known, end) if batch.info.base_offset >= known]
+            news = [batch for batch in log.read(known, end) if batch.info.base_offset >= known]
+            self.committed += news
+            self._note_newest(news)
             self._move_trimmed()
 
     def rebase(self, logs: Sequence[LogView | None], excused: int) -> int:
@@ -101,7 +105,9 @@ class PartitionTruth:
             return 0
         common = 0
         for batch in self.committed:
-            has = log.holds(batch) or (log.at(batch.info.base_offset) is None and _name(batch) in self.let_go)
+            has = log.holds(batch, self.newest) or (
+                log.at(batch.info.base_offset) is None and _name(batch) in self.let_go
+            )
             if not has or batch.info.end_offset > log.end:
                 break
             common += 1
@@ -118,6 +124,9 @@ class PartitionTruth:
     def _keep(self, kept: int, excused: int) -> int:
         """Only the first `kept` committed batches are promised from now on."""
         del self.committed[kept:]
+        before, self.newest = self.newest, {}
+        self._note_newest(self.committed)
+        self.let_go.update(_name(batch) for batch in self.committed if self._is_newest_again(batch, before))
         self.excused = max(self.excused, excused)
         end = self.end
         self.trimmed = min(self.trimmed, end)
@@ -125,6 +134,13 @@ class PartitionTruth:
             del self.acknowledged[offset]
             self.losses += 1
         return end
+
+    def _note_newest(self, batches: Iterable[LoggedBatch]) -> None:
+        self.newest.update((record.key or b"", record.offset) for batch in batches for record in batch.keyed)
+
+    def _is_newest_again(self, batch: LoggedBatch, before: Mapping[bytes, int]) -> bool:
+        """Returns True if compaction may have removed a record for one that is promised no more."""
+        return any(before[each.key or b""] > self.newest[each.key or b""] for each in batch.keyed)
 
 
 def _name(batch: LoggedBatch) -> tuple[int, int]:
