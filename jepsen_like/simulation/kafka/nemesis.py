@@ -3,36 +3,20 @@ its own.
 """
 
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
-from jepsen_like.simulation.kafka.messages import BrokerMessage
 from jepsen_like.simulation.kafka.quorum import ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
-from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
+from jepsen_like.simulation.kernel.nemesis import BrokerNemesis, BrokersWorld
+from jepsen_like.simulation.kernel.network import Link
+from jepsen_like.simulation.kernel.swarm import FaultKind
 
 
-class KafkaVictims(Protocol):
+class KafkaVictims(BrokersWorld[SimulatedBroker], Protocol):
     """The world as the nemesis sees it."""
 
-    now: float
-    healed: bool
-    network: SimulatedNetwork[int, BrokerMessage]
-    brokers: Mapping[int, SimulatedBroker]
     quorum: ControlQuorum
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
-
-    def cut_power(self, broker: SimulatedBroker, back_after_s: float, *, wipes: bool) -> None:
-        """Cut a broker's power, which may cost the disk; start it again after a while."""
-
-    def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
-        """Kill a process; start it again after a while."""
 
     def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
         """Ask a process to end, and kill it if it does not; start it again after a while."""
@@ -43,79 +27,34 @@ class KafkaVictims(Protocol):
     def reset(self, link: Link[int]) -> None:
         """Break the connection of one direction."""
 
-    def note(self, text: str, node: int | None = None) -> None:
-        """Say in the trace what was done."""
 
+class KafkaNemesis(BrokerNemesis[SimulatedBroker, KafkaVictims]):
+    """Carries out planned faults."""
 
-class KafkaNemesis:
-    """Carries out planned faults.
-
-    `trap_send` and `trap_answer` name after which message or answer of which broker power is to be cut.
-    """
+    JUMPS = (0.2, 1.0, 5.0)
 
     def __init__(self, world: KafkaVictims, knobs: KafkaKnobs) -> None:
-        self.counts: Counter[str] = Counter()
-        self.trap_send: int | None = None
-        self.trap_answer = False
-        self._world = world
+        super().__init__(world, knobs, silence_s=knobs.session_s, wipes=knobs.wipes)
         self._knobs = knobs
         self._nodes = list(world.brokers)
 
-    def strike(self, fault: PlannedFault) -> None:
-        """Do it now."""
-        rng = stream(self._knobs.seed, fault.name)
-        match fault.kind:
-            case FaultKind.POWER_CUT:
-                for broker in self._victims(rng):
-                    self._cut(broker, rng)
-            case FaultKind.CUT_AFTER_SEND:
-                self.trap_send = self._one(rng)
-            case FaultKind.CUT_AFTER_ANSWER:
-                self.trap_answer = True
-            case FaultKind.CUT_ALL:
-                for broker in list(self._world.brokers.values()):
-                    if broker.up:
-                        self._cut(broker, rng)
-            case FaultKind.KILL:
-                for broker in self._victims(rng):
-                    self._kill(broker, rng)
+    def _strike(self, kind: FaultKind, rng: random.Random) -> None:
+        match kind:
             case FaultKind.DAMAGE | FaultKind.VANISH:
                 for broker in self._victims(rng):
-                    self._world.spoil(broker, fault.kind)
+                    self._world.spoil(broker, kind)
                     self._stop(broker, rng, self._lasts(rng))
             case FaultKind.STOPS:
                 self._stop_all(rng)
-            case FaultKind.PAUSE:
-                for broker in self._victims(rng):
-                    self._pause(broker, rng)
             case FaultKind.RESET:
                 links = list(self._world.network.links)
                 for link in rng.sample(links, rng.randint(1, len(links))):
                     self.counts["resets"] += 1
                     self._world.reset(link)
-            case FaultKind.CLOCK_JUMP:
-                for broker in self._victims(rng):
-                    self.counts["clock_jumps"] += 1
-                    broker.clock.jump(rng.choice((0.2, 1.0, 5.0)) * self._knobs.session_s)
-                    broker.clock_jumped()
-            case FaultKind.SLOW_DISK:
-                for broker in self._victims(rng):
-                    self.counts["slow_disks"] += 1
-                    broker.slowness = rng.choice((5.0, 20.0))
-            case FaultKind.LOSS_BURST:
-                self.counts["loss_bursts"] += 1
-                self._world.network.loss = 0.3
-                self._later(rng, self._end_loss)
             case FaultKind.COUP:
                 self._coup(rng)
             case _:
-                self._partition(fault.kind, rng)
-
-    def sprung(self, broker: SimulatedBroker) -> None:
-        """A trap was sprung: the power of this broker fails now."""
-        rng = stream(self._knobs.seed, f"trap/{broker.node}/{broker.process}")
-        self.counts["traps"] += 1
-        self._cut(broker, rng)
+                self._partition(kind, rng)
 
     # ---------------------------------------------------------------- whom and how long
 
@@ -135,15 +74,6 @@ class KafkaNemesis:
         count = 1 if rng.random() < 0.7 else 2
         chosen = [first, *rng.sample([each for each in self._nodes if each != first], count - 1)]
         return [self._world.brokers[node] for node in chosen if self._world.brokers[node].up]
-
-    def _lasts(self, rng: random.Random) -> float:
-        return rng.choice((0.05, 0.6, 2.0)) * rng.uniform(0.3, 1.0) * self._knobs.session_s
-
-    def _later(self, rng: random.Random, action: Callable[..., None], *arguments: object) -> None:
-        self._world.schedule(self._world.now + self._lasts(rng), action, *arguments)
-
-    def _cut(self, broker: SimulatedBroker, rng: random.Random) -> None:
-        self._world.cut_power(broker, self._lasts(rng), wipes=rng.random() < self._knobs.wipes)
 
     def _kill(self, broker: SimulatedBroker, rng: random.Random) -> None:
         if rng.random() < self._knobs.graceful:
@@ -198,22 +128,7 @@ class KafkaNemesis:
                 self._world.spoil(broker, fault)
             self._stop(broker, rng, back_after_s)
 
-    def _pause(self, broker: SimulatedBroker, rng: random.Random) -> None:
-        if not broker.paused:
-            self.counts["pauses"] += 1
-            self._world.note("paused", broker.node)
-            broker.paused = True
-            self._later(rng, self._resume, broker, broker.process)
-
-    def _resume(self, broker: SimulatedBroker, process: int) -> None:
-        if broker.paused and broker.process == process:
-            self._world.note("resumed", broker.node)
-            broker.resume()
-
     # ---------------------------------------------------------------- the network
-
-    def _end_loss(self) -> None:
-        self._world.network.loss = min(self._world.network.loss, self._knobs.loss)
 
     def _coup(self, rng: random.Random) -> None:
         """The controller changes, or a leader of partitions is cut off from the rest while clients still reach it."""
@@ -243,15 +158,3 @@ class KafkaNemesis:
 
     def _cut_off(self, group: set[int], rng: random.Random) -> None:
         self._cut_links([(a, b) for a, b in self._world.network.links if (a in group) != (b in group)], rng)
-
-    def _cut_links(self, links: Sequence[Link[int]], rng: random.Random) -> None:
-        if not links:
-            return
-        self.counts["partitions"] += 1
-        self._world.note(f"cuts {' '.join(f'{a}>{b}' for a, b in links)}")
-        self._world.network.cut(links, holds=rng.random() < 0.5)
-        self._later(rng, self._heal, links)
-
-    def _heal(self, links: Sequence[Link[int]]) -> None:
-        self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
-        self._world.network.heal(self._world.now, links)

@@ -1,11 +1,11 @@
 """Strikes the cluster as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, assert_never
 
-from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
+from jepsen_like.simulation.kernel.nemesis import LinkNemesis, NemesisWorld
+from jepsen_like.simulation.kernel.network import Link
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
 from jepsen_like.simulation.raft.machine import SimulatedMachine
@@ -36,15 +36,10 @@ CUT_AFTER: Sequence[type[Message]] = (
 """After which messages power is cut; an accepted append is the promise that matters most."""
 
 
-class Victims(Protocol):
+class Victims(NemesisWorld, Protocol):
     """The world as the nemesis sees it."""
 
-    now: float
-    network: SimulatedNetwork[NodeId, Message]
     machines: Mapping[NodeId, SimulatedMachine]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
 
     def cut_power(self, machine: SimulatedMachine, back_after_s: float) -> None:
         """Cut a machine's power; start it again after a while."""
@@ -58,18 +53,16 @@ class Victims(Protocol):
     def committed_position(self) -> Position:
         """Returns the end of the committed log."""
 
-    def note(self, text: str, node: int | None = None) -> None:
-        """Say in the trace what was done."""
 
+class SimulatedNemesis(LinkNemesis[Victims]):
+    """Carries out planned faults."""
 
-class SimulatedNemesis:
-    """Carries out planned faults; `heal` undoes all that is still in force."""
+    BURST_LOSS = 0.35
 
     def __init__(self, world: Victims, knobs: RaftKnobs) -> None:
-        self._world = world
+        super().__init__(world, knobs)
         self._knobs = knobs
         self._nodes = list(world.machines)
-        self.counts: Counter[str] = Counter()
         self._unit_s = knobs.patience_s
 
     def strike(self, fault: PlannedFault) -> None:
@@ -98,7 +91,7 @@ class SimulatedNemesis:
             case FaultKind.PAUSE:
                 self._pause(rng)
             case FaultKind.ISOLATE | FaultKind.HALVES | FaultKind.ONE_WAY | FaultKind.BRIDGE:
-                self._partition(fault.kind, rng)
+                self._cut_links(self._links_to_cut(fault.kind, rng), rng, f"{fault.kind.value} cuts")
             case FaultKind.COUP:
                 self._coup(rng)
             case FaultKind.RESET:
@@ -114,7 +107,8 @@ class SimulatedNemesis:
                     self._world.note("a disk call is going to fail", machine.node_id)
                     machine.held.disk.fail_call(rng.randint(1, 12))
             case FaultKind.LOSS_BURST:
-                self._loss_burst(rng)
+                self._world.note("the network loses a third of all messages")
+                self._lose_messages(rng)
             case FaultKind.DAMAGE | FaultKind.VANISH | FaultKind.STOPS:
                 raise ValueError(f"{fault.kind.value} is none of the faults of raft")
             case _:
@@ -225,9 +219,8 @@ class SimulatedNemesis:
     def _outage_s(self, rng: random.Random) -> float:
         return rng.choice((0.02, 0.3, 2.0)) * rng.random() * self._unit_s
 
-    def _later(self, rng: random.Random, action: Callable[..., None], *arguments: object) -> None:
-        lasts = rng.choice((0.2, 1.0, 4.0)) * rng.uniform(0.3, 1.0) * self._unit_s
-        self._world.schedule(self._world.now + lasts, action, *arguments)
+    def _lasts(self, rng: random.Random) -> float:
+        return rng.choice((0.2, 1.0, 4.0)) * rng.uniform(0.3, 1.0) * self._unit_s
 
     # ---------------------------------------------------------------- power, pauses, clocks, disks
 
@@ -277,19 +270,6 @@ class SimulatedNemesis:
             self._later(rng, machine.held.make_room)
 
     # ---------------------------------------------------------------- the network
-
-    def _partition(self, kind: FaultKind, rng: random.Random) -> None:
-        links = self._links_to_cut(kind, rng)
-        if not links:
-            return
-        self.counts["partitions"] += 1
-        self._world.note(f"{kind.value} cuts {' '.join(f'{a}>{b}' for a, b in links)}")
-        self._world.network.cut(links, holds=rng.random() < 0.5)
-        self._later(rng, self._heal, links)
-
-    def _heal(self, links: Sequence[Link[NodeId]]) -> None:
-        self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
-        self._world.network.heal(self._world.now, links)
 
     def _coup(self, rng: random.Random) -> None:
         """Cut a leader off for long enough that another is elected, sometimes with a follower whose disk is slow."""
@@ -376,11 +356,3 @@ class SimulatedNemesis:
         chosen = near if near and rng.random() < 0.6 else links
         for link in rng.sample(chosen, min(len(chosen), rng.randint(1, len(self._nodes)))):
             self._world.reset(link)
-
-    def _loss_burst(self, rng: random.Random) -> None:
-        self._world.network.loss = 0.35
-        self._world.note("the network loses a third of all messages")
-        self._later(rng, self._end_loss)
-
-    def _end_loss(self) -> None:
-        self._world.network.loss = min(self._world.network.loss, self._knobs.loss)
