@@ -11,7 +11,7 @@ begins it again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -70,7 +70,7 @@ class _Sent:
     """A request on its way, with its changes to the session."""
 
     added: dict[Key, FetchPosition]
-    forgotten: set[Key]
+    forgotten: Sequence[Key]
 
 
 OnAnswer = Callable[[TopicPartition, FetchPosition, FetchPartitionResponse], None]
@@ -98,8 +98,8 @@ class ReplicaFetcher:
         """The partitions that this broker follows at the leader."""
         self._names: dict[Key, TopicPartition] = {}
         self._wanted: dict[Key, FetchPosition] = {}
-        self._touched: set[Key] = set()
-        """Partitions whose order may differ from the session."""
+        self._touched: dict[Key, None] = {}
+        """Partitions whose order may differ from the session, in the order in which that came."""
         self._paused: dict[Key, float] = {}
         self._session_id = NO_SESSION
         self._session_epoch = FULL_EPOCH
@@ -120,7 +120,7 @@ class ReplicaFetcher:
             self._keys[partition] = key
             self._names[key] = partition
         self._wanted[key] = position
-        self._touched.add(key)
+        self._touched[key] = None
 
     def stop(self, partition: TopicPartition) -> None:
         """Do not fetch this partition; an answer that is on its way is ignored."""
@@ -131,9 +131,9 @@ class ReplicaFetcher:
         self._paused.pop(key, None)
         self._wanted.pop(key, None)
         if key in self._in_session:
-            self._touched.add(key)
+            self._touched[key] = None
         else:
-            self._touched.discard(key)
+            self._touched.pop(key, None)
 
     @property
     def deadline(self) -> float:
@@ -150,18 +150,18 @@ class ReplicaFetcher:
         if self._paused:
             for key in [each for each, until in self._paused.items() if until <= now]:
                 del self._paused[key]
-                self._touched.add(key)
+                self._touched[key] = None
         if len(self._on_way) >= 2 or (self._on_way and self._session_id == NO_SESSION):
             return
         if not self._touched and (self._on_way or not self._in_session):
             return
         added: dict[Key, FetchPosition] = {}
-        forgotten: set[Key] = set()
+        forgotten: list[Key] = []
         for key in self._touched:
             position = None if key in self._paused else self._wanted.get(key)
             if position is None:
                 if key in self._in_session:
-                    forgotten.add(key)
+                    forgotten.append(key)
             elif self._in_session.get(key) != position:
                 added[key] = position
         if not added and self._on_way:
@@ -213,7 +213,7 @@ class ReplicaFetcher:
             self._answered.pop(key, None)
         self._answered.update(sent.added)
         if self._session_id == NO_SESSION:
-            self._touched.update(self._wanted)
+            self._touched |= dict.fromkeys(self._wanted)
             self._in_session.clear()
         for topic in response.responses:
             for partition in topic.partitions:
@@ -228,7 +228,7 @@ class ReplicaFetcher:
             return
         if self._wanted.get(key) == position:
             del self._wanted[key]
-            self._touched.add(key)
+            self._touched[key] = None
             if response.error_code:
                 self._paused[key] = self._clock() + PAUSE_AFTER_ERROR_S
         self._on_answer(partition, position, response)
@@ -241,7 +241,7 @@ class ReplicaFetcher:
         self._in_session.clear()
         self._answered.clear()
         self._on_way.clear()
-        self._touched = set(self._wanted)
+        self._touched = dict.fromkeys(self._wanted)
 
 
 def _group_forgotten(keys: Iterable[Key]) -> tuple[FetchForgottenTopic, ...]:

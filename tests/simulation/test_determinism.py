@@ -13,9 +13,9 @@ from jepsen_like.simulation.raft.model import RAFT
 pytestmark = pytest.mark.simulation
 
 
-def replayed(seed: int, hash_seed: str) -> str:
+def replayed(seed: int, hash_seed: str, system: str = "raft") -> str:
     """The last line of a replay in a fresh process."""
-    command = [sys.executable, "-m", "jepsen_like.cli", "replay", str(seed), "--level", "core", "--quiet"]
+    command = [sys.executable, "-m", "jepsen_like.cli", "replay", str(seed), "--system", system, "--quiet"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[-1]
@@ -28,6 +28,11 @@ def test_a_seed_gives_the_same_trace_in_fresh_processes_with_other_hash_seeds(se
     result = RAFT.play(seed, observer=trace.event)
     here = f"seed {seed} level core: no violation, {result.steps} steps, {len(lines)} events, trace {trace.hash}"
     assert replayed(seed, "1") == replayed(seed, "4321") == here
+
+
+@pytest.mark.parametrize(("system", "seed"), [("kafka", 3), ("rocketmq", 1)])
+def test_a_seed_of_brokers_gives_the_same_trace_with_other_hash_seeds(system: str, seed: int) -> None:
+    assert replayed(seed, "1", system) == replayed(seed, "4321", system)
 
 
 def test_watching_a_seed_does_not_change_it() -> None:

@@ -4,6 +4,7 @@ While the nemesis strikes, clients work; once all faults have ended, every broke
 sync again, and a produce request to every partition and a commit of an offset must succeed.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -37,6 +38,8 @@ from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Of a view of bytes in memory, which is another one in every process."""
 PROBE_CLIENT = 90
 PROBE_EVERY_S = 1.0
 UNCLEAN = "unclean.leader.election.enable"
@@ -285,8 +288,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
                 self.audits.on_proposed(host, replica, effect)
         if self.observer is not None:
-            words = f"{replica.partition} {event!r}"
-            self.observer(TraceEvent(self.now, f"n{host.node}", words, describe(host), "; ".join(map(repr, effects))))
+            words, orders = (ADDRESS.sub("", text) for text in (repr(event), "; ".join(map(repr, effects))))
+            self.observer(TraceEvent(self.now, f"n{host.node}", f"{replica.partition} {words}", describe(host), orders))
 
     def on_appended(self, host: SimulatedBroker, replica: LocalReplica) -> None:
         """See `ReplicaWatch`."""
