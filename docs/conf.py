@@ -23,6 +23,7 @@ CONTENTS = {
         "docs/runs",
         "docs/checking",
         "docs/cluster",
+        "docs/systems",
     ],
     "Understand it": [
         "docs/life-of-an-append",

@@ -16,8 +16,8 @@
   Spark, and returns a `CheckReport` with its `Verdict`.
 - **Models of your own** are classes with `initial` and `step(state, op)`; `op` is a `UserCall`. Values of EDN have
   the types `Keyword`, `Symbol`, `Character`, `EdnList`, `EdnSet`, `EdnMap` and `Tagged`.
-- **Systems of your own** implement `System`, with a `Mode` and a `Control`, and are entered in `SYSTEMS`. Their
-  clients come as a `RunningLoad`, for which `RoutedLoad` with a `Workload` and a `ClientPort` is one way.
+- **Systems of your own** implement `System`, with a `Mode` and a `Control`, and are entry points of the group
+  `quorumlog.systems` in their package. Their clients come as a `RunningLoad`, for which `RoutedLoad` with a `Workload` and a `ClientPort` is one way.
 
 Histories and what checks them need the extra `check` (`pip install 'quorumlog[check]'`); the clusters for tests need
 the base installation.

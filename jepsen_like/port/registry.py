@@ -1,6 +1,7 @@
 """Which systems there are. A system is imported when it is asked for, so that the command line starts without it."""
 
 import importlib
+from importlib.metadata import entry_points
 from typing import Final
 
 from jepsen_like.port.port import System
@@ -11,11 +12,19 @@ SYSTEMS: Final[dict[str, str]] = {
     "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
 }
 """The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
+GROUP: Final = "quorumlog.systems"
+"""The entry points by which an installed package adds systems; a name above comes first."""
+
+
+def system_names() -> tuple[str, ...]:
+    """Returns the names of all systems, those of other packages last."""
+    return tuple(dict.fromkeys((*SYSTEMS, *(point.name for point in entry_points(group=GROUP)))))
 
 
 def system_named(name: str) -> System:
-    """The adapter. Raises `KeyError` for a name that is not registered."""
-    module, _, attribute = SYSTEMS[name].partition(":")
+    """Returns the adapter of a system. Raises `KeyError` for a name that is not registered."""
+    place = SYSTEMS.get(name) or {point.name: point.value for point in entry_points(group=GROUP)}[name]
+    module, _, attribute = place.partition(":")
     made = getattr(importlib.import_module(module), attribute)()
     assert isinstance(made, System)
     return made

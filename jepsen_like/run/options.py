@@ -14,7 +14,7 @@ from jepsen_like.cluster import namespaces
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.port.port import System
-from jepsen_like.port.registry import SYSTEMS, system_named
+from jepsen_like.port.registry import system_named, system_names
 from jepsen_like.port.wires import Network
 
 NODES = 3
@@ -56,7 +56,7 @@ def parse_system(context: click.Context, parameter: click.Parameter, value: str)
     try:
         return system_named(value)
     except KeyError:
-        raise click.BadParameter(f"no system {value!r}; there are {', '.join(SYSTEMS)}") from None
+        raise click.BadParameter(f"no system {value!r}; there are {', '.join(system_names())}") from None
 
 
 def one_of(option: str, value: str | None, names: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ NODES_DIRECTORY: Final = "nodes"
     show_default=True,
     callback=parse_system,
     metavar="NAME",
-    help=f"What to start: {', '.join(SYSTEMS)}.",
+    help=f"What to start: {', '.join(SYSTEMS)}, or a system of an installed package.",
 )
 @click.option(
     "--replication", default=None, metavar="NAME", help="Replication protocol.  [default: the system's first]"
