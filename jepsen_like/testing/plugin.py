@@ -115,7 +115,7 @@ def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
     from jepsen_like.testing.sync import LocalCluster
 
     options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", "check"))
-    with LocalCluster.open(**options) as cluster:
+    with _open(LocalCluster.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
@@ -126,7 +126,7 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
 
     options, is_checked = _options(request, ("nodes", "settings", "check"))
     directory = request.getfixturevalue("tmp_path") / "raft_processes"
-    with ProcessCluster.open(directory=directory, **options) as cluster:
+    with _open(ProcessCluster.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
@@ -136,7 +136,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalKafka]":
     from jepsen_like.testing.kafka.sync import LocalKafka
 
     options, is_checked = _options(request, ("brokers", "settings", "seed", "check"), "kafka_cluster")
-    with LocalKafka.open(**options) as cluster:
+    with _open(LocalKafka.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
@@ -149,7 +149,7 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> "Iterator[Callable[
         lent: list[Iterator[LocalKafka]] = []
 
         def make(*, check: bool = True, **options: Any) -> "LocalKafka":
-            cluster = stack.enter_context(LocalKafka.open(**options))
+            cluster = stack.enter_context(_open(LocalKafka.open(**options)))
             lending = _lend(request, cluster, check, f"kafka_cluster_factory {len(lent) + 1}")
             lent.append(lending)
             return next(lending)
@@ -166,7 +166,7 @@ def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
 
     options, is_checked = _options(request, ("brokers", "settings", "check"), "kafka_cluster")
     directory = request.getfixturevalue("tmp_path") / "kafka_processes"
-    with ProcessKafka.open(directory=directory, **options) as cluster:
+    with _open(ProcessKafka.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
@@ -176,7 +176,7 @@ def rocketmq_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalRocketMq]
     from jepsen_like.testing.rocketmq.sync import LocalRocketMq
 
     options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "seed", "check"), "rocketmq_cluster")
-    with LocalRocketMq.open(**options) as cluster:
+    with _open(LocalRocketMq.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
@@ -187,7 +187,7 @@ def rocketmq_processes(request: pytest.FixtureRequest) -> "Iterator[RocketMqProc
 
     options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "check"), "rocketmq_cluster")
     directory = request.getfixturevalue("tmp_path") / "rocketmq_processes"
-    with RocketMqProcesses.open(directory=directory, **options) as cluster:
+    with _open(RocketMqProcesses.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
@@ -207,6 +207,20 @@ def _options(
             meant = f"; did you mean {near[0]}?" if near else ""
             _refuse(f"for {request.fixturename} the marker {marked} takes {', '.join(names)}, not {name!r}{meant}")
     return options, bool(options.pop("check", True))
+
+
+@contextlib.contextmanager
+def _open(opening: contextlib.AbstractContextManager[ClusterT]) -> Iterator[ClusterT]:
+    """Open a cluster. Settings that it refuses are an error of the test in one line."""
+    from jepsen_like.port.port import WrongMode
+    from raft.settings import WrongSetting
+
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(opening)
+        except (WrongMode, WrongSetting) as error:
+            raise pytest.fail.Exception(str(error).removeprefix("--set: "), pytrace=False) from None
+        yield cluster
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -86,13 +86,15 @@ class BreakableKafka(FaultyCluster):
 
         Raises `WaitedTooLong` if there is none in time.
         """
-        name = TopicPartition(topic, partition)
+        name, state = TopicPartition(topic, partition), None
         with trio.move_on_after(within_s):
             while True:
                 state = (await self._control.view()).partitions.get(name)
                 if state is not None and self._is_reachable(state.leader_id):
                     return int(state.leader_id)
                 await trio.sleep(POLL_S)
+        if state is None:
+            raise WaitedTooLong(f"{name} did not exist within {within_s:g} s; a topic begins with its first record")
         raise WaitedTooLong(f"{name} has no leader that clients can reach within {within_s:g} s")
 
     def _is_reachable(self, node: int) -> bool:

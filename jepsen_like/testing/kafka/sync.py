@@ -2,6 +2,7 @@
 any thread.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -35,8 +36,14 @@ class _KafkaFace(FaultyFace[KafkaT_co]):
         `settings` are the client's own, by its names. Raises `ImportError` without confluent-kafka, `ValueError` for
         other acks, with which records may be lost.
         """
-        from jepsen_like.testing.kafka.producer import WitnessedProducer
-
+        try:
+            from jepsen_like.testing.kafka.producer import WitnessedProducer
+        except ImportError as error:
+            raise ImportError(
+                "producer() needs the package confluent-kafka, which cannot be imported here; "
+                f"run: {sys.executable} -m pip install 'quorumlog[kafka]', or pass what another client was "
+                "acknowledged to acknowledged()"
+            ) from error
         given = {"acks": "all", **(settings or {})}
         if str(given["acks"]) not in ("all", "-1"):
             raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")

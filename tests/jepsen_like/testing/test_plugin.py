@@ -111,6 +111,35 @@ def test_a_marker_with_a_name_that_is_none_is_refused_in_one_line(
     result.stdout.no_fnmatch_line("*plugin.py*")
 
 
+@pytest.mark.parametrize(
+    ("fixture", "marker", "said"),
+    [
+        ("raft_cluster", 'raft_cluster(settings=["flsh=none"])', "there is no setting 'flsh'; did you mean flush?"),
+        (
+            "kafka_cluster",
+            'kafka_cluster(settings={"flsh": "none"})',
+            "flsh is no broker setting * Did you mean flush?",
+        ),
+        ("rocketmq_cluster", 'rocketmq_cluster(properties={"flushDiskTyp": "x"})', "*Did you mean flushDiskType?"),
+    ],
+)
+def test_settings_that_a_cluster_refuses_are_an_error_of_one_line(
+    run: Run, fixture: str, marker: str, said: str
+) -> None:
+    result = run(f"""
+        import pytest
+
+        @pytest.mark.{marker}
+        def test_it({fixture}):
+            pass
+    """)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
+    result.stdout.no_fnmatch_line("*plugin.py*")
+    result.stdout.no_fnmatch_line("*--set*")
+    result.stdout.no_fnmatch_line("*another exception*")
+
+
 def test_a_marker_without_names_is_refused(run: Run) -> None:
     result = run("""
         import pytest

@@ -1,6 +1,8 @@
 """The fixtures for Kafka, used as a user's test would use them, with unmodified clients."""
 
 import asyncio
+import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -10,6 +12,7 @@ import trio
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer
 
+from jepsen_like.testing.faulty import WaitedTooLong
 from jepsen_like.testing.kafka.ledger import RecordLedger, ReplicaRecords
 from jepsen_like.testing.kafka.sync import LocalKafka, ProcessKafka
 from kafka_compat.model import TopicPartition
@@ -83,6 +86,20 @@ def test_clients_go_on_with_another_leader(kafka_cluster: LocalKafka, fault: Cal
     verdict = kafka_cluster.check()
     assert (verdict.valid, verdict.acknowledged) == (True, 2), str(verdict)
     assert consumed(kafka_cluster, 2) == [b"one", b"two"]
+
+
+def test_a_producer_without_its_package_states_the_command_that_installs_it(
+    kafka_cluster: LocalKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "jepsen_like.testing.kafka.producer", raising=False)
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'quorumlog[kafka]'")):
+        kafka_cluster.producer()
+
+
+def test_a_topic_without_records_has_no_leader_because_it_does_not_exist(kafka_cluster: LocalKafka) -> None:
+    with pytest.raises(WaitedTooLong, match="nosuch-0 did not exist within"):
+        kafka_cluster.leader("nosuch", 0, within_s=0.05)
 
 
 @pytest.mark.usefixtures("foreign_sockets")
