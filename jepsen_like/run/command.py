@@ -26,7 +26,7 @@ from rich.text import Text
 
 from jepsen_like.check.tables import write_tables
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.engine.java import find_java
+from jepsen_like.checker.engine.java import require_spark
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
@@ -88,7 +88,7 @@ QUICK_HELP = "Check in this process, without a JVM."
     show_default=True,
     callback=parse_system,
     metavar="NAME",
-    help=f"What to run: {', '.join(SYSTEMS)}.",
+    help=f"What to run: {', '.join(SYSTEMS)}, or a system of an installed package.",
 )
 @click.option(
     "--replication",
@@ -199,7 +199,7 @@ def run(
     command = reproduction(plan, quick=quick)
     engine = Engine.LOCAL if quick else Engine.SPARK
     if engine is Engine.SPARK:
-        find_java()  # its absence is better known before the run than after it
+        require_spark()  # its absence is better known before the run than after it
     directory = new_run_directory(out, plan.seed)
     results = execute_run(plan, mode, directory, command, engine)
     return print_summary(results, directory / REPORT, command, as_json=as_json)

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from jepsen_like.bench import figures
 from jepsen_like.checker.checking import engine_of
+from jepsen_like.checker.engine.java import require_spark
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
@@ -85,6 +86,8 @@ def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: 
     """
     todo = list(cells(only, seed, quick=quick))
     engine = Engine.LOCAL if quick else Engine.SPARK
+    if engine is Engine.SPARK:
+        require_spark()
     directory = new_run_directory(out, seed)
     told: dict[str, Any] = {
         "command": command_of(only, seed, quick=quick),

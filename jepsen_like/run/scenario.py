@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from jepsen_like.checker.engine.java import find_java
+from jepsen_like.checker.engine.java import require_spark
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.nemesis.kind import Here
@@ -102,7 +102,7 @@ def scenario(
         trials = [redrawn(trial, seed, number) for trial in trials for number in range(1, draws + 1)]
     engine = Engine.LOCAL if quick else Engine.SPARK
     if engine is Engine.SPARK:
-        find_java()
+        require_spark()
     command = reproduction(story, only, seed, draws=draws, quick=quick)
     plans = [plan_trial(system, story, trial, seed) for trial in trials]
     modes = [validate(plan) for plan in plans]

@@ -102,6 +102,19 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     )
 
 
+def require_spark() -> None:
+    """Raises `EnvironmentMissing`, with the command that mends it, where Spark or its Java is missing.
+
+    A run that ends in a check on Spark asks this before it begins.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise EnvironmentMissing(
+            "the check on Spark needs the package pyspark, which cannot be imported here; "
+            f"add --quick to check without it, or run: {sys.executable} -m pip install 'quorumlog[spark]'"
+        )
+    find_java()
+
+
 MENDING_COMMAND: Final = f"{sys.executable} -m pip install 'quorumlog[java]'"
 
 

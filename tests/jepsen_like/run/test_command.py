@@ -196,6 +196,19 @@ def test_a_plan_that_cannot_be_carried_out_is_refused_in_one_line(
     assert not (tmp_path / "runs").exists(), "a refused plan left a directory"
 
 
+@pytest.mark.parametrize("words", [("run",), ("matrix",), ("scenario", "power-cut")])
+def test_a_check_on_spark_that_cannot_be_is_known_before_the_run(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert execute([*words, "--out", str(tmp_path / "runs")]) == ExitStatus.ENVIRONMENT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "needs the package pyspark" in line
+    assert "add --quick" in line
+    assert "pip install 'quorumlog[spark]'" in line
+    assert not (tmp_path / "runs").exists(), "a run that cannot be judged left a directory"
+
+
 @pytest.mark.parametrize("kind", ["loss", "duplicate", "reorder", "corrupt"])
 def test_a_fault_of_packets_says_what_it_needs(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "--quick", "--out", str(tmp_path / "runs"), "--nemesis", f"kill,{kind}"]
