@@ -24,6 +24,7 @@ from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.rows.gather import LIMITS
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import HistoryReader, UnreadableHistory, part_rows
+from jepsen_like.port.registry import system_names
 from jepsen_like.record.allowed import allowances_of_run
 from jepsen_like.record.attempts import Attempts
 from jepsen_like.record.figures import measure, rpo_of
@@ -185,10 +186,20 @@ def model_of(path: Path) -> Model:
     """Returns what checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
     if path != STDIN and not path.is_file() and maps_in(path) is None:
         HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
-    model = read_recorded(run_of(path)).model
-    if model is None:
-        raise NoModel(path, "no test.json tells what its objects are; --model is needed")
-    return model
+    recorded = read_recorded(run_of(path))
+    if recorded.model is None:
+        raise NoModel(
+            path, f"{_lacking_model(recorded)}; --model is needed, one of {', '.join(model.value for model in Model)}"
+        )
+    return recorded.model
+
+
+def _lacking_model(recorded: Recorded) -> str:
+    """Returns why a run does not state its model."""
+    system = recorded.test.get("system")
+    if system is None or system in system_names():
+        return "no test.json tells what its objects are"
+    return f"its test.json names the system {system!r}, which no package here has"
 
 
 def rows_about(path: Path) -> int:

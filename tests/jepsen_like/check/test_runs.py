@@ -90,6 +90,16 @@ def test_a_model_is_needed_only_where_no_run_tells_it(tmp_path: Path, capsys: py
     assert f"{part}: no test.json tells what its objects are; --model is needed" in err
 
 
+def test_a_run_of_a_system_that_is_not_installed_states_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_directory(tmp_path)
+    (run / "test.json").write_text(json.dumps({"system": "toy", "workload": "log", "nodes": 3}))
+    status, lines, err = check(capsys, run)
+    assert (status, lines) == (ExitStatus.USAGE, [])
+    assert "its test.json names the system 'toy', which no package here has; --model is needed, one of log, " in err
+
+
 @pytest.mark.spark
 def test_spark_finds_the_same_of_several(tmp_path: Path, spark: SparkEngine) -> None:
     paths = [a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=99), tmp_path]
