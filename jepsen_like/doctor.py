@@ -264,4 +264,4 @@ def processes() -> Finding:
         state = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return Finding("/proc", False, "cannot be read, so faults cannot be observed", "mount -t proc proc /proc")
-    return Finding("/proc", state in "RSDT", f"tells the state of processes ({state})", "mount -t proc proc /proc")
+    return Finding("/proc", state in "RSDT", f"shows the state of processes ({state})", "mount -t proc proc /proc")
