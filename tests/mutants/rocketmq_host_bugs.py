@@ -161,14 +161,6 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "Q10",
     ),
     _bug(
-        "unflushed-is-taken-for-flushed",
-        "a broker that did not flush believes after a loss of power that all acknowledged records are there",
-        START,
-        "flushes=config.sync_flush, doubt",
-        "flushes=True, doubt",
-        "Q10",
-    ),
-    _bug(
         "a-doubt-of-a-start-is-forgotten",
         "a doubt that a start finds is not noted for the next start",
         START,
