@@ -52,6 +52,8 @@ class LongWork:
 
     def pump(self) -> None:
         """Continue the work under way; work of closed connections is dropped."""
+        if not self._waiting:
+            return
         until = self._stopwatch() + ROUND_S
         for _ in range(len(self._waiting)):
             call, steps = self._waiting.popleft()

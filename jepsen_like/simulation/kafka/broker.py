@@ -62,6 +62,7 @@ from kafka_compat.storage.broker_store import BrokerStore
 from log.config import StoreConfig
 from log.errors import CorruptLog, LogError
 from log.memory_disk import MemoryDisk
+from log.segment import SEGMENT_SUFFIX
 from log.store import LOGS_NAME
 from raft.disk_thread import DiskThread
 from raft.errors import NotLeader, RaftError
@@ -77,7 +78,7 @@ SEGMENT_BYTES = 4096
 BEGIN_MS = 1_600_000_000_000
 """The wall clock when a world begins."""
 WALL_SKEW_MS = 5_000
-HEARTBEATS_PER_SESSION = 3
+HEARTBEATS_PER_SESSION = 2
 FETCH_BACKOFF_MS = 100
 FETCH_VERSION = 12
 """The last that names topics."""
@@ -390,8 +391,8 @@ class SimulatedBroker(SimulatedProcess):
     def has_durably(self, partition: TopicPartition, batch: LoggedBatch) -> bool:
         """Returns True if the bytes of a batch would survive a loss of power."""
         directory = f"{DIRECTORY}/{LOGS_NAME}/{partition}/"
-        durable = self.disk.durable_content
-        return any(batch.content in durable(path) for path in self.disk.paths() if path.startswith(directory))
+        files = [path for path in self.disk.paths() if path.startswith(directory) and path.endswith(SEGMENT_SUFFIX)]
+        return any(batch.content in self.disk.durable_content(path) for path in reversed(files))
 
     def look_again(self) -> list[TopicPartition]:
         """See what the next start of this broker, which is down, will find. Returns the logs that lack something."""

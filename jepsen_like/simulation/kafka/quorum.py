@@ -120,9 +120,10 @@ class ControlQuorum:
         result = leader.result_of(index)
         if result is not None:
             leader.settle(proposed.process, proposed.settled, Applied(index, result))
-        self._tell()
         if self._tail:
             self._world.schedule(self._world.now, self._try_commit, term)
+        else:
+            self._tell()
 
     def _commit(self, command: bytes) -> None:
         self.log.append(command)

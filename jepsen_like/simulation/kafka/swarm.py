@@ -52,7 +52,7 @@ class KafkaKnobs(Knobs):
     lag_s: float
     """replica.lag.time.max.ms."""
     session_s: float
-    """broker.session.timeout.ms; heartbeats come three times in it."""
+    """broker.session.timeout.ms; heartbeats come twice in it."""
     fence_on_close: bool
     balance_s: float
     """leader.imbalance.check.interval.seconds; 0: no automatic rebalance."""
@@ -192,7 +192,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         **_load(rng),
     )
     # Connections keep the order of what they carry: on slower ones no follower could stay in the ISR.
-    one_way_max_s = min(drawn.session_s / 8, drawn.lag_s / 5)
+    one_way_max_s = min(drawn.session_s / 12, drawn.lag_s / 6)
     return attrs.evolve(drawn, delay_s=min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread)))
 
 
