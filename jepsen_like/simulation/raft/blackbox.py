@@ -28,6 +28,16 @@ class RequestOutcome(enum.Enum):
     """May have had its effect, or may still have it."""
 
 
+@attrs.frozen
+class NodeLog:
+    """The final log of one node, as clients read it: its values from offset `first` on, each with its term."""
+
+    node: int
+    first: int
+    values: Sequence[int]
+    terms: Sequence[int]
+
+
 @attrs.define
 class ClientRequest:
     """One request. An append has `values`; a read saw the log end at `end_offset`, after the value `last_value`.

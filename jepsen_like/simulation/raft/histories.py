@@ -17,7 +17,7 @@ from jepsen_like.checker.rows.columns import NEEDED, Columns
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Findings
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
-from jepsen_like.simulation.raft.blackbox import UNSEEN, ClientRequest, Fault, RequestOutcome
+from jepsen_like.simulation.raft.blackbox import UNSEEN, ClientRequest, Fault, NodeLog, RequestOutcome
 
 OUTCOMES: Mapping[RequestOutcome, Outcome] = {
     RequestOutcome.OK: Outcome.OK,
@@ -36,9 +36,10 @@ TYPES: Mapping[str, type[np.generic]] = {
 """The types of columns that are none of 64 bits."""
 
 
-def check(history: Sequence[ClientRequest], logs: Sequence[FinalLog]) -> list[Fault]:
-    """Returns everything that the checker finds wrong with what clients saw; `logs` are the final ones of the nodes."""
+def check(history: Sequence[ClientRequest], ends: Sequence[NodeLog]) -> list[Fault]:
+    """Returns everything that the checker finds wrong with what clients saw; `ends` are the final logs of the nodes."""
     faults: list[Fault] = []
+    logs = [_final_log(log) for log in ends]
     rows = [op for process, request in enumerate(history) if request.key < 0 for op in _of_log(2 * process, request)]
     if rows or logs:
         expires = any(log.first for log in logs)
@@ -48,6 +49,10 @@ def check(history: Sequence[ClientRequest], logs: Sequence[FinalLog]) -> list[Fa
     if rows:
         faults += _faults("C-register", check_registers(_columns(rows)))
     return faults
+
+
+def _final_log(log: NodeLog) -> FinalLog:
+    return FinalLog(log.node, log.first, np.array(log.values, np.int64), np.array(log.terms, np.int64))
 
 
 def _faults(oracle: str, findings: Findings) -> Iterator[Fault]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
-from jepsen_like.checker.rows.final_logs import FinalLog
-from jepsen_like.simulation.raft.blackbox import ClientRequest, RequestOutcome
+from jepsen_like.simulation.raft.blackbox import ClientRequest, NodeLog, RequestOutcome
 from jepsen_like.simulation.raft.histories import check
 from jepsen_like.simulation.raft.model import RAFT
 from jepsen_like.simulation.raft.world import RaftWorld
@@ -34,8 +32,8 @@ def query(found: int | None, invoked: int) -> ClientRequest:
     return ClientRequest(1, 1, (), invoked, invoked + 1, OK, end_offset=1, key=2, found=found)
 
 
-def log(node: int, *values: int, first: int = 0) -> FinalLog:
-    return FinalLog(node, first, np.array(values, np.int64), np.ones(len(values), np.int64))
+def log(node: int, *values: int, first: int = 0) -> NodeLog:
+    return NodeLog(node, first, values, [1] * len(values))
 
 
 APPENDS = [append(7, 0, 1), append(8, 1, 3)]
@@ -53,7 +51,7 @@ APPENDS = [append(7, 0, 1), append(8, 1, 3)]
         pytest.param("C-register", [write(5, 1, FAIL), query(5, 3)], [], id="what was refused is seen"),
     ],
 )
-def test_a_contradiction_is_named(oracle: str, history: list[ClientRequest], logs: Sequence[FinalLog]) -> None:
+def test_a_contradiction_is_named(oracle: str, history: list[ClientRequest], logs: Sequence[NodeLog]) -> None:
     assert oracle in [name for name, _ in check(history, logs)]
 
 
@@ -66,7 +64,7 @@ def test_a_contradiction_is_named(oracle: str, history: list[ClientRequest], log
         pytest.param([query(None, 1), write(5, 3)], [], id="a register with nothing in it"),
     ],
 )
-def test_what_is_in_order_is_left_alone(history: list[ClientRequest], logs: Sequence[FinalLog]) -> None:
+def test_what_is_in_order_is_left_alone(history: list[ClientRequest], logs: Sequence[NodeLog]) -> None:
     assert check(history, logs) == []
 
 
