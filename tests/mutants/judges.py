@@ -57,7 +57,7 @@ Judge = Callable[[Mutant, range], Judgement]
 
 
 def simulate(mutant: Mutant, seeds: range) -> Judgement:
-    """Simulated clusters, past crashes, until an invariant, an audit or the black box speaks."""
+    """Simulated clusters, past crashes, until an oracle speaks; where none does, the conversations with the core."""
     from jepsen_like.simulation.raft.model import RAFT  # after the bug is in place
 
     crashed: Counter[str] = Counter()
@@ -72,7 +72,8 @@ def simulate(mutant: Mutant, seeds: range) -> Judgement:
         crashed["node"] += any(violation.oracle == "crash" for violation in result.violations)
         if counted:
             return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
-    return Judgement(None, len(seeds), crashed=crashed)
+    scripts = (f"tests/raft/{each}.py" for each in ("test_conversations", "test_rules", "test_trimmed_groups"))
+    return attrs.evolve(_failing("script", *scripts), tried=len(seeds), crashed=crashed)
 
 
 def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
