@@ -104,12 +104,12 @@ def simulate_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
 
 def simulate_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
     """Simulated raft groups of RocketMQ's brokers; where no audit speaks, three copies in any order of leaders, kills and snapshots."""
-    from jepsen_like.simulation.rocketmq.model import ROCKETMQ  # after the bug is in place
+    from jepsen_like.simulation.rocketmq.model import rocketmq_world  # after the bug is in place
+    from jepsen_like.simulation.rocketmq.swarm import draw_raft_group
 
     crashed: Counter[str] = Counter()
-    worlds = [seed for seed in range(seeds[0], seeds[0] + 4 * GROUP_SEEDS_MAX) if ROCKETMQ.draw(seed).dledger.enabled]
-    for tried, seed in enumerate(worlds[:GROUP_SEEDS_MAX], 1):
-        result = ROCKETMQ.play(seed, stop_at_first=False)
+    for tried, seed in enumerate(seeds[:GROUP_SEEDS_MAX], 1):
+        result = rocketmq_world(draw_raft_group(seed), stop_at_first=False).run()
         crashed["node"] += any(found.oracle == "crash" for found in result.violations)
         counted = [
             found
@@ -117,7 +117,7 @@ def simulate_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
             if found.oracle not in NOT_ORACLES and (found.oracle != "V-liveness" or "V-liveness" in mutant.oracles)
         ]
         if counted:
-            return Judgement(counted[0].oracle, tried, str(counted[0]), seed, crashed)
+            return Judgement(counted[0].oracle, tried, f"raft group {seed}: {counted[0]}", crashed=crashed)
     tests = ("test_conversations", "test_copies_machine")
     return _failing("copies", *(f"tests/rocketmq_compat/raft_state/{each}.py" for each in tests))
 
