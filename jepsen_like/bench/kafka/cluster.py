@@ -39,14 +39,17 @@ class KafkaCluster:
     def __init__(self, bootstrap: str, members: Sequence[BenchProcess] = ()) -> None:
         self.bootstrap = bootstrap
         self.members = members
-        self._admin: AdminClient | None = None
+        self._clients: dict[str, AdminClient] = {}
 
     @property
     def admin(self) -> AdminClient:
         """A client for administration, made when it is first asked for."""
-        if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        return self._admin
+        return self._client("administration")
+
+    def _client(self, purpose: str) -> AdminClient:
+        if purpose not in self._clients:
+            self._clients[purpose] = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._clients[purpose]
 
     def brokers(self) -> frozenset[int]:
         """Returns the ids that metadata names; none if no broker answers."""
@@ -91,9 +94,13 @@ class KafkaCluster:
         return [len(each.isrs) for _, each in sorted(self._partitions(topic).items())]
 
     def _partitions(self, topic: str) -> Mapping[int, Any]:
-        """By number, as metadata has them."""
+        """By number, as metadata has them.
+
+        Asked by a client of its own: librdkafka remembers for a while that a broker did not know a new topic yet, and
+        then finds no leader for requests that go to leaders.
+        """
         try:
-            return dict(self.admin.list_topics(topic, timeout=ASK_WITHIN_S).topics[topic].partitions)
+            return dict(self._client("metadata").list_topics(topic, timeout=ASK_WITHIN_S).topics[topic].partitions)
         except KafkaException:
             return {}
 
