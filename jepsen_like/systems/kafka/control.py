@@ -22,6 +22,11 @@ from jepsen_like.workload.payload import decode_value
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
+from kafka_compat.protocol.apis.describe_cluster import (
+    DESCRIBE_CLUSTER,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from kafka_compat.protocol.apis.list_offsets import (
     LIST_OFFSETS,
@@ -43,6 +48,7 @@ POLL_S: Final = 0.1
 DEBUGGER: Final = -2
 END, START = -1, -2
 METADATA_VERSION, LIST_VERSION, FETCH_VERSION, CREATE_VERSION = 12, 7, 12, 7
+DESCRIBE_CLUSTER_VERSION = 2
 CREATE_TIMEOUT_MS: Final = 5000
 
 Ends = dict[TopicPartition, int]
@@ -127,9 +133,29 @@ class KafkaControl(Control):
         )
 
     async def is_serving(self) -> bool:
-        """Whether there is a controller, and every broker is registered with it and unfenced."""
-        view = await self.view()
-        return view.controller != NO_LEADER and view.brokers == self._direct.keys()
+        """Returns True if every broker that answers knows a controller, and that all brokers are unfenced.
+
+        Metadata does not say so: while all brokers are fenced, it lists all.
+        """
+        answers: list[DescribeClusterResponse] = []
+
+        async def of_one(node: int) -> None:
+            answer = await self._try(
+                node,
+                DESCRIBE_CLUSTER,
+                DESCRIBE_CLUSTER_VERSION,
+                DescribeClusterRequest(include_cluster_authorized_operations=False),
+            )
+            if answer is not None:
+                answers.append(answer)
+
+        async with trio.open_nursery() as nursery:
+            for node in self._direct:
+                nursery.start_soon(of_one, node)
+        return bool(answers) and all(
+            answer.controller_id != NO_LEADER and {broker.broker_id for broker in answer.brokers} == self._direct.keys()
+            for answer in answers
+        )
 
     async def copies(self, scope: Scope) -> tuple[int, ...]:
         """The replicas of a partition."""
