@@ -140,6 +140,7 @@ def test_h6_a_report_of_more_than_was_pushed_acknowledges_nothing() -> None:
 # ---------------------------------------------------------------- what the simulator would see
 
 
+@pytest.mark.campaign
 def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_check(own: History, other: History) -> int:
         return min(own.end, other.end)
