@@ -13,6 +13,7 @@ from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
+from raft.net.running_clock import RunningClock
 from tests.kafka_compat.broker.cluster import Cluster, cluster
 
 NONE = KafkaErrorCode.NONE
@@ -230,3 +231,16 @@ async def test_only_an_unclean_election_makes_a_replica_lead_that_was_out_of_syn
             await brokers.until(lambda: brokers.running[leader].broker.serving.is_set() and brokers.leads(leader, "t"))
             async with brokers.client(leader) as client:
                 assert await client.values("t") == [b"both", b"one"]
+
+
+async def test_a_broker_that_stood_still_sends_a_heartbeat_as_soon_as_it_notices() -> None:
+    async with cluster(1, broker_heartbeat_interval_ms="60000", broker_session_timeout_ms="120000") as brokers:
+        parts = brokers.running[1].broker._parts
+        clock = parts.context.clock
+        assert isinstance(clock, RunningClock)
+        await brokers.until(lambda: parts.registration.deadline > clock() + 30)
+        before = parts.registration._beats
+        ran = clock()
+        clock._clock = lambda: trio.current_time() + 50
+        await brokers.until(lambda: parts.registration._beats > before)
+        assert clock() < ran + 30, "fifty seconds of standing still are no time in which others were silent"
