@@ -46,7 +46,7 @@ class BrokerTables:
     faults_title: str
     faults_words: Mapping[str, str]
     remarks: Callable[[Document], Sequence[str]]
-    """What the tables need to be read."""
+    """Sentences below the tables that explain them."""
     others: Callable[[Document], Sequence[DocumentTable]] = lambda document: ()
     """Tables between those of loads and faults."""
 

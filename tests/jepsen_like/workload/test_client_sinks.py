@@ -1,4 +1,4 @@
-"""What client processes report reaches the history whole, and under a process that does one thing at a time."""
+"""Reports of client processes reach the history whole, and under a process that does one thing at a time."""
 
 from collections.abc import Callable
 from pathlib import Path

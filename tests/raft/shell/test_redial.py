@@ -1,4 +1,4 @@
-"""How often an address is dialled: soon after a connection that was up, ever more seldom while it refuses."""
+"""An address is dialled again soon after a connection that was up, and ever more seldom while it refuses."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What `raft.net` offers to wires of any kind: a length and a body, answers in the order of requests."""
+"""Wires of any kind get a length and a body from `raft.net`, and answers in the order of requests."""
 
 import socket
 from collections.abc import Iterator

@@ -100,7 +100,7 @@ PLANTS: list[Callable[[SimulatedMachine], None]] = [
 
 
 def accused(world: RaftWorld) -> list[tuple[str, int]]:
-    """What the judge of the end finds in the logs, and where."""
+    """Returns the oracles by which the judge of the end accuses a log, each with its node."""
     world.judge()
     found = [(violation.oracle, violation.node) for violation in world.violations]
     return [(oracle, node) for oracle, node in found if oracle != "C-log"]
