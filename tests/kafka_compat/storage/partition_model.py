@@ -3,7 +3,6 @@ memory.
 """
 
 import random
-from collections.abc import Callable
 
 import attrs
 
@@ -14,7 +13,7 @@ from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 from log.config import StoreConfig
 from log.disk import Disk
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.memory_disk import MemoryDisk
 
 DIRECTORY = "data/broker"
 PARTITION = TopicPartition("orders", 0)
@@ -22,22 +21,6 @@ TOPIC_ID = b"T" * 16
 OTHER_ID = b"U" * 16
 SMALL = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=512, open_files_max=4, threads=1)
 SEGMENT_BYTES = 4096
-Fate = Callable[[MemoryDisk, int], MemoryDisk]
-
-
-def kill(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
-
-
-def power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed))
-
-
-def all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
-
-
-FATES = [kill, power_cut, all_lost]
 
 
 def memory_disk(seed: int = 0) -> MemoryDisk:

@@ -16,18 +16,15 @@ from log.config import StoreConfig
 from log.disk import RealDisk, write_file
 from log.errors import CorruptLog, DirectoryLocked, LogError, NoSpace, StorageFailed, UnknownLog
 from log.memory_disk import MemoryDisk
+from tests.crashes import FATES, Fate, kill, lose_unsynced
 from tests.examples import TIMES, examples
 from tests.kafka_compat.storage.partition_model import (
     DIRECTORY,
-    FATES,
     OTHER_ID,
     PARTITION,
     TOPIC_ID,
-    Fate,
-    all_lost,
     at,
     batch,
-    kill,
     memory_disk,
     new_log,
     open_broker,
@@ -88,7 +85,7 @@ def test_a_topic_made_again_under_its_name_never_gets_the_old_log() -> None:
     store.write_high_watermarks({PARTITION: 9})
     store.create({PARTITION: OTHER_ID})
     assert (store.log(PARTITION).end_offset, store.topic_id(PARTITION)) == (0, OTHER_ID)
-    again = open_broker(all_lost(disk, 0))
+    again = open_broker(lose_unsynced(disk, 0))
     assert (again.log(PARTITION).end_offset, again.topic_id(PARTITION)) == (0, OTHER_ID)
     again.log(PARTITION).append_as_leader([batch(20)], 0)
     assert again.high_watermark(PARTITION) == 0
@@ -105,7 +102,7 @@ def test_a_deleted_partition_is_gone_at_once_and_for_good() -> None:
     store = three_logs(disk)
     store.log(SECOND).write_snapshot({})
     store.delete(SECOND)
-    for found in (store, open_broker(all_lost(disk, 0))):
+    for found in (store, open_broker(lose_unsynced(disk, 0))):
         assert set(found.logs) == {PARTITION, DASHED}
         assert found.topic_id(SECOND) is None
         with pytest.raises(UnknownLog):
@@ -129,7 +126,7 @@ def test_the_longest_topic_of_kafka_has_room() -> None:
     disk = memory_disk()
     longest = TopicPartition("x" * 249, 99_999)
     open_broker(disk).create({longest: TOPIC_ID})
-    assert set(open_broker(all_lost(disk, 0)).logs) == {longest}
+    assert set(open_broker(lose_unsynced(disk, 0)).logs) == {longest}
 
 
 # ---------------------------------------------------------------- damage
@@ -229,7 +226,7 @@ def test_a_damaged_log_of_no_partitions_name_stays_where_it_is() -> None:
     store = three_logs(disk)
     store._store.create("stranger").append([])
     store._store.log("stranger").reset(5)
-    again = open_broker(all_lost(disk, 0))
+    again = open_broker(lose_unsynced(disk, 0))
     assert [(each.name, each.partition) for each in again.damages] == [("stranger", None)]
     assert set(again.logs) == {PARTITION, SECOND, DASHED}
     assert any("stranger" in path for path in disk.paths())
@@ -557,7 +554,7 @@ def test_a_call_that_failed_for_lack_of_room_may_be_repeated() -> None:
             failures += 1
         disk.capacity_bytes = None
         store.create({PARTITION: TOPIC_ID, SECOND: TOPIC_ID})
-        assert set(open_broker(all_lost(disk, 0)).logs) == {PARTITION, SECOND}
+        assert set(open_broker(lose_unsynced(disk, 0)).logs) == {PARTITION, SECOND}
     assert failures > 5
 
 

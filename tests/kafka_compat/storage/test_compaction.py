@@ -18,11 +18,9 @@ from kafka_compat.storage.compaction import Compaction, Compactor
 from kafka_compat.storage.partition_log import PartitionLog
 from log.errors import NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
+from tests.crashes import FATES, Fate, lose_unsynced
 from tests.kafka_compat.storage.partition_model import (
-    FATES,
     PARTITION,
-    Fate,
-    all_lost,
     memory_disk,
     new_log,
     open_broker,
@@ -79,7 +77,7 @@ def test_the_newest_record_of_each_key_stays_where_it_was() -> None:
     compaction = compact(log)
     assert compaction.done
     expected = [each for each in before if newest[each.key] == each.offset or each.offset >= sealed_end]
-    for found in (log, reopen(all_lost(disk, 0))):
+    for found in (log, reopen(lose_unsynced(disk, 0))):
         assert records_of(found) == expected
         assert table_of(found) == table
         assert found.size_bytes < size / 2
@@ -116,7 +114,7 @@ def test_a_log_goes_on_and_is_compacted_again() -> None:
     assert compact(log).removed > 0
     assert table_of(log) == table
     assert compact(log).removed == 0
-    assert table_of(reopen(all_lost(disk, 0))) == table
+    assert table_of(reopen(lose_unsynced(disk, 0))) == table
 
 
 @pytest.mark.parametrize("high_watermark", range(0, 121, 7))
@@ -179,7 +177,7 @@ def test_what_was_trimmed_within_a_segment_does_not_come_back() -> None:
     table = table_of(log)
     compact(log)
     assert log.start_offset == 6
-    assert table_of(reopen(all_lost(disk, 0))) == table
+    assert table_of(reopen(lose_unsynced(disk, 0))) == table
 
 
 def test_more_keys_than_fit_are_compacted_as_far_as_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +240,7 @@ def changed_between(change: Callable[[PartitionLog], object]) -> None:
         assert read_all(log) == expected
         assert not compaction.done
         store.flush()
-        assert read_all(reopen(all_lost(disk, 0))) == expected
+        assert read_all(reopen(lose_unsynced(disk, 0))) == expected
         assert not [path for path in disk.paths() if "-" in path.rpartition("/")[2] and path.endswith(".log")]
     assert steps_done >= 10
 
@@ -272,7 +270,7 @@ def test_appends_and_flushes_between_the_steps_are_kept() -> None:
         store.flush()
     assert compaction.done
     assert compaction.removed > 0
-    assert table_of(log) == table == table_of(reopen(all_lost(disk, 0)))
+    assert table_of(log) == table == table_of(reopen(lose_unsynced(disk, 0)))
 
 
 def test_a_pass_that_is_given_up_leaves_nothing_behind() -> None:

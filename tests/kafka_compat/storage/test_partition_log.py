@@ -12,14 +12,11 @@ from kafka_compat.storage.partition_log import SNAPSHOT_EVERY_BYTES, PartitionLo
 from kafka_compat.storage.producer_snapshots import ProducerStates, replay_into
 from log.errors import CorruptLog, NoSpace, OffsetOutOfRange, StorageFailed
 from log.memory_disk import MemoryDisk
+from tests.crashes import FATES, Fate, kill, lose_unsynced
 from tests.kafka_compat.storage.partition_model import (
-    FATES,
     PARTITION,
-    Fate,
-    all_lost,
     at,
     batch,
-    kill,
     memory_disk,
     new_log,
     open_broker,
@@ -226,7 +223,7 @@ def test_a_truncation_before_the_start_leaves_an_empty_log_that_goes_on_there() 
     log = fill(disk)
     log.trim(40)
     assert log.truncate(20) == 20
-    for found in (log, reopen(all_lost(disk, 0))):
+    for found in (log, reopen(lose_unsynced(disk, 0))):
         assert (found.start_offset, found.end_offset, found.epochs) == (20, 20, [])
     log.append_as_leader([batch()], 1)
     assert places(log) == [(20, 21)]
@@ -236,7 +233,7 @@ def test_a_reset_log_goes_on_where_it_was_told_with_any_epoch() -> None:
     disk = memory_disk()
     log = fill(disk)
     log.reset(1000)
-    for found in (reopen(all_lost(disk, 0)), log):
+    for found in (reopen(lose_unsynced(disk, 0)), log):
         assert (found.start_offset, found.end_offset, found.last_epoch, found.durable_offset) == (1000, 1000, -1, 1000)
         assert found.append_as_leader([batch(2)], 0) == (1000, 1002)
 
@@ -275,7 +272,7 @@ def test_the_start_moves_to_the_very_offset_and_stays_there(offset: int, fate: F
 def test_a_record_is_found_by_its_time(since: int, expected: tuple[int, int] | None) -> None:
     disk = memory_disk()
     assert fill(disk).find_time(since) == expected
-    assert reopen(all_lost(disk, 0)).find_time(since) == expected
+    assert reopen(lose_unsynced(disk, 0)).find_time(since) == expected
 
 
 def test_records_before_the_start_are_not_found_by_time() -> None:
@@ -306,7 +303,7 @@ def test_the_record_with_the_greatest_time_is_the_first_of_them() -> None:
         log.append_as_leader([batch(3, times=times, size=800)], 0)
     assert log.find_newest_time() == (1, 50)
     store.flush()
-    assert reopen(all_lost(disk, 0)).find_newest_time() == (1, 50)
+    assert reopen(lose_unsynced(disk, 0)).find_newest_time() == (1, 50)
     log.trim(2)
     assert log.find_newest_time() == (3, 50)
     log.trim(6)
@@ -421,9 +418,9 @@ def test_whichever_call_fails_the_log_is_found_as_before_or_after(name: str, fat
         return disk, store, log
 
     disk, store, log = begin(0)
-    before = state(reopen(all_lost(disk, 0)))
+    before = state(reopen(lose_unsynced(disk, 0)))
     CHANGES[name](store, log)
-    after = state(reopen(all_lost(disk, 0)))
+    after = state(reopen(lose_unsynced(disk, 0)))
     assert before[:2] != after[:2]
     seen = []
     for n in range(1, 200):

@@ -9,7 +9,8 @@ from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 from kafka_compat.storage.retention import roll_if_due, start_to_keep
-from tests.kafka_compat.storage.partition_model import all_lost, batch, memory_disk, new_log, places, reopen
+from tests.crashes import lose_unsynced
+from tests.kafka_compat.storage.partition_model import batch, memory_disk, new_log, places, reopen
 
 KEEP_ALL = attrs.evolve(Settings().topic({}), retention_ms=None)
 DAY_MS = 86_400_000
@@ -62,7 +63,7 @@ def test_the_start_never_moves_back_and_the_move_survives() -> None:
     assert start_to_keep(log, settings(retention_ms=0), 3, 9999) == 3
     log.trim(start_to_keep(log, settings(retention_ms=0), 6, 9999))
     store.flush()
-    assert places(reopen(all_lost(store._disk, 0))) == [(5, 6)]  # type: ignore[arg-type]
+    assert places(reopen(lose_unsynced(store._disk, 0))) == [(5, 6)]  # type: ignore[arg-type]
 
 
 def test_a_clock_that_was_fast_does_not_keep_a_segment_for_ever() -> None:

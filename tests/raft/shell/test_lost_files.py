@@ -3,20 +3,20 @@
 import contextlib
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from log import mark
 from log.errors import ForeignLog, StorageFailed
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.memory_disk import MemoryDisk
 from raft.directory import IDENTITY_NAME, Identity, IncompleteDirectory, open_storage
 from raft.effects import Persist
 from raft.errors import NotLeader
 from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Term, WriteId
 from raft.settings import NodeSettings
 from raft.storage import RaftStorage
+from tests.crashes import FATES, Fate
 from tests.raft.shell.nodes import FAST, local_cluster, until
 
 DIRECTORY = "data/1"
@@ -156,21 +156,9 @@ def test_a_directory_that_never_held_anything_gets_its_identity_again() -> None:
     assert disk.exists(f"{DIRECTORY}/{IDENTITY_NAME}")
 
 
-def killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
-
-
-def power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed))
-
-
-def all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
-
-
-@pytest.mark.parametrize("fate", [killed, power_cut, all_lost])
+@pytest.mark.parametrize("fate", FATES)
 def test_a_first_start_that_is_cut_short_at_any_call_is_not_taken_for_a_loss(
-    fate: Callable[[MemoryDisk, int], MemoryDisk],
+    fate: Fate,
 ) -> None:
     failures = 0
     for call in range(1, 200):

@@ -28,8 +28,9 @@ from rocketmq_compat.consumers.delays import DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.topics import TopicTable, new_topic
 from rocketmq_compat.records import read_heads
+from tests.crashes import FATES
 from tests.examples import examples
-from tests.rocketmq_compat.storage.records import FATES, record
+from tests.rocketmq_compat.storage.records import record
 from tests.rocketmq_compat.storage.stores import open_messages
 
 Settled = Callable[[Applied | RaftError], None]

@@ -3,33 +3,17 @@
 import random
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from log.config import StoreConfig
 from log.disk import Disk
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.memory_disk import MemoryDisk
 from log.store import LogStore
 from rocketmq_compat.record_layout import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketmq_compat.storage.commit_log import CommitLog
 
 DIRECTORY = "data/broker"
 SMALL = StoreConfig(segment_bytes_max=4096, index_interval_bytes=512, open_files_max=4, threads=1)
-Fate = Callable[[MemoryDisk, int], MemoryDisk]
-
-
-def kill(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
-
-
-def power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed))
-
-
-def all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
-
-
-FATES = [kill, power_cut, all_lost]
 
 
 def memory_disk(seed: int = 0) -> MemoryDisk:

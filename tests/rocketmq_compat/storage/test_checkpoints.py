@@ -15,7 +15,8 @@ from rocketmq_compat.storage.checkpoints import (
     derived_topics,
     encode_checkpoint,
 )
-from tests.rocketmq_compat.storage.records import DIRECTORY, FATES, Fate, memory_disk
+from tests.crashes import FATES, Fate
+from tests.rocketmq_compat.storage.records import DIRECTORY, memory_disk
 
 OFFSETS = CheckpointName.CONSUMER_OFFSETS
 PATH = f"{DIRECTORY}/config/consumerOffset.json"

@@ -10,18 +10,8 @@ from log.config import StoreConfig
 from log.errors import CorruptLog, NoSpace, OffsetOutOfRange, StorageFailed
 from rocketmq_compat.storage.commit_log import CommitLog
 from rocketmq_compat.storage.recent_batches import RecentBatches
-from tests.rocketmq_compat.storage.records import (
-    FATES,
-    Fate,
-    all_lost,
-    content,
-    from_disk,
-    kill,
-    memory_disk,
-    new_commit_log,
-    record,
-    reopen,
-)
+from tests.crashes import FATES, Fate, kill, lose_unsynced
+from tests.rocketmq_compat.storage.records import content, from_disk, memory_disk, new_commit_log, record, reopen
 
 LARGE = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=4096, open_files_max=4, threads=1)
 
@@ -143,7 +133,7 @@ def test_a_record_is_found_where_it_begins_and_nowhere_else() -> None:
     log = new_commit_log(disk)
     records = dict(fill(log))
     log.flush()
-    for found in (log, reopen(all_lost(disk, 0))):
+    for found in (log, reopen(lose_unsynced(disk, 0))):
         for at in range(-1, found.end_offset + 200, 7):
             assert bytes_at(found, at) == records.get(at)
         for at, stored in records.items():
@@ -208,7 +198,7 @@ def test_a_truncation_cuts_whole_batches_and_a_trim_keeps_whole_ones() -> None:
     with pytest.raises(OffsetOutOfRange):
         log.truncate(batch - 1)
     log.flush()
-    again = reopen(all_lost(disk, 0))
+    again = reopen(lose_unsynced(disk, 0))
     assert (again.start_offset, again.end_offset) == (batch, last)
     assert again.trim(last) == last
     assert bytes_at(again, batch) is None

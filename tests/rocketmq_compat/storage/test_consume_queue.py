@@ -12,7 +12,8 @@ from rocketmq_compat.storage.broker_store import GetMessageStatus, MessageStore,
 from rocketmq_compat.storage.consume_queue import ConsumeQueues, write_units
 from rocketmq_compat.storage.derived import DerivedConfig
 from rocketmq_compat.storage.dispatch import UNIT, QueueRun
-from tests.rocketmq_compat.storage.records import DIRECTORY, all_lost, kill, memory_disk, record
+from tests.crashes import kill, lose_unsynced
+from tests.rocketmq_compat.storage.records import DIRECTORY, memory_disk, record
 from tests.rocketmq_compat.storage.stores import QUEUE, SMALL_STORE, append, append_each, open_messages, queues_of
 
 FILES = f"{DIRECTORY}/consumequeue/Orders"
@@ -160,7 +161,7 @@ def test_files_whose_messages_are_gone_go_with_the_next_checkpoint() -> None:
     kept = [f"{FILES}/0-{at:020}" for at in range(first[0] // 8 * 8, 40, 8)]
     assert [path for path in disk.paths() if path.startswith(f"{FILES}/")] == kept
     assert 1 < len(kept) < 5
-    assert queues_of(open_messages(all_lost(disk, 0))) == queues_of(store)
+    assert queues_of(open_messages(lose_unsynced(disk, 0))) == queues_of(store)
 
 
 @pytest.mark.parametrize("saved", [False, True])

@@ -12,16 +12,8 @@ from log.memory_disk import MemoryDisk
 from rocketmq_compat.record_layout import java_hash
 from rocketmq_compat.storage.broker_store import GetMessageStatus, MessageStore, MessageStoreConfig
 from rocketmq_compat.storage.dispatch import UNIT, BadRecord, QueueKey, assign, key_hash
-from tests.rocketmq_compat.storage.records import (
-    DIRECTORY,
-    FATES,
-    Fate,
-    all_lost,
-    kill,
-    memory_disk,
-    power_cut,
-    record,
-)
+from tests.crashes import FATES, Fate, cut_power, kill, lose_unsynced
+from tests.rocketmq_compat.storage.records import DIRECTORY, memory_disk, record
 from tests.rocketmq_compat.storage.stores import (
     QUEUE,
     append,
@@ -150,7 +142,7 @@ def test_a_truncation_cuts_at_any_record() -> None:
         ends = [sum(map(len, whole[:count])) for count in range(len(whole) + 1)]
         for count in (20, 19, 16, 14, 9, 0):
             assert store.truncate(ends[count]) == ends[count]
-            for opened in (store, open_messages(all_lost(disk, 0))):
+            for opened in (store, open_messages(lose_unsynced(disk, 0))):
                 assert (opened.log.end_offset, bodies(opened)) == (ends[count], whole[:count])
                 assert opened.log.last_epoch == (2 if count else 0)
             if count:
@@ -208,7 +200,7 @@ def test_what_a_copy_holds_that_is_no_record_is_kept_and_never_seen() -> None:
         assert b"".join(bytes(each.payload) for each in found.log.read(first, 1 << 20)) == lost + following
         assert found.log.record_at(first) is None
     assert store.truncate(first + 100) == first + 100
-    assert open_messages(all_lost(disk, 0)).log.end_offset == first + 100
+    assert open_messages(lose_unsynced(disk, 0)).log.end_offset == first + 100
     assert append(store, epoch=3).physical_offsets == [first + 100]
 
 
@@ -339,7 +331,7 @@ def test_an_offset_is_found_by_store_time() -> None:
     append(store, count=20, store_ms=5000)
     append(store, count=20, store_ms=9000)
     save(store)
-    for opened in (store, open_messages(all_lost(disk, 0))):
+    for opened in (store, open_messages(lose_unsynced(disk, 0))):
         cases = {0: 0, 5000: 0, 5001: 1, 5019: 19, 5020: 20, 9000: 20, 9019: 39, 9020: 40}
         assert {time: opened.offset_at_time(QUEUE, time) for time in cases} == cases
         assert opened.offset_at_time(("Nothing", 0), 5) == 0
@@ -384,7 +376,7 @@ def test_a_trim_moves_the_first_offsets_and_removes_files() -> None:
     save(store)
     after = [path for path in disk.paths() if "/consumequeue/T/" in path]
     assert set(after) < set(before)
-    again = open_messages(all_lost(disk, 0))
+    again = open_messages(lose_unsynced(disk, 0))
     assert queues_of(store) == queues_of(again) == queues_of(rebuilt(kill(disk, 0)))
     assert expected.keys() == queues_of(store).keys()
     assert store.lookup("T", "k1", count_max=99) != []
@@ -398,7 +390,7 @@ def test_a_queue_whose_messages_are_all_gone_never_gives_their_offsets_again() -
     save(store)
     store.trim(store.log.end_offset - 3000)
     save(store)
-    for opened in (store, open_messages(all_lost(disk, 1)), open_messages(kill(disk, 2))):
+    for opened in (store, open_messages(lose_unsynced(disk, 1)), open_messages(kill(disk, 2))):
         assert opened.queue(QUEUE) == (7, 7)
         assert append(opened).queue_offsets == [7]
         assert opened.queue(QUEUE) == (7, 8)
@@ -422,13 +414,13 @@ def test_a_deleted_topic_stays_deleted_and_begins_again_at_zero() -> None:
     save(store)
     append(store, count=5)
     store.delete_topic("Orders")
-    for opened in (store, open_messages(all_lost(disk, 1))):
+    for opened in (store, open_messages(lose_unsynced(disk, 1))):
         assert opened.queue(QUEUE) is None
         assert len(bodies(opened, ("Orders-2", 0))) == 3
     assert not [path for path in disk.paths() if "/consumequeue/Orders/" in path]
     assert append(store, count=2).queue_offsets == [0, 1]
     save(store)
-    assert len(bodies(open_messages(all_lost(disk, 1)))) == 2
+    assert len(bodies(open_messages(lose_unsynced(disk, 1)))) == 2
 
 
 # ---------------------------------------------------------------- opening
@@ -456,7 +448,7 @@ def test_without_its_checkpoint_everything_is_derived_again_and_that_is_reported
     save(store)
     before, entries = queues_of(store), entries_of(store)
     path = f"{DIRECTORY}/dispatched"
-    disk = all_lost(disk, 0)
+    disk = lose_unsynced(disk, 0)
     if damage == "missing":
         disk.remove(path)
     elif damage == "damaged":
@@ -617,7 +609,7 @@ def test_whichever_disk_call_fails_queues_and_index_are_those_of_the_log(name: s
         if not disk.failed_as_asked:
             break
         failures += 1
-        for seed in range(4 if fate is power_cut else 1):
+        for seed in range(4 if fate is cut_power else 1):
             found = fate(disk, 4 * n + seed)
             twin = kill(found, 0)
             again = open_messages(found)
@@ -681,7 +673,7 @@ def test_a_start_acts_on_no_checkpoint_that_a_power_cut_may_take_back() -> None:
             store.truncate(0)
         disk = kill(disk, seed)
         open_messages(disk)
-        again = open_messages(power_cut(disk, seed))
+        again = open_messages(cut_power(disk, seed))
         assert (again.queue(QUEUE), len(bodies(again))) == ((0, 10), 10)
 
 
@@ -710,7 +702,7 @@ def test_a_full_disk_refuses_and_nothing_is_changed() -> None:
     disk.capacity_bytes = None
     assert append(store).queue_offsets == [10]
     save(store)
-    assert queues_of(open_messages(all_lost(disk, 0))) == queues_of(store)
+    assert queues_of(open_messages(lose_unsynced(disk, 0))) == queues_of(store)
 
 
 def test_a_checkpoint_that_is_overtaken_by_a_truncation_does_no_harm() -> None:

@@ -5,7 +5,8 @@ import pytest
 from log.memory_disk import MemoryDisk
 from rocketmq_compat.storage.broker_store import MessageStore
 from rocketmq_compat.storage.retention import CommitLogRetention, start_to_keep
-from tests.rocketmq_compat.storage.records import all_lost, memory_disk
+from tests.crashes import lose_unsynced
+from tests.rocketmq_compat.storage.records import memory_disk
 from tests.rocketmq_compat.storage.stores import QUEUE, append, open_messages
 
 HOUR_MS = 3_600_000
@@ -57,7 +58,7 @@ def test_what_is_trimmed_by_the_rule_stays_gone() -> None:
     store.flush()
     store.derived.save()
     assert len(store.log.segment_facts()) == 2
-    again = open_messages(all_lost(disk, 0))
+    again = open_messages(lose_unsynced(disk, 0))
     assert (again.log.start_offset, again.queue(QUEUE)) == (starts[2], (4, 8))
 
 
