@@ -124,17 +124,17 @@ def whole_batch(rng: random.Random) -> bytes:
     times = [rng.choice([0, 0, 1, 100, 9_000, -5, 2**33]) for _ in range(count)]
     content = [(rng.choice(fields), rng.choice(fields)) for _ in range(count)]
     body = encode_records(content, [BASE_MS + each for each in times])[HEADER_BYTES:]
-    body = damaged(body, rng) if rng.random() < 0.3 else body
+    body = damage_bytes(body, rng) if rng.random() < 0.3 else body
     codec, packed = rng.choice([*PACKERS.values()])(body)
-    packed = damaged(packed, rng) if rng.random() < 0.3 else packed
+    packed = damage_bytes(packed, rng) if rng.random() < 0.3 else packed
     newest = rng.choice([BASE_MS + max(times), -1, number(64, rng)])
     base = BASE_MS + times[0]
     header = BatchHeader(0, 0, -1, 2, 0, codec, count - 1, base, newest, -1, -1, -1, count)
     return encode_batch_header(header, packed) + packed
 
 
-def damaged(content: bytes, rng: random.Random) -> bytes:
-    """Some bytes changed, put in or left out."""
+def damage_bytes(content: bytes, rng: random.Random) -> bytes:
+    """Returns the content with some bytes changed, put in or left out."""
     changed = bytearray(content)
     for _ in range(rng.choice([1, 1, 3])):
         at = rng.randrange(len(changed))
@@ -276,8 +276,8 @@ def request(rng: random.Random) -> bytearray:
             continue  # a text that is too long for a version that is not flexible
 
 
-def sized(data: bytearray) -> bytes:
-    """The frame with its length put right."""
+def fix_length(data: bytearray) -> bytes:
+    """Returns the frame with its length put right."""
     struct.pack_into(">i", data, 0, len(data) - 4)
     return bytes(data)
 
@@ -292,7 +292,7 @@ def fuzzed_frame(rng: random.Random) -> FuzzedFrame:
     if choice < 0.5:
         return FuzzedFrame(bytes(frame), "values")
     if choice < 0.85:
-        return FuzzedFrame(sized(mutated(frame, rng)), "mutated")
+        return FuzzedFrame(fix_length(mutate_frame(frame, rng)), "mutated")
     match rng.randrange(5):
         case 0:
             struct.pack_into(">h", frame, 6, rng.choice([-1, 99, 2**15 - 1, -(2**15)]))
@@ -306,11 +306,11 @@ def fuzzed_frame(rng: random.Random) -> FuzzedFrame:
             struct.pack_into(">i", frame, 0, rng.choice([2**31 - 1, 2**30, 104_857_601, -1, -(2**31)]))
             return FuzzedFrame(bytes(frame), "oversized")
         case _:
-            return FuzzedFrame(sized(bytearray(4) + rng.randbytes(rng.randrange(300))), "noise")
+            return FuzzedFrame(fix_length(bytearray(4) + rng.randbytes(rng.randrange(300))), "noise")
 
 
-def mutated(frame: bytearray, rng: random.Random) -> bytearray:
-    """The frame changed after the fixed part of its header."""
+def mutate_frame(frame: bytearray, rng: random.Random) -> bytearray:
+    """Returns the frame, changed after the fixed part of its header."""
     at = rng.randrange(12, len(frame))
     match rng.randrange(4):
         case 0:

@@ -88,7 +88,7 @@ def send_fuzzed(address: tuple[str, int], frame: Frame) -> str:
     "answered", "not supported" (answered without a handler), "no answer" (one-way, or an answer itself), "waiting" (still, when the client left),
     "closed" by the server, and "left": the frame was not whole, and the connection ended when the client did not send the rest.
     """
-    expected = _expected(frame)
+    expected = _parse_frame(frame)
     with connect(address) as connection:
         try:
             connection.sendall(frame.data)
@@ -109,7 +109,7 @@ def send_fuzzed(address: tuple[str, int], frame: Frame) -> str:
 
 
 def _answer(connection: socket.socket, expected: Command | None) -> str:
-    """What comes until both the fuzzed request and the marker are answered."""
+    """Reads until both the fuzzed request and the marker are answered, and returns the fate of the request."""
     asks = expected is not None and not expected.is_response and not expected.is_oneway
     fate, is_marked = "no answer", False
     while not is_marked or (asks and fate == "no answer"):
@@ -134,8 +134,8 @@ def _answer(connection: socket.socket, expected: Command | None) -> str:
     return fate
 
 
-def _expected(frame: Frame) -> Command | None:
-    """The command that the frame is; None if it is none."""
+def _parse_frame(frame: Frame) -> Command | None:
+    """Returns the command in a frame, None for a frame that holds none."""
     try:
         return decode(frame.data[4:])
     except MalformedFrame:
@@ -231,7 +231,7 @@ class Attack:
         assert not healthy.failure, healthy.failure
         healthy.check(self._master.address)
         healthy.check(self._slave.address, within_s=30)
-        return self._judged(frames, seconds)
+        return self._judge_attack(frames, seconds)
 
     def _one(self, count: int) -> None:
         rng = self._rng
@@ -280,7 +280,7 @@ class Attack:
         for process in self._processes:
             process.watch(warming_up=False)
 
-    def _judged(self, frames: int, seconds: float) -> dict[str, Any]:
+    def _judge_attack(self, frames: int, seconds: float) -> dict[str, Any]:
         healthy, fates = self._healthy, self._fates
         logged = sum(
             count for each in self._processes for reason, count in each.reasons.items() if "reset" not in reason.lower()

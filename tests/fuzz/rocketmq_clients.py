@@ -231,7 +231,7 @@ class BadClients:
 
 
 def forged_record(physical: int, rng: random.Random) -> bytes:
-    """What looks like the record at a physical offset, more or less."""
+    """Returns bytes that resemble the record at a physical offset."""
     topic, properties = (
         rng.choice([b"fuzz-target", b"\xff\xfe", b"..", b"t" * 127]),
         rng.choice([b"", b"DELAY\x013\2", b"\xff"]),

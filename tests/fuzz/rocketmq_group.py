@@ -76,7 +76,7 @@ class Process:
 
     @property
     def growth_bytes(self) -> int:
-        """How much memory it used at most, above that after the warm-up."""
+        """Returns the growth of its memory: the peak, less the use after the warm-up."""
         return self.peak_bytes - self.first_bytes
 
 
@@ -107,7 +107,7 @@ def running(name: str, errors: Path, *flags: str) -> Iterator[Process]:
 
 
 def broker_flags(data: Path, names: Process | None, **settings: Any) -> list[str]:
-    """What starts a broker."""
+    """Returns the arguments that start a broker."""
     flags = ["broker", "--listen", "127.0.0.1:0", "--ha-listen", "127.0.0.1:0", "--data", str(data)]
     if names is not None:
         settings["namesrvAddr"] = "{}:{}".format(*names.address)
@@ -185,7 +185,7 @@ class HealthyClient:
     statuses: Counter[int] = attrs.field(factory=Counter)
     longest_s: float = 0.0
     during: str = ""
-    """What is done to the group meanwhile; set by the one that does it."""
+    """Names the attack of the moment; the attacker sets it."""
     longest_during: str = ""
     failure: str = ""
     stopped: threading.Event = attrs.field(factory=threading.Event)
@@ -224,7 +224,7 @@ class HealthyClient:
         """Everything that was acknowledged is there, and nothing else; a slave may need some time."""
         deadline = time.monotonic() + within_s
         while True:
-            found = self._found(address)
+            found = self._read_queue(address)
             if len(found) >= len(self.acknowledged) or time.monotonic() > deadline:
                 break
             time.sleep(0.05)
@@ -232,7 +232,7 @@ class HealthyClient:
             f"{len(self.acknowledged)} messages were acknowledged, {len(found)} are there, or others"
         )
 
-    def _found(self, address: tuple[str, int]) -> dict[int, bytes]:
+    def _read_queue(self, address: tuple[str, int]) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
         with connect(address) as connection:
             while True:

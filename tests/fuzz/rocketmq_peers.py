@@ -44,7 +44,7 @@ Epochs = list[tuple[int, int]]
 def handshake(
     slave_id: int, end: int = 0, epochs: Epochs | None = None, *, start: int = 0, name: str = BROKER_NAME
 ) -> bytes:
-    """What a slave begins with."""
+    """Returns the first frame that a slave sends."""
     told = epochs or []
     body = struct.pack("!BIQQHB", 1, slave_id, start, end, len(told), len(name)) + name.encode()
     return frame(HANDSHAKE, body + b"".join(struct.pack("!QQ", *each) for each in told))
@@ -167,8 +167,8 @@ class RogueSlaves:
     def _connect(self) -> socket.socket:
         return connect(self.rng.choice([self.master.address, self.master.ha_address]))
 
-    def _taken(self, slave_id: int | None = None, end: int = 0, epochs: Epochs | None = None) -> socket.socket:
-        """A connection of a slave that was welcomed."""
+    def _join_as_slave(self, slave_id: int | None = None, end: int = 0, epochs: Epochs | None = None) -> socket.socket:
+        """Returns the connection of a slave that the master has welcomed."""
         connection = self._connect()
         connection.sendall(handshake(next(self._ids) if slave_id is None else slave_id, end, epochs))
         kind, body = read_message(connection)
@@ -176,7 +176,7 @@ class RogueSlaves:
         return connection
 
     def _is_closed(self, connection: socket.socket) -> None:
-        """What was sent ends the connection; pushes may come before."""
+        """Expects that the master ends the connection; pushes may come before."""
         try:
             while True:
                 read_message(connection)
@@ -198,7 +198,7 @@ class RogueSlaves:
 
     def report_too_much(self) -> None:
         """More than was pushed, and a report without a handshake."""
-        connection = self._taken()
+        connection = self._join_as_slave()
         connection.sendall(report(self.rng.choice([OFFSET_MAX, 2**40])))
         self._is_closed(connection)
         connection = connect(self.master.ha_address)
@@ -207,7 +207,7 @@ class RogueSlaves:
 
     def report_less(self) -> None:
         """Less than before."""
-        connection = self._taken()
+        connection = self._join_as_slave()
         kind, body = read_message(connection)
         while kind != PUSH:
             kind, body = read_message(connection)
@@ -217,7 +217,7 @@ class RogueSlaves:
 
     def shake_hands_twice(self) -> None:
         """On one connection."""
-        connection = self._taken()
+        connection = self._join_as_slave()
         connection.sendall(handshake(next(self._ids)))
         self._is_closed(connection)
 
@@ -232,7 +232,7 @@ class RogueSlaves:
             frame(HEARTBEAT, bytes(8)),
             bytes(damaged),
         ):
-            connection = self._taken()
+            connection = self._join_as_slave()
             connection.sendall(data)
             self._is_closed(connection)
 
@@ -240,7 +240,7 @@ class RogueSlaves:
         """Before and after a handshake."""
         for _ in range(4):
             self._keep(connect(self.master.ha_address))
-            self._keep(self._taken())
+            self._keep(self._join_as_slave())
 
     def have_another_history(self) -> None:
         """Refused, and the master takes no messages until this slave has none."""
@@ -250,7 +250,7 @@ class RogueSlaves:
         with connect(self.master.address) as client:
             answer = ask(client, 10, send_fields(QUIET), b"blocked")
             assert answer.code == 14, answer
-            self._taken(slave_id).close()
+            self._join_as_slave(slave_id).close()
             answer = ask(client, 10, send_fields(QUIET), b"free")
             assert answer.code in STORED, answer
 
@@ -267,7 +267,7 @@ class RogueSlaves:
         for each in ids:
             self._diverge(each, 2**40, [])
         for each in ids:
-            self._taken(each).close()
+            self._join_as_slave(each).close()
         with connect(self.master.address) as client:
             answer = ask(client, 10, send_fields(QUIET), b"free")
             assert answer.code in STORED, answer
@@ -291,11 +291,11 @@ class RogueSlaves:
             end = log_end(client)
         slave_id = next(self._ids)
         self._diverge(slave_id, end, [])
-        self._taken(slave_id).close()
+        self._join_as_slave(slave_id).close()
 
     def be_the_true_slave(self) -> None:
         """Takes its place; the true one has it back within seconds."""
-        self._keep(self._taken(TRUE_SLAVE))
+        self._keep(self._join_as_slave(TRUE_SLAVE))
         with connect(self.master.address) as client:
             deadline = time.monotonic() + HANG_S
             while (answer := ask(client, 10, send_fields(QUIET), b"waits")).code != 0:
@@ -304,7 +304,7 @@ class RogueSlaves:
 
 
 def log_end(client: socket.socket) -> int:
-    """Where a broker's commit log ends."""
+    """Returns the end of a broker's commit log, as a physical offset."""
     facts = bytes(ask(client, 28, {}).body).decode()
     return int(facts.split('"commitLogMaxOffset":"')[1].split('"')[0])
 
@@ -331,7 +331,7 @@ def check_that_liars_are_no_copies(directory: Path) -> int:
             send()
         rogue.claim_all_of_it()
         send()
-        reader = rogue._taken(5)
+        reader = rogue._join_as_slave(5)
         learnt: Epochs = []
         held, end = 0, log_end(client)
         while held < end:
@@ -343,14 +343,14 @@ def check_that_liars_are_no_copies(directory: Path) -> int:
         reader.close()
         size = end // len(statuses)
         for ahead in (1, size, 2 * size, 2**40):
-            liar = rogue._taken(5, log_end(client), learnt)  # a history that is true, and nothing to be pushed
+            liar = rogue._join_as_slave(5, log_end(client), learnt)  # a history that is true, and nothing to be pushed
             liar.sendall(report(log_end(client)) + report(log_end(client) + ahead))
             rogue._is_closed(liar)
             send()
-        deaf = rogue._taken(6)
+        deaf = rogue._join_as_slave(6)
         send()
         deaf.close()
-        for connection in (rogue._taken(5, log_end(client), learnt), connect(master.ha_address)):
+        for connection in (rogue._join_as_slave(5, log_end(client), learnt), connect(master.ha_address)):
             send()  # a peer that holds all that was before, and is silent
             connection.close()
         assert 0 not in statuses, f"SEND_OK without a copy: {statuses}"
@@ -438,7 +438,7 @@ class RogueMaster:
                 at += len(each)
 
     def _lies(self) -> list[tuple[str, bool, bytes]]:
-        """What is told, whether after a welcome, and the bytes: in an order that begins with what would overwrite."""
+        """Returns each lie with its name, its bytes and True if a welcome precedes it; those that would overwrite come first."""
         end = self._end
         record = some_record(len(self._records), end)
         damaged = bytearray(push(end, 10, record))

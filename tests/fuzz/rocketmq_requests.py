@@ -20,7 +20,7 @@ BROKER_NAME, CLUSTER = "fuzzed-broker", "fuzzed-cluster"
 HEALTHY, TARGET, WAITED, QUIET = "healthy-messages", "fuzz-target", "fuzz-waited", "fuzz-quiet"
 """Topics: of the healthy client, of the frames, of pulls that wait, and one whose settings no frame changes."""
 MESSAGE_BYTES_MAX = 256 * 1024
-"""What the broker under test is set to, so that its disk stays small."""
+"""The limit of the broker under test; it keeps the disk small."""
 SENDS = (10, 310, 320, 324, 325, 36)
 PULLS = (11, 361)
 READS = (11, 12, 14, 29, 30, 31, 32, 33, 105, 351, 361)
@@ -223,7 +223,7 @@ def json_frame(
         "extFields": ext,
         **more,
     }
-    return framed(0, json.dumps(header).encode(), body)
+    return pack_frame(0, json.dumps(header).encode(), body)
 
 
 def binary_frame(
@@ -232,20 +232,20 @@ def binary_frame(
     """A frame with a header of RocketMQ's own."""
     fields = b""
     for name, value in ext.items():
-        key, content = name.encode(), written(value).encode(errors="replace")
+        key, content = name.encode(), format_value(value).encode(errors="replace")
         fields += struct.pack(">h", len(key)) + key + struct.pack(">i", len(content)) + content
     told = remark.encode()
     head = struct.pack(">hBhiii", code, 0, 401, opaque, flag, len(told)) + told
-    return framed(1, head + struct.pack(">i", len(fields)) + fields, body)
+    return pack_frame(1, head + struct.pack(">i", len(fields)) + fields, body)
 
 
-def framed(serialization: int, header: bytes, body: bytes) -> bytes:
-    """The frame of a header and a body."""
+def pack_frame(serialization: int, header: bytes, body: bytes) -> bytes:
+    """Returns the frame of a header and a body."""
     return struct.pack(">II", 4 + len(header) + len(body), serialization << 24 | len(header)) + header + body
 
 
-def written(value: Any) -> str:
-    """A value of an ext field as text."""
+def format_value(value: Any) -> str:
+    """Returns the value of an ext field as text."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -344,7 +344,7 @@ def batch(rng: random.Random) -> bytes:
 
 
 def forged_record(rng: random.Random) -> bytes:
-    """What looks like a stored record, inside of a body: a request that names an offset in the middle of a message may find it."""
+    """Returns bytes that resemble a stored record; a request for an offset in the middle of a message may find them in its body."""
     topic, properties = (
         rng.choice([b"fuzz-target", b"\xff\xfe", b"..", b"t" * 127]),
         rng.choice([b"", b"DELAY\x013\2", b"\xff"]),
@@ -524,12 +524,12 @@ def fuzzed_frame(table: dict[int, Any], rng: random.Random) -> Frame:
     if choice < 0.68:
         return Frame(frame, "values")
     if choice < 0.86:
-        return Frame(sized(mutated(bytearray(frame), body_bytes, rng)), "mutated")
-    return damaged(bytearray(frame), rng)
+        return Frame(fix_length(mutate_frame(bytearray(frame), body_bytes, rng)), "mutated")
+    return damage_frame(bytearray(frame), rng)
 
 
-def damaged(data: bytearray, rng: random.Random) -> Frame:
-    """A frame that most often is none."""
+def damage_frame(data: bytearray, rng: random.Random) -> Frame:
+    """Returns a frame that most often breaks the framing."""
     match rng.randrange(9):
         case 0:
             return Frame(bytes(data[: rng.randrange(1, len(data))]), "partial")
@@ -548,7 +548,7 @@ def damaged(data: bytearray, rng: random.Random) -> Frame:
             data[4] = rng.choice([2, 3, 127, 128, 255])
             return Frame(bytes(data), "serialization")
         case 4:
-            return Frame(sized(bytearray(4) + rng.randbytes(rng.randrange(4, 300))), "noise")
+            return Frame(fix_length(bytearray(4) + rng.randbytes(rng.randrange(4, 300))), "noise")
         case 5:
             code = rng.choice([0, -1, 9, 99, 999, 32_767, -32_768])
             make = binary_frame if rng.random() < 0.5 else json_frame
@@ -569,7 +569,7 @@ def damaged(data: bytearray, rng: random.Random) -> Frame:
             header = rng.choice(
                 [header, b"[" * 100_000, b'{"code":10,"extFields":{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}}"]
             )
-            return Frame(framed(0, header, b"body"), "header")
+            return Frame(pack_frame(0, header, b"body"), "header")
         case 7:
             return Frame(json_frame(10, {"topic": "x" * rng.choice([250_000, 262_000, 300_000])}), "large header")
         case _:
@@ -579,14 +579,14 @@ def damaged(data: bytearray, rng: random.Random) -> Frame:
             )
 
 
-def sized(data: bytearray) -> bytes:
-    """The frame with its length put right."""
+def fix_length(data: bytearray) -> bytes:
+    """Returns the frame with its length put right."""
     struct.pack_into(">I", data, 0, len(data) - 4)
     return bytes(data)
 
 
-def mutated(frame: bytearray, body_bytes: int, rng: random.Random) -> bytearray:
-    """The frame changed behind the length of its header: in the body three times in five, if there is one, else anywhere."""
+def mutate_frame(frame: bytearray, body_bytes: int, rng: random.Random) -> bytearray:
+    """Returns the frame, changed behind the length of its header: three times in five in the body, if there is one."""
     first = len(frame) - body_bytes if body_bytes and rng.random() < 0.6 else 8
     at = rng.randrange(first, len(frame))
     match rng.randrange(4):

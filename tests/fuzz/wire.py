@@ -99,7 +99,7 @@ def frame(kind: int, body: bytes, *, version: int = 1, check: int | None = None,
 
 
 def header_check(length: int, version: int, kind: int) -> int:
-    """What vouches for the rest of a header."""
+    """Returns the check field of a header, which covers its other fields."""
     check: int = crc32c.crc32c(struct.pack("!IBB", length, version, kind)) & 0xFFFF
     return check
 

@@ -38,7 +38,6 @@ NOT_YET: tuple[str, ...] = (
     "jepsen_like/testing",
     "jepsen_like/workload",
     "tests/examples.py",
-    "tests/fuzz",
     "tests/house",
     "tests/jepsen_like",
     "tests/log",
