@@ -1,1 +1,1 @@
-"""What the log promises, one sentence a test."""
+"""The log's promises, one sentence a test."""

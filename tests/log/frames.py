@@ -15,7 +15,7 @@ SMALL = LogConfig(
 )
 
 Entry = tuple[int, int, int, int, bytes]
-"""What a test remembers of a frame: index, epoch, base offset, span, payload."""
+"""A test's note of a frame: index, epoch, base offset, span, payload."""
 
 
 def frame(

@@ -14,7 +14,7 @@ from tests.log.frames import Entry, content, entry
 
 @attrs.frozen
 class Start:
-    """Where a log begins: the index before its first, that one's epoch, the offset that follows, the owner's payload."""
+    """The beginning of a log: the index before its first, that one's epoch, the offset that follows, the owner's payload."""
 
     index: int = 0
     epoch: int = 0
@@ -38,7 +38,7 @@ class Moment:
     def up_to(self, last_index: int) -> tuple[Entry, ...]:
         return self.entries[: last_index - self.start.index]
 
-    def trimmed(self, start: Start) -> "Moment":
+    def trim_to(self, start: Start) -> "Moment":
         return attrs.evolve(self, entries=self.entries[start.index - self.start.index :], start=start)
 
 
@@ -93,7 +93,7 @@ def trim_both(log: SegmentedLog, model: "Model", first_index: int, payload: byte
 
 
 class Model:
-    """What a log must hold, and what it may hold after a power cut."""
+    """The log that must be there, and all those that a power cut may leave."""
 
     def __init__(self) -> None:
         self.moments = [Moment()]
@@ -103,11 +103,11 @@ class Model:
 
     @property
     def now(self) -> Moment:
-        return self.moments[-1].trimmed(self._trims[-1][1])
+        return self.moments[-1].trim_to(self._trims[-1][1])
 
     @property
     def so_far(self) -> tuple[int, int]:
-        """How many frames and trims there were; for `flushed`."""
+        """Returns the number of frames and of trims until now, for `mark_flushed`."""
         return self._forgotten + len(self.moments), len(self._trims)
 
     def append(self, frames: list[Frame]) -> None:
@@ -138,7 +138,7 @@ class Model:
     def end_reset(self) -> None:
         """The reset is durable."""
         assert self._resetting is not None
-        self.survived(self._resetting)
+        self.accept_survivor(self._resetting)
 
     def offset_of(self, index: int) -> int:
         """The offset that a frame with this index must begin with."""
@@ -150,27 +150,27 @@ class Model:
         now = self.now
         return now.entries[index - now.start.index - 2][1] if index > now.start.index + 1 else now.start.epoch
 
-    def flushed(self, so_far: tuple[int, int]) -> None:
-        """Every frame and trim that there was when `so_far` was asked for is durable."""
+    def mark_flushed(self, so_far: tuple[int, int]) -> None:
+        """Notes that every frame and trim is durable that `so_far` counted."""
         moment_count, trim_count = so_far
         forget = moment_count - 1 - self._forgotten
         del self.moments[:forget]
         self._forgotten += forget
         start = self._trims[trim_count - 1][1]
         self._trims = [(0, start), *self._trims[trim_count:]]
-        self.moments = [each.trimmed(start) for each in self.moments]
+        self.moments = [each.trim_to(start) for each in self.moments]
 
     def may_be_left(self, moment: Moment) -> bool:
         """Returns True if a power cut now may leave this log."""
         return moment == self._resetting or any(
-            each.trimmed(start) == moment
+            each.trim_to(start) == moment
             for at, each in enumerate(self.moments, self._forgotten)
             for trimmed_at, start in self._trims
             if trimmed_at <= at and start.index <= each.last_index
         )
 
-    def survived(self, moment: Moment) -> None:
-        """After a crash the log is this one, durably; raises unless it is one that may be left."""
+    def accept_survivor(self, moment: Moment) -> None:
+        """Takes the log of this moment for the durable one after a crash; fails unless it may be left."""
         assert self.may_be_left(moment), f"{moment} is none of the {len(self.moments)} logs that may be left"
         self.moments = [moment]
         self._trims = [(0, moment.start)]

@@ -22,7 +22,7 @@ DIRECTORY = "data/store"
 SMALL = StoreConfig(segment_bytes_max=4096, index_interval_bytes=512, open_files_max=4, threads=1)
 
 Entry = tuple[int, int, int, int, bytes]
-"""What a test remembers of a batch: base offset, span, epoch, timestamp, payload."""
+"""A test's note of a batch: base offset, span, epoch, timestamp, payload."""
 
 
 def batch(
@@ -68,7 +68,7 @@ class Moment:
 
 
 def moment_of(log: StoreLog) -> Moment:
-    """What a log holds, all of it cross-checked."""
+    """Returns the content of a log after checking each part of it against the others."""
     entries = content(log)
     start, end = log.start_offset, log.end_offset
     assert all(each[0] + each[1] <= following[0] for each, following in itertools.pairwise(entries))
@@ -89,7 +89,7 @@ def moment_of(log: StoreLog) -> Moment:
 
 
 class LogModel:
-    """What a log must hold, and what it may hold after a crash."""
+    """The log that must be there, and all those that a crash may leave."""
 
     def __init__(self) -> None:
         self.moments = [Moment()]
@@ -103,7 +103,7 @@ class LogModel:
 
     @property
     def so_far(self) -> tuple[int, int]:
-        """How many batches and trims there were; for `flushed`."""
+        """Returns the number of batches and of trims until now, for `mark_flushed`."""
         return self._moments_left + len(self.moments), self._starts_left + len(self.starts)
 
     def append(self, batches: Iterable[StoredBatch]) -> None:
@@ -114,8 +114,8 @@ class LogModel:
     def trim(self, start: int) -> None:
         self.starts.append(start)
 
-    def flushed(self, so_far: tuple[int, int], *, trims: bool = True) -> None:
-        """Every batch and trim that there was when `so_far` was asked for is durable."""
+    def mark_flushed(self, so_far: tuple[int, int], *, trims: bool = True) -> None:
+        """Notes that every batch and trim is durable that `so_far` counted."""
         moments = max(0, so_far[0] - 1 - self._moments_left)
         del self.moments[:moments]
         self._moments_left += moments
@@ -167,8 +167,8 @@ class LogModel:
             each.from_start(start) == moment for each in self.moments for start in self.starts
         )
 
-    def survived(self, moment: Moment) -> None:
-        """After a crash the log is this one, durably; raises unless it is one that may be left."""
+    def accept_survivor(self, moment: Moment) -> None:
+        """Takes the log of this moment for the durable one after a crash; fails unless it may be left."""
         assert self.may_be_left(moment), f"{moment} is none of the {len(self.moments)} logs that may be left"
         self.moments, self.starts, self.after = [moment], [moment.start], []
         self._moments_left = self._starts_left = 0

@@ -1,15 +1,14 @@
 """Fail the n-th call to the disk, for n = 1 until a run goes through untouched; then restart and look."""
 
 import contextlib
-import random
-from collections.abc import Callable
 
 import pytest
 
 from log.disk import StorageFailed
 from log.index import LogTail
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
+from tests.crashes import FATES, Fate, cut_power, kill, lose_unsynced
 from tests.log.frames import frames, memory_disk, open_log
 from tests.log.model import Model, moment_of, trim_both
 
@@ -73,7 +72,7 @@ class Run:
     def _flush(self) -> None:
         so_far = self.model.so_far
         self._log.flush()
-        self.model.flushed(so_far)
+        self.model.mark_flushed(so_far)
 
     @property
     def _log(self) -> SegmentedLog:
@@ -81,23 +80,9 @@ class Run:
         return self.log
 
 
-def _killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
-
-
-def _power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed))
-
-
-def _all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
-
-
-@pytest.mark.parametrize("fate", [_killed, _power_cut, _all_lost])
+@pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("lives", [1, 2])
-def test_whichever_call_fails_what_was_flushed_survives(
-    fate: Callable[[MemoryDisk, int], MemoryDisk], lives: int
-) -> None:
+def test_whichever_call_fails_what_was_flushed_survives(fate: Fate, lives: int) -> None:
     """The failure hits the last of `lives`, so with two of them recovery too."""
     failures = 0
     disk, model = memory_disk(), Model()
@@ -105,19 +90,19 @@ def test_whichever_call_fails_what_was_flushed_survives(
         disk, model = memory_disk(n), Model()
         for _ in range(lives - 1):
             Run(disk, model).live()
-            model.flushed(model.so_far)
-            disk = _killed(disk, n)
+            model.mark_flushed(model.so_far)
+            disk = kill(disk, n)
         disk.fail_call(n)
         run = Run(disk, model)
         with contextlib.suppress(StorageFailed):
             run.live()
             break
         failures += 1
-        model.survived(moment_of(open_log(fate(disk, n))))
+        model.accept_survivor(moment_of(open_log(fate(disk, n))))
         if run.log is not None:
             run.log.close()
     assert failures > 40
-    assert moment_of(open_log(_all_lost(disk, 0))) == model.now
+    assert moment_of(open_log(lose_unsynced(disk, 0))) == model.now
 
 
 def test_whichever_call_of_a_recovery_fails_the_next_recovery_finds_the_same() -> None:
@@ -129,16 +114,16 @@ def test_whichever_call_of_a_recovery_fails_the_next_recovery_finds_the_same() -
         with contextlib.suppress(StorageFailed):
             disk.fail_call(70)
             run.live()
-        disk = _power_cut(disk, 2)
-        expected = moment_of(open_log(_killed(disk, 1)))
+        disk = cut_power(disk, 2)
+        expected = moment_of(open_log(kill(disk, 1)))
         disk.fail_call(n)
         try:
             log = open_log(disk)
         except StorageFailed:
             failures += 1
-            seen = moment_of(open_log(_killed(disk, n)))
+            seen = moment_of(open_log(kill(disk, n)))
             assert seen == expected
-            assert model.may_be_left(moment_of(open_log(_power_cut(disk, n))))
+            assert model.may_be_left(moment_of(open_log(cut_power(disk, n))))
         else:
             disk.fail_call(1_000_000)
             assert moment_of(log) == expected

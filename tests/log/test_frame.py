@@ -37,12 +37,12 @@ GOLDEN = bytes.fromhex(
 )
 
 
-def decoded(content: bytes, *, log_id: int = FIELDS["log_id"], address: int = FIELDS["address"]) -> object:
+def decode(content: bytes, *, log_id: int = FIELDS["log_id"], address: int = FIELDS["address"]) -> object:
     return decode_header(memoryview(content), 0, log_id=log_id, address=address)
 
 
-def forged(at: int, byte: int) -> bytes:
-    """The golden header with one byte changed and its checksum made right again."""
+def forge_header(at: int, byte: int) -> bytes:
+    """Returns the golden header with one byte changed and a checksum that fits."""
     fields = bytearray(GOLDEN[:-4])
     fields[at] = byte
     return bytes(fields) + struct.pack("<I", checksum(fields))
@@ -75,35 +75,35 @@ def test_no_flipped_bit_of_a_header_goes_unseen(bit: int) -> None:
     damaged = bytearray(GOLDEN)
     damaged[bit // 8] ^= 1 << bit % 8
     with pytest.raises(DamagedFrame):
-        decoded(bytes(damaged))
+        decode(bytes(damaged))
 
 
 @pytest.mark.parametrize("size", [0, 1, HEADER_BYTES - 1])
 def test_a_header_that_ends_early_is_damaged(size: int) -> None:
     with pytest.raises(DamagedFrame, match="ends inside"):
-        decoded(GOLDEN[:size])
+        decode(GOLDEN[:size])
 
 
 def test_zeros_are_told_from_other_bytes_that_are_no_frame() -> None:
     with pytest.raises(DamagedFrame, match="zeros"):
-        decoded(bytes(HEADER_BYTES))
+        decode(bytes(HEADER_BYTES))
     with pytest.raises(DamagedFrame, match="no frame begins here"):
-        decoded(b"?" * HEADER_BYTES)
+        decode(b"?" * HEADER_BYTES)
 
 
 def test_a_frame_at_another_address_does_not_belong_here() -> None:
     with pytest.raises(DamagedFrame, match="was written for address"):
-        decoded(GOLDEN, address=FIELDS["address"] + 80)
+        decode(GOLDEN, address=FIELDS["address"] + 80)
 
 
 def test_another_logs_frame_is_foreign_and_not_damaged() -> None:
     with pytest.raises(ForeignFrame, match="belongs to log"):
-        decoded(GOLDEN, log_id=1)
+        decode(GOLDEN, log_id=1)
 
 
 def test_a_version_of_the_future_is_foreign_and_not_damaged() -> None:
     with pytest.raises(ForeignFrame, match=f"format version {FORMAT_VERSION + 1} is not supported"):
-        decoded(forged(4, FORMAT_VERSION + 1))
+        decode(forge_header(4, FORMAT_VERSION + 1))
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_a_version_of_the_future_is_foreign_and_not_damaged() -> None:
 )
 def test_a_whole_header_that_contradicts_itself_is_damaged(at: int, byte: int) -> None:
     with pytest.raises(DamagedFrame, match="contradicts itself"):
-        decoded(forged(at, byte))
+        decode(forge_header(at, byte))

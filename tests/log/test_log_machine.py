@@ -19,7 +19,7 @@ SIZES = st.sampled_from([0, 1, 40, 300, 1500, 5000])
 
 
 class LogMachine(RuleBasedStateMachine):
-    """What was flushed survives a crash; nothing else is promised; what survives is the log as it was at some moment."""
+    """A flushed log survives a crash; beyond that, what survives is the log as it was at some moment."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class LogMachine(RuleBasedStateMachine):
             self.model.append(frames)
             so_far = self.model.so_far
             self.log.flush()
-            self.model.flushed(so_far)
+            self.model.mark_flushed(so_far)
             trim_both(self.log, self.model, self.log.last_index, self.payload(size))
 
     @precondition(lambda self: self.flush is None)
@@ -163,7 +163,7 @@ class LogMachine(RuleBasedStateMachine):
         with self.disk.issued_before(self.mark):
             self.flush.run()
         assert self.log.end_flush(self.flush) == self.flush.target == self.log.durable_end
-        self.model.flushed(self.at_flush)
+        self.model.mark_flushed(self.at_flush)
         self.flush = None
 
     @rule(seed=st.integers(0, 2**32), loss=st.sampled_from([None, *PowerLoss]), in_flush=st.booleans())
@@ -178,7 +178,7 @@ class LogMachine(RuleBasedStateMachine):
         now = self.model.now
         self.restart(self.disk.after_kill(random.Random(seed)))
         # Only a trim that no flush carried out may be forgotten.
-        assert self.model.now.trimmed(now.start) == now
+        assert self.model.now.trim_to(now.start) == now
 
     @precondition(lambda self: self.flush is None)
     @rule(lose_indexes=st.booleans())
@@ -196,7 +196,7 @@ class LogMachine(RuleBasedStateMachine):
         self.disk = disk
         self.flush = None
         self.log = open_log(disk)
-        self.model.survived(moment_of(self.log))
+        self.model.accept_survivor(moment_of(self.log))
         assert self.log.durable_end == self.log.end
         # What recovery left is durable before it is trusted, whatever happens next.
         assert moment_of(open_log(disk.after_crash(random.Random(0), loss=PowerLoss.LOSE_ALL))) == self.model.now

@@ -1,4 +1,4 @@
-"""What a log holds in memory, and what a restart reads, do not grow with what was appended."""
+"""A log's memory and the reads of a restart stay bounded as the log grows."""
 
 import random
 import tracemalloc

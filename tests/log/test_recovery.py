@@ -1,4 +1,4 @@
-"""What is found after a crash: torn tails are cut, damage is reported, indexes are rebuilt, nothing durable is lost."""
+"""Recovery cuts torn tails, reports damage, rebuilds indexes and keeps everything durable."""
 
 import random
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from log.disk import NoSpace, StorageFailed
 from log.frame import HEADER_BYTES, FrameKind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
+from tests.crashes import kill
 from tests.log.frames import (
     DIRECTORY,
     LOG_ID,
@@ -30,8 +31,8 @@ FIRST = f"{DIRECTORY}/{0:020d}.log"
 MARK = f"{DIRECTORY}/{mark.NAME}"
 
 
-def grown(disk: MemoryDisk, last: int = 200) -> SegmentedLog:
-    """A log of several segments with cuts, states and epochs, flushed often."""
+def grow_log(disk: MemoryDisk, last: int = 200) -> SegmentedLog:
+    """Returns a log of several segments with cuts, states and epochs, flushed often."""
     log = open_log(disk)
     log.save_state(b"vote 1")
     for first in range(1, last, 10):
@@ -67,10 +68,6 @@ def overwrite(disk: MemoryDisk, path: str, position: int, stored: bytes) -> None
     file.sync()
 
 
-def killed(disk: MemoryDisk) -> MemoryDisk:
-    return disk.after_kill(random.Random(1))
-
-
 def test_a_new_directory_is_an_empty_log_and_nothing_to_report() -> None:
     report = open_log(memory_disk()).recovery
     assert (report.torn_at, report.torn_bytes_cut, report.segments_scanned, report.indexes_rebuilt) == (None, 0, 0, 0)
@@ -78,7 +75,7 @@ def test_a_new_directory_is_an_empty_log_and_nothing_to_report() -> None:
 
 def test_after_a_clean_close_only_the_newest_segment_is_read() -> None:
     disk = memory_disk()
-    log = grown(disk)
+    log = grow_log(disk)
     before, state = content(log), log.state
     log.close()
     reopened = open_log(disk)
@@ -96,7 +93,7 @@ def test_a_torn_tail_is_cut_and_reported(kept: int) -> None:
     log.flush()
     end = log.append([frame(2)])
     tear(disk, FIRST, durable_end + kept)
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     whole = durable_end + kept == end
     assert numbers(reopened) == ([(1, 1), (2, 1)] if whole else [(1, 1)])
     torn = disk.content(FIRST)[durable_end:].rstrip(b"\0")
@@ -115,7 +112,7 @@ def test_a_lost_write_takes_the_whole_ones_behind_it_along() -> None:
     second = log.append([frame(2)])
     log.append([frame(3)])
     overwrite(disk, FIRST, durable_end, bytes(second - durable_end))
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     assert numbers(reopened) == [(1, 1)]
     assert reopened.recovery.torn_reason == "zeros where a frame should begin"
     assert reopened.recovery.torn_bytes_cut == log.end - durable_end
@@ -131,7 +128,7 @@ def test_a_torn_tail_takes_the_segments_behind_it_along() -> None:
     behind = len(segments(disk)) - 1
     assert behind > 2
     overwrite(disk, FIRST, durable_end + 5, b"torn")
-    after = killed(disk)
+    after = kill(disk)
     reopened = open_log(after)
     assert reopened.last_index == 10
     assert reopened.recovery.segments_removed == behind
@@ -145,7 +142,7 @@ def test_a_segment_whose_name_was_lost_takes_the_later_ones_along() -> None:
         log.append(frames(first, first + 9))
     lost = segments(disk)[1]
     disk.remove(lost)
-    after = killed(disk)
+    after = kill(disk)
     reopened = open_log(after)
     assert reopened.end == int(lost[-24:-4])
     assert content(reopened) == content(log)[: reopened.last_index]
@@ -165,13 +162,13 @@ def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
     stale = sidecars(disk)
     disk.remove(segments(disk)[1])
     disk.remove(MARK)
-    disk = killed(disk)
+    disk = kill(disk)
     log = open_log(disk, LogConfig(segment_bytes_max=10_000, index_interval_bytes=512))
     assert (log.last_index, log.recovery.segments_removed) == (58, 1)
     for index in range(59, 151):
         log.append(frames(index, index))
     before = content(log)
-    after = killed(disk)
+    after = kill(disk)
     assert sidecars(after) == stale
     reopened = open_log(after)
     assert (content(reopened), reopened.recovery.indexes_rebuilt) == (before, 1)
@@ -202,7 +199,7 @@ def test_damage_below_the_recorded_durable_end_is_never_cut() -> None:
     log.flush()
     log.append([frame(4, 4)])
     disk.flip_bit(FIRST, (size_of(frame(1)) + HEADER_BYTES) * 8)
-    after = killed(disk)
+    after = kill(disk)
     before = {path: after.content(path) for path in after.paths()}
     with pytest.raises(CorruptLog, match=r"damaged at byte 83 \(index 2, epoch 4, offset 1\)") as caught:
         open_log(after)
@@ -219,7 +216,7 @@ def test_a_damaged_header_hides_its_frame_but_not_the_damage() -> None:
     log.append([frame(3)])
     disk.flip_bit(FIRST, (size_of(frame(1)) + 40) * 8)
     with pytest.raises(CorruptLog, match="checksum of the frame header") as caught:
-        open_log(killed(disk))
+        open_log(kill(disk))
     assert (caught.value.position, caught.value.index) == (size_of(frame(1)), None)
 
 
@@ -232,7 +229,7 @@ def test_a_frame_copied_into_a_payload_is_no_proof_of_durability() -> None:
     stored = disk.content(FIRST)[durable_end:]
     log.append([frame(3, payload=b"garbage" + stored)])
     disk.flip_bit(FIRST, (log.end - 1) * 8)
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     assert numbers(reopened) == [(1, 1), (2, 1)]
 
 
@@ -243,9 +240,9 @@ def test_only_the_durable_end_checkpoint_tells_damage_in_the_last_flush_from_a_t
     log.flush()
     disk.flip_bit(FIRST, (log.end - 1) * 8)
     with pytest.raises(CorruptLog):
-        open_log(killed(disk))
+        open_log(kill(disk))
     disk.remove(MARK)
-    assert numbers(open_log(killed(disk))) == [(1, 1)]
+    assert numbers(open_log(kill(disk))) == [(1, 1)]
 
 
 def test_a_damaged_durable_end_checkpoint_is_reported_and_does_no_harm() -> None:
@@ -294,10 +291,10 @@ def _swap(disk: MemoryDisk) -> None:
 )
 def test_durable_bytes_that_are_gone_are_missed(harm: Callable[[MemoryDisk], None]) -> None:
     disk = memory_disk()
-    grown(disk).close()
+    grow_log(disk).close()
     harm(disk)
     with pytest.raises(CorruptLog):
-        content(open_log(killed(disk)))
+        content(open_log(kill(disk)))
 
 
 def test_a_sidecar_vouches_for_its_segment_when_nothing_behind_it_is_left() -> None:
@@ -309,13 +306,13 @@ def test_a_sidecar_vouches_for_its_segment_when_nothing_behind_it_is_left() -> N
     sealed, newest = segments(disk)
     disk.remove(newest)
     disk.remove(MARK)
-    assert open_log(killed(disk)).last_index == 60
+    assert open_log(kill(disk)).last_index == 60
     tear(disk, sealed, len(disk.content(sealed)) - 5)
     with pytest.raises(CorruptLog, match="the file ends inside the frame"):
-        open_log(killed(disk))
+        open_log(kill(disk))
     disk.remove(sealed)
     with pytest.raises(CorruptLog, match="the segment is missing"):
-        open_log(killed(disk))
+        open_log(kill(disk))
 
 
 def test_a_sync_that_lied_is_found_out() -> None:
@@ -332,7 +329,7 @@ def test_a_sync_that_lied_is_found_out() -> None:
     log.flush()
     overwrite(disk, FIRST, position, bytes(size_of(frame(2))))
     with pytest.raises(CorruptLog, match="zeros where a frame should begin"):
-        open_log(killed(disk))
+        open_log(kill(disk))
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -361,16 +358,16 @@ def test_a_whole_frame_that_does_not_follow_is_as_bad_as_a_torn_one(
     disk.open(path, create=True).write_at(0 if rolled else end, [header, witness])
     if durable:
         with pytest.raises(CorruptLog, match="does not follow index 61"):
-            open_log(killed(disk))
+            open_log(kill(disk))
     else:
-        reopened = open_log(killed(disk))
+        reopened = open_log(kill(disk))
         assert (reopened.last_index, reopened.recovery.torn_bytes_cut) == (61, len(header + witness))
 
 
 def test_another_logs_directory_is_refused_and_not_cut() -> None:
     disk = memory_disk()
     open_log(disk).append([frame(1)])
-    after = killed(disk)
+    after = kill(disk)
     stored = after.content(FIRST)
     with pytest.raises(CorruptLog, match="belongs to log 7, not to log 8"):
         open_log(after, log_id=8)
@@ -388,7 +385,7 @@ def test_what_the_cache_shows_after_a_failed_sync_is_written_again_before_it_is_
     disk.fail_call(1)
     with pytest.raises(StorageFailed):
         flush.run()
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     assert reopened.recovery.bytes_rewritten > 0
     promised, end = content(reopened), reopened.durable_end
     cut_off = reopened._disk
@@ -412,7 +409,7 @@ def _empty(disk: MemoryDisk, path: str) -> None:
 @pytest.mark.parametrize("harm", [_remove, _flip, _empty])
 def test_a_lost_or_damaged_index_is_rebuilt_byte_for_byte(harm: Callable[[MemoryDisk, str], None]) -> None:
     disk = memory_disk()
-    log = grown(disk, 400)
+    log = grow_log(disk, 400)
     before = content(log)
     log.close()
     written = sidecars(disk)
@@ -444,7 +441,7 @@ def test_a_full_disk_does_not_keep_an_index_from_being_missed() -> None:
 
 def test_what_an_interrupted_replacement_left_is_cleared_away() -> None:
     disk = memory_disk()
-    grown(disk).close()
+    grow_log(disk).close()
     for name in ("identity.tmp", f"{0:020d}.index.tmp", f"{77:020d}.index"):
         disk.open(f"{DIRECTORY}/{name}", create=True).write_at(0, [b"half"])
     open_log(disk)
@@ -493,14 +490,14 @@ def outcome(disk: MemoryDisk) -> list[Entry] | None:
 def test_no_flipped_bit_below_the_durable_end_is_silently_lost() -> None:
     """After a clean close everything is below it: every answer is the right one, or reports damage."""
     disk = memory_disk()
-    grown(disk).close()
-    right = outcome(killed(disk))
+    grow_log(disk).close()
+    right = outcome(kill(disk))
     assert right is not None
     places = [(path, bit) for path in disk.paths() for bit in range(len(disk.content(path)) * 8)]
     rng = random.Random(11)
     found = 0
     for path, bit in rng.sample(places, 600):
-        after = killed(disk)
+        after = kill(disk)
         after.flip_bit(path, bit)
         seen = outcome(after)
         assert seen in (None, right), f"bit {bit} of {path}"
@@ -515,7 +512,7 @@ def test_every_flipped_bit_of_a_durable_frame_is_found_without_a_clean_close() -
     start, end = size_of(frame(1)), log.flush()
     log.append([frame(3)])
     for bit in range(start * 8, end * 8):
-        after = killed(disk)
+        after = kill(disk)
         after.flip_bit(FIRST, bit)
         assert outcome(after) is None, f"bit {bit}"
 
@@ -541,7 +538,7 @@ def test_zeros_written_ahead_are_no_torn_tail() -> None:
     log.flush()
     end = log.append([frame(2)])
     assert len(disk.content(FIRST)) > end
-    after = killed(disk)
+    after = kill(disk)
     reopened = open_log(after)
     assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1), (2, 1)], None)
     assert len(after.content(FIRST)) == end
@@ -554,7 +551,7 @@ def test_zeros_in_the_place_of_durable_frames_are_damage() -> None:
     log.close()
     overwrite(disk, FIRST, size_of(frame(1)), bytes(5_000))
     with pytest.raises(CorruptLog, match="zeros where a frame should begin"):
-        open_log(killed(disk))
+        open_log(kill(disk))
 
 
 def test_zeros_behind_a_segment_that_was_left_but_not_sealed_are_no_hole() -> None:
@@ -566,7 +563,7 @@ def test_zeros_behind_a_segment_that_was_left_but_not_sealed_are_no_hole() -> No
             log.flush()
     left = [path for path in segments(disk)[:-1] if not any(disk.content(path)[-HEADER_BYTES:])]
     assert left
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     assert (content(reopened), reopened.recovery.torn_at) == (content(log), None)
 
 
@@ -578,7 +575,7 @@ def test_a_frame_of_another_place_and_another_log_is_only_torn() -> None:
     log.close()
     stored = encode_header(FrameKind.RECORDS, 0, LOG_ID + 1, end + 1, 1, 2, 1, 0, 0, 1, 0, 0)
     overwrite(disk, FIRST, end, stored)
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1)], end)
 
 

@@ -63,13 +63,13 @@ class RecoveryMachine(RuleBasedStateMachine):
     @rule(trim=st.booleans())
     def flush(self, trim: bool) -> None:
         self.log.flush()
-        self.model.flushed(self.model.so_far)
+        self.model.mark_flushed(self.model.so_far)
         del self.ends[:-1]
         if trim and self.log.first_index:
             self.written += 1
             trim_both(self.log, self.model, self.log.last_index, b"#%d" % self.written)
             self.log.flush()
-            self.model.flushed(self.model.so_far)
+            self.model.mark_flushed(self.model.so_far)
 
     @rule(ahead=st.integers(0, 20), epochs_back=st.integers(0, 2))
     def reset(self, ahead: int, epochs_back: int) -> None:
@@ -84,7 +84,7 @@ class RecoveryMachine(RuleBasedStateMachine):
 
     @rule(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), newest=st.booleans())
     def damage(self, place: float, bit: int, newest: bool) -> None:
-        """What is written stays; only a copy is harmed."""
+        """Harms a copy of the disk; the log that was written stays."""
         after = self.disk.after_kill(random.Random(self.written))
         paths = [path for path in after.paths() if path.endswith(".log")]
         at = len(paths) - 1 if newest else int(place * len(paths))
@@ -94,7 +94,7 @@ class RecoveryMachine(RuleBasedStateMachine):
             after.flip_bit(path, position * 8 + bit)
             newest = at == len(paths) - 1
             end = self.log.end if newest else base_of(paths[at + 1])
-            self.judge(base_of(path) + position, end, newest=newest, seen=found(after))
+            self.judge(base_of(path) + position, end, newest=newest, seen=find_log(after))
 
     def judge(self, address: int, end: int, *, newest: bool, seen: Moment | None) -> None:
         """`end` is where the frames of the segment end."""
@@ -103,7 +103,7 @@ class RecoveryMachine(RuleBasedStateMachine):
             assert seen == now, "what was written ahead or in a former life is no part of the log"
         elif address >= self.log.durable_end:
             whole = self.model.moments[bisect_right(self.ends, address) - 1]
-            assert seen == whole.trimmed(now.start), "exactly what follows the damage is cut"
+            assert seen == whole.trim_to(now.start), "exactly what follows the damage is cut"
         elif newest:
             assert seen is None, "durable bytes that are damaged are told"
         else:
@@ -115,7 +115,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         self.log = open_log(self.disk)
         assert moment_of(self.log) == self.model.now
         assert self.log.recovery.torn_at is None
-        self.model.survived(self.model.now)
+        self.model.accept_survivor(self.model.now)
         self.ends = [self.log.end]
 
 
@@ -123,7 +123,7 @@ def base_of(path: str) -> int:
     return int(path[-24:-4])
 
 
-def found(disk: MemoryDisk) -> Moment | None:
+def find_log(disk: MemoryDisk) -> Moment | None:
     """Returns the log that is found; None if opening it raises `CorruptLog`."""
     assert DIRECTORY in disk.paths()[0]
     try:

@@ -21,6 +21,7 @@ from log.memory_disk import MemoryDisk, PowerLoss
 from log.salvage import Floor
 from log.segmented_log import SegmentedLog
 from log.start import Start
+from tests.crashes import kill
 from tests.examples import TIMES
 from tests.log.frames import (
     DIRECTORY,
@@ -44,10 +45,6 @@ START = f"{DIRECTORY}/{start.NAME}"
 
 def names(disk: MemoryDisk, suffix: str) -> list[str]:
     return [path for path in disk.paths() if path.endswith(suffix)]
-
-
-def killed(disk: MemoryDisk, seed: int = 1) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
 
 
 def after_before(count: int, epoch: int = 2) -> list[Frame]:
@@ -108,7 +105,7 @@ LIVES: list[Life] = [nothing, only_a_state, much, an_empty_segment, a_large_stat
 every_life = pytest.mark.parametrize("life", LIVES)
 
 
-def lived(life: Life, seed: int = 0) -> tuple[MemoryDisk, SegmentedLog]:
+def run_life(life: Life, seed: int = 0) -> tuple[MemoryDisk, SegmentedLog]:
     disk = memory_disk(seed)
     log = open_log(disk)
     life(log)
@@ -132,7 +129,7 @@ def lives_on(log: SegmentedLog, disk: MemoryDisk) -> None:
 
 @every_life
 def test_a_log_begins_anew_behind_what_it_never_held(life: Life) -> None:
-    disk, log = lived(life)
+    disk, log = run_life(life)
     state, end = log.state, log.end
     log.reset(BEFORE, b"a snapshot")
     assert (log.first_index, log.last_index, log.last_epoch) == (0, 1_000, 2)
@@ -156,10 +153,10 @@ def test_a_log_begins_anew_behind_what_it_never_held(life: Life) -> None:
 
 @every_life
 def test_a_log_that_began_anew_is_found_again(life: Life) -> None:
-    disk, log = lived(life)
+    disk, log = run_life(life)
     log.reset(BEFORE, b"a snapshot")
     expected = moment_of(log)
-    for after in (disk.durable_copy(), killed(disk)):
+    for after in (disk.durable_copy(), kill(disk)):
         again = open_log(after)
         assert (moment_of(again), again.start, again.end) == (expected, log.start, log.end)
         lives_on(again, after)
@@ -171,7 +168,7 @@ def test_a_log_that_began_anew_is_found_again(life: Life) -> None:
 
 
 def test_the_sidecar_of_the_first_segment_is_the_one_that_its_frames_give() -> None:
-    disk, log = lived(only_a_state)
+    disk, log = run_life(only_a_state)
     log.reset(BEFORE, b"")
     for each in frames(1_001, 1_100, 2, size=1_000):
         log.append([attrs.evolve(each, base_offset=each.base_offset + 4_000)])
@@ -184,7 +181,7 @@ def test_the_sidecar_of_the_first_segment_is_the_one_that_its_frames_give() -> N
 
 
 def test_what_follows_must_follow_what_the_log_began_behind() -> None:
-    _, log = lived(much)
+    _, log = run_life(much)
     log.reset(BEFORE, b"")
     for wrong in (frame(1_000, 2, offset=4_999), frame(1_001, 1, offset=5_000), frame(1_001, 2), frame(1, 2)):
         with pytest.raises(ValueError, match="does not follow"):
@@ -198,7 +195,7 @@ def test_what_follows_must_follow_what_the_log_began_behind() -> None:
 
 
 def test_a_log_can_be_reset_to_its_very_beginning() -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     log.reset(LogTail(), b"")
     assert (log.first_index, log.last_index, log.end_offset, log.state) == (0, 0, 0, b"new vote")
     log.append(frames(1, 30, 1))
@@ -208,7 +205,7 @@ def test_a_log_can_be_reset_to_its_very_beginning() -> None:
 
 @every_life
 def test_nothing_is_left_of_what_was_forgotten_but_spare_files(life: Life) -> None:
-    disk, log = lived(life)
+    disk, log = run_life(life)
     spares = names(disk, ".spare")
     log.reset(BEFORE, b"")
     assert names(disk, ".log") == [f"{DIRECTORY}/{log.start.base:020d}.log"]
@@ -234,7 +231,7 @@ def test_no_file_of_what_was_forgotten_stays_open(tmp_path: Path) -> None:
 
 
 def test_the_page_cache_is_not_asked_about_files_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     asked: list[str] = []
     log.reset(BEFORE, b"")
     monkeypatch.setattr(disk, "drop_cache", asked.append)
@@ -261,7 +258,7 @@ def test_a_large_payload_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_no_log_begins_anew_while_a_flush_is_under_way() -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     flush = log.begin_flush()
     calls = disk.calls
     with pytest.raises(AssertionError, match="a flush is under way"):
@@ -273,7 +270,7 @@ def test_no_log_begins_anew_while_a_flush_is_under_way() -> None:
 
 
 def test_room_for_states_is_reserved_in_the_new_log_too() -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     log.reset(BEFORE, b"")
     disk.capacity_bytes = disk.used_bytes()
     log.save_state(b"newest vote")
@@ -286,7 +283,7 @@ def test_room_for_states_is_reserved_in_the_new_log_too() -> None:
 
 def _fates(disk: MemoryDisk, n: int) -> list[MemoryDisk]:
     crashes = [disk.after_crash(random.Random(n), loss=loss) for loss in (None, *PowerLoss)]
-    return [killed(disk, n), disk.durable_copy(), *crashes]
+    return [kill(disk, n), disk.durable_copy(), *crashes]
 
 
 @every_life
@@ -297,7 +294,7 @@ def test_wherever_a_crash_comes_the_log_is_as_it_was_or_is_reset(life: Life) -> 
     """
     left: list[set[bool]] = []
     for n in range(1, 1_000):
-        disk, log = lived(life, n + 6)  # a name whose sync fails is durable or not: here both are seen
+        disk, log = run_life(life, n + 6)  # a name whose sync fails is durable or not: here both are seen
         log.flush()
         old = moment_of(log)
         new = _after_reset(old)
@@ -332,7 +329,7 @@ def _after_reset(old: Moment) -> Moment:
 
 
 def test_a_state_that_no_flush_had_reached_is_durable_behind_the_reset() -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     assert open_log(disk.durable_copy()).state == b"old vote"
     log.reset(BEFORE, b"")
     assert open_log(disk.durable_copy()).state == b"new vote"
@@ -343,7 +340,7 @@ def test_before_it_is_done_what_was_not_flushed_may_be_lost_as_ever(loss: PowerL
     """But the newest state is one that was saved, and none that is older than the last flush."""
     states = set()
     for n in range(1, 60):
-        disk, log = lived(much, n)
+        disk, log = run_life(much, n)
         disk.fail_call(n)
         with contextlib.suppress(StorageFailed):
             log.reset(BEFORE, b"")
@@ -363,25 +360,25 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
     """
     interrupted = 0
     for first in range(1, 100):
-        disk, log = lived(life)
+        disk, log = run_life(life)
         log.flush()
         old = moment_of(log)
         disk.fail_call(first)
         with contextlib.suppress(StorageFailed):
             log.reset(BEFORE, b"a snapshot")
             break
-        kinds = (killed(disk), disk.after_crash(random.Random(first)), disk.durable_copy())
+        kinds = (kill(disk), disk.after_crash(random.Random(first)), disk.durable_copy())
         for crashed in kinds if TIMES > 1 else kinds[first % 3 :][:1]:
-            expected = moment_of(open_log(killed(crashed)))
+            expected = moment_of(open_log(kill(crashed)))
             assert expected in (old, _after_reset(old))
             for second in range(1, 200):
-                trial = killed(crashed, second)
+                trial = kill(crashed, second)
                 trial.fail_call(second)
                 with contextlib.suppress(StorageFailed):
                     open_log(trial)
                     break
                 interrupted += 1
-                after = (killed(trial), trial.durable_copy(), trial.after_crash(random.Random(second)))[second % 3]
+                after = (kill(trial), trial.durable_copy(), trial.after_crash(random.Random(second)))[second % 3]
                 seen = moment_of(open_log(after))
                 # A killed process may leave a log-start checkpoint that no sync covers, so recovery must sync it first.
                 unread = START in crashed.paths() and trial.durable_content(START) != crashed.content(START)
@@ -390,14 +387,14 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
 
 
 def test_a_process_that_is_killed_before_the_log_start_is_durable_leaves_one_log_or_the_other_for_good() -> None:
-    """What the next start reads is what all later ones read, whatever power cuts come."""
+    """Every later start reads what the next one reads, whatever power cuts come."""
     for n in range(1, 100):
-        disk, log = lived(much)
+        disk, log = run_life(much)
         disk.fail_call(n)
         with contextlib.suppress(StorageFailed):
             log.reset(BEFORE, b"")
             break
-        after = killed(disk)
+        after = kill(disk)
         seen = moment_of(open_log(after))
         for loss in PowerLoss:
             assert moment_of(open_log(after.after_crash(random.Random(n), loss=loss))) == seen
@@ -422,7 +419,7 @@ def test_wherever_a_reset_is_interrupted_the_log_has_failed() -> None:
     """Ctrl-C at every call: it is unknown then which log the disk holds."""
     operations: set[str] = set()
     for n in range(1, 1_000):
-        disk, log = lived(much)
+        disk, log = run_life(much)
         log.flush()
         old = moment_of(log)
         interrupted = interrupting(disk, n, KeyboardInterrupt())
@@ -450,10 +447,10 @@ def test_on_a_full_disk_the_log_stays_as_it_is(life: Life) -> None:
     """At every amount of room that is too little."""
     refused = 0
     for room in range(0, 20_000, 100):
-        disk, log = lived(life)
+        disk, log = run_life(life)
         log.reserve(0)
         reserved, paths, used = log._active.reserved, disk.paths(), disk.used_bytes()
-        before, before_a_kill = moment_of(log), moment_of(open_log(killed(disk)))
+        before, before_a_kill = moment_of(log), moment_of(open_log(kill(disk)))
         # As full as can be with what the active segment has reserved.
         disk.capacity_bytes = used + room
         try:
@@ -465,7 +462,7 @@ def test_on_a_full_disk_the_log_stays_as_it_is(life: Life) -> None:
             break
         assert (moment_of(log), log.failed, log._active.reserved) == (before, None, reserved)
         assert (disk.paths(), disk.used_bytes()) == (paths, used)
-        assert moment_of(open_log(killed(disk))) == before_a_kill
+        assert moment_of(open_log(kill(disk))) == before_a_kill
         log.save_state(b"a vote that room was reserved for")
         log.flush()
         disk.capacity_bytes = None
@@ -474,7 +471,7 @@ def test_on_a_full_disk_the_log_stays_as_it_is(life: Life) -> None:
 
 
 def test_room_that_was_only_reserved_is_used() -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     log.reserve(0)
     disk.capacity_bytes = disk.used_bytes()
     log.reset(BEFORE, b"a snapshot")
@@ -486,7 +483,7 @@ def test_a_full_disk_at_the_last_moment_leaves_the_log_as_it_is_or_ends_it() -> 
     """No call is known to need room, and any may raise `NoSpace`."""
     outcomes = []
     for n in range(1, 1_000):
-        disk, log = lived(much)
+        disk, log = run_life(much)
         log.flush()
         old = moment_of(log)
         interrupted = interrupting(disk, n, NoSpace("write", "file"))
@@ -516,7 +513,7 @@ def test_a_full_disk_at_the_last_moment_leaves_the_log_as_it_is_or_ends_it() -> 
 
 def between(operation: str, occurrence: int, life: Life = much) -> MemoryDisk:
     """The disk of a node that was killed during a reset, before this call."""
-    disk, log = lived(life)
+    disk, log = run_life(life)
     seen: list[str] = []
 
     def hook(called: str, path: str) -> None:
@@ -528,7 +525,7 @@ def between(operation: str, occurrence: int, life: Life = much) -> MemoryDisk:
     disk.before_call = hook
     with pytest.raises(KeyboardInterrupt):
         log.reset(BEFORE, b"a snapshot")
-    return killed(disk)
+    return kill(disk)
 
 
 def test_the_new_segment_has_its_other_name_until_both_checkpoints_are_durable() -> None:
@@ -549,7 +546,7 @@ def test_a_segment_without_its_name_that_is_damaged_is_never_cut(occurrence: int
     size = len(disk.content(path))
     anew = occurrence == 2
     for bit in range(size * 8):
-        after = killed(disk)
+        after = kill(disk)
         after.flip_bit(path, bit)
         if anew:
             with pytest.raises(CorruptLog, match=r"\.reset"):
@@ -567,7 +564,7 @@ def test_a_new_segment_whose_log_start_was_never_written_is_removed() -> None:
 
 
 def test_a_file_that_would_take_the_place_of_the_first_segment_is_removed() -> None:
-    disk, log = lived(much)
+    disk, log = run_life(much)
     log.reset(BEFORE, b"")
     log.append(after_before(5))
     expected = moment_of(log)
@@ -578,18 +575,18 @@ def test_a_file_that_would_take_the_place_of_the_first_segment_is_removed() -> N
 
 
 def test_the_state_in_a_new_segment_is_never_taken_for_the_torn_tail_of_a_write() -> None:
-    """Whether the durable-end checkpoint covers it yet or not: after a crash of the reset, and after another one of the recovery."""
+    """It is kept with and without a durable-end checkpoint that covers it: after a crash of the reset, and of the recovery."""
     harmed = 0
     for first in range(1, 1_000):
-        disk, log = lived(only_a_state)
+        disk, log = run_life(only_a_state)
         disk.fail_call(first)
         with contextlib.suppress(StorageFailed):
             log.reset(BEFORE, b"")
             break
-        for crashed in (killed(disk), disk.after_crash(random.Random(first))):
+        for crashed in (kill(disk), disk.after_crash(random.Random(first))):
             harmed += _is_refused_with_its_state_damaged(crashed)
             for second in range(1, 1_000):
-                trial = killed(crashed)
+                trial = kill(crashed)
                 trial.fail_call(second)
                 with contextlib.suppress(StorageFailed):
                     open_log(trial)
@@ -599,7 +596,7 @@ def test_the_state_in_a_new_segment_is_never_taken_for_the_torn_tail_of_a_write(
 
 
 def _is_refused_with_its_state_damaged(disk: MemoryDisk) -> bool:
-    after = killed(disk)
+    after = kill(disk)
     base = start.read(after, DIRECTORY, log_id=LOG_ID).base
     segments = [path for path in after.paths() if path.startswith(f"{DIRECTORY}/{base:020d}.")]
     if not base:
@@ -615,7 +612,7 @@ def _is_refused_with_its_state_damaged(disk: MemoryDisk) -> bool:
 @pytest.mark.parametrize("sync_loses_mark", [False, True])
 def test_a_first_segment_that_is_missing_is_damage(life: Life, *, sync_loses_mark: bool) -> None:
     """Even if there never was a state, and no durable-end checkpoint."""
-    disk, log = lived(life)
+    disk, log = run_life(life)
     log.reset(BEFORE, b"")
     log.close()
     (path,) = names(disk, ".log")
@@ -626,17 +623,17 @@ def test_a_first_segment_that_is_missing_is_damage(life: Life, *, sync_loses_mar
         open_log(disk)
 
 
-def amended(state: bytes | None, floor: Floor) -> bytes:
+def amend_state(state: bytes | None, floor: Floor) -> bytes:
     return b"%s floor %d@%d" % (state or b"none", floor.index, floor.epoch)
 
 
 def repair(disk: MemoryDisk) -> SegmentedLog:
-    return SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=amended)
+    return SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=amend_state)
 
 
 def anew(count: int, life: Life = much) -> MemoryDisk:
     """A log that was reset and has taken so many frames since."""
-    disk, log = lived(life)
+    disk, log = run_life(life)
     log.reset(BEFORE, b"a snapshot")
     log.append(after_before(count))
     log.close()
@@ -649,7 +646,7 @@ def test_a_log_that_began_anew_and_lost_its_first_frame_is_repaired(count: int, 
     disk = anew(count)
     disk.flip_bit(names(disk, ".log")[0], byte * 8)
     with pytest.raises(CorruptLog):
-        open_log(killed(disk))
+        open_log(kill(disk))
     log = repair(disk)
     assert log.state == b"new vote floor %d@2" % (1_000 + count)
     assert (log.first_index, log.last_index, log.last_epoch, log.end_offset) == (0, 1_000, 2, 5_000)
@@ -664,7 +661,7 @@ def test_frames_behind_the_start_that_are_damaged_are_cut(life: Life) -> None:
     disk = anew(5, life)
     (path,) = names(disk, ".log")
     behind = size_of(*after_before(5)[2:])
-    disk.flip_bit(path, (int(open_log(killed(disk)).end) - int(path[-24:-4]) - behind + 30) * 8)
+    disk.flip_bit(path, (int(open_log(kill(disk)).end) - int(path[-24:-4]) - behind + 30) * 8)
     log = repair(disk)
     state = b"none" if life is nothing else b"new vote"
     assert (numbers(log), log.state) == ([(1_001, 2), (1_002, 2)], state + b" floor 1005@2")
@@ -706,10 +703,10 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
         disk.sync_directory(DIRECTORY)
     else:
         disk.flip_bit(path, 30 * 8)
-    expected = moment_of(repair(killed(disk)))
+    expected = moment_of(repair(kill(disk)))
     failures = 0
     for n in range(1, 1_000):
-        trial = killed(disk, n)
+        trial = kill(disk, n)
         trial.fail_call(n)
         with contextlib.suppress(StorageFailed):
             repair(trial)

@@ -1,4 +1,4 @@
-"""What a rule of retention lets go, and what it keeps."""
+"""A rule of retention trims what it names and keeps the rest."""
 
 import pytest
 from hypothesis import given

@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +12,10 @@ from log import start as start_file
 from log.disk import StorageFailed
 from log.frame import HEADER_BYTES, encode_header
 from log.mark import Mark, MarkFile
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.memory_disk import MemoryDisk
 from log.salvage import Floor
 from log.segmented_log import RESERVE_SLACK_BYTES, CorruptLog, SegmentedLog
+from tests.crashes import FATES, Fate, kill, lose_unsynced
 from tests.examples import examples
 from tests.log.frames import (
     DIRECTORY,
@@ -37,18 +37,14 @@ START = f"{DIRECTORY}/{start_file.NAME}"
 MARK = f"{DIRECTORY}/{marks.NAME}"
 
 
-def amended(state: bytes | None, floor: Floor) -> bytes:
+def amend_state(state: bytes | None, floor: Floor) -> bytes:
     """Returns a state that contains the one before, and the floor."""
     told = b"none" if state is None else state.split(b" floor")[0]
     return told + b" floor %d@%d" % (floor.index, floor.epoch)
 
 
 def repair(disk: MemoryDisk) -> SegmentedLog:
-    return SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=amended)
-
-
-def killed(disk: MemoryDisk, seed: int = 1) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
+    return SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=amend_state)
 
 
 def evidence(disk: MemoryDisk) -> list[str]:
@@ -70,8 +66,8 @@ def without_sidecars(disk: MemoryDisk) -> None:
     disk.sync_directory(DIRECTORY)
 
 
-def grown(disk: MemoryDisk, last: int = 130) -> SegmentedLog:
-    """Several segments, flushed often, with states and a cut."""
+def grow_log(disk: MemoryDisk, last: int = 130) -> SegmentedLog:
+    """Returns a log of several segments, flushed often, with states and a cut."""
     log = open_log(disk)
     log.save_state(b"vote 1")
     for first in range(1, last, 10):
@@ -92,7 +88,7 @@ def test_damage_in_the_middle_is_cut_and_the_state_remembers_how_far_the_log_had
     end = log.flush()
     start = HEADER_BYTES + len(b"vote") + size_of(frame(1))
     disk.flip_bit(FIRST, (start + HEADER_BYTES) * 8)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert numbers(repaired) == [(1, 1)]
     assert repaired.state == b"vote floor 3@4"
     outcome = repaired.recovery.repaired
@@ -109,7 +105,7 @@ def test_damage_in_the_last_frame_is_told_from_a_torn_tail(byte: int) -> None:
     log.append([frame(1), frame(2)])
     log.flush()
     disk.flip_bit(FIRST, (size_of(frame(1)) + byte) * 8)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert (numbers(repaired), repaired.state) == ([(1, 1)], b"none floor 2@1")
 
 
@@ -123,7 +119,7 @@ def test_the_newest_state_outlives_its_own_frame(byte: int) -> None:
     log.save_state(b"new vote")
     log.flush()
     disk.flip_bit(FIRST, (start + byte) * 8)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert (numbers(repaired), repaired.state) == ([(1, 1)], b"new vote floor 1@1")
 
 
@@ -156,9 +152,9 @@ def test_what_the_first_segment_of_a_trimmed_log_replaced_does_not_come_back(bef
     start, (path,) = log.start, [each for each in segments(disk) if base(each) == log.start.base]
     disk.flip_bit(path, (cut - base(path) + byte) * 8)
     without_sidecars(disk)
-    disk = killed(disk)
+    disk = kill(disk)
     repair(disk)
-    for after in (killed(disk), disk.durable_copy()):
+    for after in (kill(disk), disk.durable_copy()):
         repaired = open_log(after)
         assert (repaired.first_index, repaired.last_index, repaired.last_epoch) == (0, 20, 1)
         assert (repaired.start, repaired.start_payload()) == (start, b"what left")
@@ -166,7 +162,7 @@ def test_what_the_first_segment_of_a_trimmed_log_replaced_does_not_come_back(bef
         assert repaired.state == b"vote floor 60@2"
         repaired.append(frames(21, 22, 3))
         repaired.flush()
-        assert numbers(open_log(killed(after))) == [(21, 3), (22, 3)]
+        assert numbers(open_log(kill(after))) == [(21, 3), (22, 3)]
 
 
 def test_a_trimmed_log_keeps_what_stands_in_front_of_the_damage_once_it_goes_on_where_it_begins() -> None:
@@ -175,7 +171,7 @@ def test_a_trimmed_log_keeps_what_stands_in_front_of_the_damage_once_it_goes_on_
     path = next(each for each in segments(disk) if base(each) == log.start.base)
     disk.flip_bit(path, (cut + HEADER_BYTES + size_of(*frames(21, 30, 2)) - base(path)) * 8)
     without_sidecars(disk)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert numbers(repaired) == [(index, 2) for index in range(21, 31)]
     assert repaired.state == b"vote floor 60@2"
 
@@ -198,13 +194,13 @@ def test_a_cut_to_where_a_trimmed_log_begins_does_not_hold_what_another_one_repl
     assert log.start.before.last_index == 20
     disk.flip_bit(path, (cut - base(path)) * 8)
     without_sidecars(disk)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert (repaired.first_index, repaired.last_index, content(repaired)) == (0, 20, [])
     assert (repaired.start, repaired.state) == (log.start, b"none floor 60@3")
 
 
 def test_a_trimmed_log_that_lost_where_it_begins_is_refused_though_nothing_vouches_for_more() -> None:
-    """Where a log begins was put down when its first entry was durable: that entry was no torn tail."""
+    """The beginning of a log is noted once its first entry is durable: that entry was no torn tail."""
     disk = memory_disk()
     log, cut = trimmed_to_what_replaced(disk, before=2)
     path = next(each for each in segments(disk) if base(each) == log.start.base)
@@ -217,15 +213,15 @@ def test_a_trimmed_log_that_lost_where_it_begins_is_refused_though_nothing_vouch
     without_sidecars(disk)
     for find in (open_log, repair):
         with pytest.raises(CorruptLog, match="index 21"):
-            find(killed(disk))
+            find(kill(disk))
 
 
 def test_a_log_of_which_nothing_is_left_but_the_durable_end_checkpoint_still_has_its_floor() -> None:
     disk = memory_disk()
-    grown(disk)
+    grow_log(disk)
     for path in segments(disk):
         disk.remove(path)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert (repaired.last_index, repaired.state) == (0, b"vote 121 floor 130@3")
     repaired.append([frame(1)])
     repaired.flush()
@@ -248,7 +244,7 @@ def test_without_a_checkpoint_that_is_new_enough_a_state_that_may_be_hidden_is_r
     disk.flip_bit(FIRST, (start + 30) * 8)
     assert end > start
     before = {path: disk.content(path) for path in segments(disk)}
-    after = killed(disk)
+    after = kill(disk)
     with pytest.raises(CorruptLog, match="a newer state of this node may be among what is lost"):
         repair(after)
     assert {path: after.content(path) for path in before} == before
@@ -266,7 +262,7 @@ def test_a_state_whose_only_copy_is_damaged_is_refused() -> None:
     disk.remove(MARK)
     disk.flip_bit(FIRST, (HEADER_BYTES + 1) * 8)
     with pytest.raises(CorruptLog, match="the newest state of this node is lost"):
-        repair(killed(disk))
+        repair(kill(disk))
 
 
 def test_where_the_durable_log_ended_must_be_known() -> None:
@@ -281,13 +277,13 @@ def test_where_the_durable_log_ended_must_be_known() -> None:
     disk.remove(MARK)
     disk.flip_bit(sealed, (len(disk.content(sealed)) - size_of(frames(60, 60)[0]) + 30) * 8)
     disk.flip_bit(sealed.replace(".log", ".index"), 30 * 8)
-    copy = killed(disk)
+    copy = kill(disk)
     assert open_log(copy).last_index == 59  # nothing vouches for more
     disk.flip_bit(sealed.replace(".log", ".index"), 30 * 8)
     tail = disk.open(sealed, create=False)
     tail.cut(tail.size() - 1)
     with pytest.raises(CorruptLog, match="where the durable log ended is not known either"):
-        repair(killed(disk))
+        repair(kill(disk))
 
 
 def test_a_stretch_that_cannot_be_read_hides_nothing_that_the_checkpoint_holds() -> None:
@@ -301,7 +297,7 @@ def test_a_stretch_that_cannot_be_read_hides_nothing_that_the_checkpoint_holds()
     log.append([frame(7)])
     for position in range(end - size_of(*frames(5, 5)), end + 10):
         disk.flip_bit(FIRST, position * 8)
-    repaired = repair(killed(disk))
+    repaired = repair(kill(disk))
     assert (numbers(repaired)[-1], repaired.state) == ((4, 1), b"vote floor 7@1")
 
 
@@ -318,7 +314,7 @@ def test_a_closed_segment_that_becomes_the_newest_is_read_before_it_is_believed(
     first, second, _ = segments(disk)
     disk.flip_bit(first, 2000 * 8)
     disk.remove(second)
-    before = killed(disk)
+    before = kill(disk)
     paths = before.paths()
     with pytest.raises(CorruptLog):
         open_log(before)
@@ -332,9 +328,9 @@ def test_a_closed_segment_that_becomes_the_newest_is_read_before_it_is_believed(
 def test_another_logs_directory_is_not_repaired() -> None:
     disk = memory_disk()
     open_log(disk).append([frame(1)])
-    after = killed(disk)
+    after = kill(disk)
     with pytest.raises(CorruptLog, match="belongs to log 7, not to log 8"):
-        SegmentedLog.open(after, DIRECTORY, SMALL, log_id=8, amend=amended)
+        SegmentedLog.open(after, DIRECTORY, SMALL, log_id=8, amend=amend_state)
 
 
 def test_whole_frames_that_contradict_each_other_are_not_repaired() -> None:
@@ -347,17 +343,17 @@ def test_whole_frames_that_contradict_each_other_are_not_repaired() -> None:
     file.write_at(position, [encode_header(1, 0, LOG_ID, position, 1, 13, 12, 0, position, 0, 0, 0)])
     file.write_at(position + 80, [encode_header(1, 0, LOG_ID, position + 80, 1, 14, 12, 0, position + 80, 0, 0, 0)])
     with pytest.raises(CorruptLog, match="does not follow"):
-        repair(killed(disk))
+        repair(kill(disk))
 
 
 def test_what_was_cut_is_kept_until_the_next_repair() -> None:
     disk = memory_disk()
-    grown(disk).close()
+    grow_log(disk).close()
     first, second, *rest = segments(disk)
     stored = disk.content(second)
     disk.flip_bit(second, 300 * 8)
     without_sidecars(disk)
-    disk = killed(disk)
+    disk = kill(disk)
     repaired = repair(disk).recovery.repaired
     assert repaired is not None
     position = repaired.cut_from - base(second)
@@ -366,22 +362,22 @@ def test_what_was_cut_is_kept_until_the_next_repair() -> None:
     assert len(disk.content(f"{DIRECTORY}/{kept[0]}")) == len(stored) - position
     disk.flip_bit(first, 300 * 8)
     without_sidecars(disk)
-    disk = killed(disk)
+    disk = kill(disk)
     assert repair(disk).recovery.repaired is not None
     assert [name for name in evidence(disk) if name in kept] == []
 
 
 def test_damage_that_a_reader_meets_is_found_by_the_next_start() -> None:
     disk = memory_disk()
-    grown(disk)
+    grow_log(disk)
     sealed = segments(disk)[1]
     disk.flip_bit(sealed, 300 * 8)
-    disk = killed(disk)
+    disk = kill(disk)
     log = repair(disk)
     assert log.recovery.repaired is None
     with pytest.raises(CorruptLog):
         content(log)
-    log = repair(killed(disk))
+    log = repair(kill(disk))
     assert log.recovery.repaired is not None
     assert log.state == b"vote 121 floor 130@3"
 
@@ -393,34 +389,19 @@ def test_a_repair_without_room_for_the_evidence_goes_on_without() -> None:
     log.flush()
     log.close()
     disk.flip_bit(FIRST, 300 * 8)
-    disk = killed(disk)
+    disk = kill(disk)
     disk.capacity_bytes = disk.used_bytes() + 300
     repaired = repair(disk)
     assert repaired.state == b"none floor 30@1"
     assert not evidence(disk)
 
 
-Fate = Callable[[MemoryDisk, int], MemoryDisk]
-
-
-def _killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
-
-
-def _power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed))
-
-
-def _all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
-
-
-@pytest.mark.parametrize("fate", [_killed, _power_cut, _all_lost])
+@pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("place", ["first", "middle", "last", "missing", "beginning"])
 def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(place: str, fate: Fate) -> None:
     """A crash at every call to the disk, as a kill and as a power cut: nothing is lost that one repair would have kept."""
     disk = memory_disk()
-    log, cut = trimmed_to_what_replaced(disk, before=3) if place == "beginning" else (grown(disk), 0)
+    log, cut = trimmed_to_what_replaced(disk, before=3) if place == "beginning" else (grow_log(disk), 0)
     log.close()
     paths = segments(disk)
     match place:
@@ -436,11 +417,11 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
             disk.remove(paths[1])
             disk.sync_directory(DIRECTORY)
     without_sidecars(disk)
-    expected = repair(killed(disk))
+    expected = repair(kill(disk))
     assert expected.recovery.repaired is not None
     failures = 0
     for n in range(1, 1_000):
-        trial = killed(disk, n)
+        trial = kill(disk, n)
         trial.fail_call(n)
         try:
             log = repair(trial)
@@ -450,7 +431,7 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
             log = repair(after)
             assert (content(log), log.state) == (content(expected), expected.state), n
             assert log.end == log.durable_end == expected.end
-            survivor = open_log(_all_lost(after, n))
+            survivor = open_log(lose_unsynced(after, n))
             assert (content(survivor), survivor.state) == (content(expected), expected.state), n
         else:
             trial.fail_call(1_000_000)
@@ -464,7 +445,7 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
 def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.DataObject) -> None:
     """After a kill the durable-end checkpoint is exact: any one bit is repaired, the state is the newest, the floor the log's end."""
     disk = memory_disk(seed)
-    log = grown(disk, data.draw(st.sampled_from([5, 40, 130])))
+    log = grow_log(disk, data.draw(st.sampled_from([5, 40, 130])))
     for epoch in range(10, 10 + data.draw(st.integers(0, 3))):
         replace_and_trim(log, epoch, data)
     before, end, state = content(log), (log.last_epoch, log.last_index), log.state
@@ -473,13 +454,13 @@ def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.Data
     if not (size := len(disk.content(path))):
         return
     disk.flip_bit(path, data.draw(st.integers(0, size * 8 - 1)))
-    disk = killed(disk)
+    disk = kill(disk)
     for _ in range(2):
         log = repair(disk)
         try:
             held = content(log)
         except CorruptLog:
-            disk = killed(disk)
+            disk = kill(disk)
             continue
         break
     else:
@@ -489,7 +470,7 @@ def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.Data
     else:
         floor = log.recovery.repaired.floor
         assert (floor.epoch, floor.index) == end
-        assert log.state == amended(state, floor)
+        assert log.state == amend_state(state, floor)
         assert all(_was_written(each) for each in held)
         assert moment_of(log).last_index == log.last_index
 
@@ -515,7 +496,7 @@ def _was_written(entry: Entry) -> bool:
 # -------------------------------------------------------------------- the durable-end checkpoint
 
 
-def marked(disk: MemoryDisk) -> tuple[Mark | None, bool]:
+def read_mark(disk: MemoryDisk) -> tuple[Mark | None, bool]:
     file = MarkFile.open(disk, DIRECTORY, log_id=LOG_ID)
     return file.newest, file.damaged
 
@@ -530,8 +511,8 @@ def test_the_checkpoint_is_exact_after_a_kill_and_never_ahead_after_a_power_cut(
             log.append(frames(first, first + 4))
             durable.append(log.flush())
         log.append(frames(61, 61))
-        assert marked(killed(disk))[0] == Mark.of(log.durable_end, 60, 1, b"vote")
-        found, _ = marked(disk.after_crash(random.Random(seed)))
+        assert read_mark(kill(disk))[0] == Mark.of(log.durable_end, 60, 1, b"vote")
+        found, _ = read_mark(disk.after_crash(random.Random(seed)))
         assert found is None or found.durable_end in durable
 
 
@@ -544,7 +525,7 @@ def test_a_torn_checkpoint_leaves_the_one_before_it() -> None:
     log.flush()
     newest = max((0, 1), key=lambda slot: disk.content(MARK)[slot * marks.SLOT_BYTES + 16])
     disk.flip_bit(MARK, (newest * marks.SLOT_BYTES + 20) * 8)
-    found, damaged = marked(disk)
+    found, damaged = read_mark(disk)
     assert damaged
     assert found is not None
     assert found.durable_end == first
@@ -556,11 +537,11 @@ def test_a_state_that_is_too_long_for_the_checkpoint_is_in_its_frame_alone() -> 
     log.save_state(bytes(marks.STATE_BYTES_MAX + 1))
     log.append([frame(1), frame(2)])
     log.flush()
-    found, _ = marked(killed(disk))
+    found, _ = read_mark(kill(disk))
     assert found is not None
     assert (found.state, found.state_kept) == (None, False)
     disk.flip_bit(FIRST, (log.end - 1) * 8)
-    state = repair(killed(disk)).state
+    state = repair(kill(disk)).state
     assert state == bytes(marks.STATE_BYTES_MAX + 1) + b" floor 2@1"
 
 
@@ -570,7 +551,7 @@ def test_a_checkpoint_takes_no_room_on_a_full_disk() -> None:
     log.append([frame(1)])
     disk.capacity_bytes = disk.used_bytes()
     log.flush()
-    found, _ = marked(disk)
+    found, _ = read_mark(disk)
     assert found is not None
     assert found.durable_end == log.durable_end
 
@@ -589,15 +570,15 @@ class Killed(BaseException):
 
 def test_the_floor_of_a_repair_is_in_the_checkpoint_whatever_a_power_cut_takes() -> None:
     disk = memory_disk()
-    log = grown(disk)
+    log = grow_log(disk)
     log.close()
     disk.flip_bit(segments(disk)[1], 300 * 8)
     without_sidecars(disk)
-    disk = killed(disk)
+    disk = kill(disk)
     repaired = repair(disk)
     assert repaired.state == b"vote 121 floor 130@3"
     path = segments(disk)[-1]
-    disk = _all_lost(disk, 1)
+    disk = lose_unsynced(disk, 1)
     disk.flip_bit(path, (repaired.end - 10 - base(path)) * 8)
     again = repair(disk)
     assert again.recovery.repaired is not None
@@ -609,23 +590,23 @@ def test_the_floor_of_a_repair_is_in_the_checkpoint_whatever_a_power_cut_takes()
 def test_a_plan_that_a_kill_left_without_a_sync_does_not_outlive_its_work() -> None:
     """Killed before the plan's name was durable; the next start, which carries it out, loses its power at any call."""
     disk = memory_disk()
-    grown(disk).close()
+    grow_log(disk).close()
     disk.flip_bit(segments(disk)[-1], 30 * 8)
-    expected = repair(killed(disk))
-    planned = killed(disk)
+    expected = repair(kill(disk))
+    planned = kill(disk)
 
-    def kill(operation: str, path: str) -> None:
+    def die(operation: str, path: str) -> None:
         if operation == "sync directory" and planned.exists(f"{DIRECTORY}/repair"):
             planned.before_call = None
             raise Killed
 
-    planned.before_call = kill
+    planned.before_call = die
     with pytest.raises(Killed):
         repair(planned)
     failures = 0
     for n in range(1, 1_000):
         for seed in range(6):
-            trial = killed(planned, seed)
+            trial = kill(planned, seed)
             trial.fail_call(n)
             try:
                 repair(trial)
@@ -649,7 +630,7 @@ def test_a_file_that_was_never_used_does_not_hide_the_segment_that_is_to_be_cut(
     log.append([frame(8)])
     log.flush()
     disk.flip_bit(FIRST, (unused + size_of(*frames(4, 4)) + 2) * 8)
-    crashed = killed(disk)
+    crashed = kill(disk)
     crashed.open(f"{DIRECTORY}/{unused:020d}.log", create=True).close()
     crashed.sync_directory(DIRECTORY)
     repaired = repair(crashed)

@@ -25,8 +25,8 @@ from tests.log.store_model import DIRECTORY, SMALL, batch, content, memory_disk,
 ROOMY = attrs.evolve(SMALL, open_files_max=100)
 
 
-def filled(store: LogStore, name: str, count: int, *, size: int = 1000, step: int = 1) -> StoreLog:
-    """A new log with so many batches, `step` offsets apart, each 10 ms younger than the one before."""
+def fill_log(store: LogStore, name: str, count: int, *, size: int = 1000, step: int = 1) -> StoreLog:
+    """Returns a new log with so many batches, `step` offsets apart, each 10 ms younger than the one before."""
     log = store.create(name)
     for at in range(count):
         log.append([batch(at * step, 1 + at // 10, timestamp_ms=1000 + 10 * at, size=size)])
@@ -97,7 +97,7 @@ def test_several_logs_are_made_side_by_side_or_none_if_a_name_is_refused(tmp_pat
 def test_a_name_is_free_again_once_its_log_is_deleted() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    filled(store, "a", 20)
+    fill_log(store, "a", 20)
     store.delete("a")
     assert [path for path in disk.paths() if "/logs/" in path] == []
     log = store.create("a")
@@ -121,8 +121,8 @@ def test_one_lock_keeps_the_whole_store_to_one_owner() -> None:
 def test_a_damaged_log_concerns_no_other_and_can_be_deleted() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    filled(store, "a", 3)
-    filled(store, "b", 3)
+    fill_log(store, "a", 3)
+    fill_log(store, "b", 3)
     disk.flip_bit(f"{DIRECTORY}/logs/a/{0:020d}.log", 100 * 8)
     again = open_store(disk.after_kill(random.Random(0)))
     assert list(again.open_all()) == ["a"]
@@ -140,7 +140,7 @@ def test_a_damaged_log_concerns_no_other_and_can_be_deleted() -> None:
 def test_a_file_that_is_missing_is_damage_and_no_empty_log(gone: str) -> None:
     disk = memory_disk()
     store = open_store(disk)
-    filled(store, "a", 10)
+    fill_log(store, "a", 10)
     store.close()
     segments = [path for path in disk.paths() if path.endswith(".log")]
     assert len(segments) > 2
@@ -160,7 +160,7 @@ def test_a_file_that_is_missing_is_damage_and_no_empty_log(gone: str) -> None:
 def test_a_manifest_from_a_backup_is_not_taken_for_the_newest() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 2)
+    log = fill_log(store, "a", 2)
     path = f"{DIRECTORY}/logs/a/manifest"
     old = disk.content(path)
     log.truncate(1)
@@ -216,7 +216,7 @@ def test_logs_that_are_not_used_for_a_while_hold_no_descriptor() -> None:
     disk = memory_disk()
     store = open_store(disk, ROOMY)
     for name in "abc":
-        filled(store, name, 10)
+        fill_log(store, name, 10)
     store.log("c").append([batch(10, 9)])
     assert store.open_files > 5
     store.close_idle()
@@ -284,7 +284,7 @@ def test_logs_are_opened_side_by_side_and_only_when_they_are_asked_for(tmp_path:
 def test_opening_what_was_closed_costs_no_sync() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    filled(store, "a", 30)
+    fill_log(store, "a", 30)
     store.create("empty").append([batch(0)])
     store.close()
     calls: list[str] = []
@@ -298,7 +298,7 @@ def test_opening_what_was_closed_costs_no_sync() -> None:
 def test_what_was_killed_before_a_flush_is_written_again_before_it_counts() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 3)
+    log = fill_log(store, "a", 3)
     log.append([batch(3), batch(4)])
     killed = disk.after_kill(random.Random(0))
     found = open_store(killed).log("a")
@@ -320,7 +320,7 @@ def test_a_torn_tail_is_cut_and_reported_and_nothing_of_it_comes_back(in_new_seg
     for seed in range(60):
         disk = memory_disk(seed)
         store = open_store(disk)
-        log = filled(store, "a", 2)
+        log = fill_log(store, "a", 2)
         if in_new_segment:
             log.roll()
         for at in range(2, 8):
@@ -342,7 +342,7 @@ def test_what_a_full_disk_refused_never_turns_up() -> None:
     for seed in range(60):
         disk = memory_disk(seed)
         store = open_store(disk)
-        log = filled(store, "a", 2, size=300)
+        log = fill_log(store, "a", 2, size=300)
         disk.capacity_bytes = disk.used_bytes() + 300 * (seed % 5)
         with pytest.raises(NoSpace):
             log.append([batch(at, mark="refused ", size=300) for at in range(2, 9)])
@@ -525,7 +525,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_it_had_flushed(tmp_p
 
 def test_gaps_between_batches_are_allowed_and_reads_go_on_behind_them() -> None:
     disk = memory_disk()
-    log = filled(open_store(disk), "a", 30, step=10)
+    log = fill_log(open_store(disk), "a", 30, step=10)
     for found in (log, open_store(disk.after_kill(random.Random(0))).log("a")):
         assert offsets(found) == list(range(0, 300, 10))
         assert [each.base_offset for each in found.read(101, 1)] == [110]
@@ -548,7 +548,7 @@ def test_a_batch_that_does_not_follow_is_refused_and_nothing_is_written(wrong: o
 
 def test_what_the_log_does_not_hold_cannot_be_read() -> None:
     store = open_store(memory_disk())
-    log = filled(store, "a", 10)
+    log = fill_log(store, "a", 10)
     log.trim(3)
     for offset in (2, 11):
         with pytest.raises(OffsetOutOfRange):
@@ -578,7 +578,7 @@ def test_the_first_offset_of_a_time_is_found_though_times_do_not_ascend() -> Non
 
 def test_an_index_that_is_damaged_is_read_from_the_frames_again() -> None:
     disk = memory_disk()
-    log = filled(open_store(disk), "a", 30)
+    log = fill_log(open_store(disk), "a", 30)
     before = moment_of(log)
     damaged = disk.after_kill(random.Random(0))
     for sealed in log.sealed:
@@ -589,7 +589,7 @@ def test_an_index_that_is_damaged_is_read_from_the_frames_again() -> None:
 
 
 def test_where_an_epoch_ends() -> None:
-    log = filled(open_store(memory_disk()), "a", 35, step=2)
+    log = fill_log(open_store(memory_disk()), "a", 35, step=2)
     assert [log.end_of_epoch(epoch) for epoch in range(6)] == [None, (1, 20), (2, 40), (3, 60), (4, 69), (4, 69)]
     log.truncate(45)
     assert [log.end_of_epoch(epoch) for epoch in (2, 3, 4)] == [(2, 40), (3, 45), (3, 45)]
@@ -610,7 +610,7 @@ def test_a_cut_within_a_batch_takes_it_whole() -> None:
 
 def test_a_cut_is_durable_when_it_returns() -> None:
     disk = memory_disk()
-    log = filled(open_store(disk), "a", 30)
+    log = fill_log(open_store(disk), "a", 30)
     log.append([batch(30, 9)])
     assert log.truncate(11) == 11
     assert log.durable_offset == 11
@@ -639,7 +639,7 @@ def test_a_cut_makes_durable_what_it_leaves() -> None:
 def test_segments_leave_by_bytes_and_by_age(rule: Retention, start: int) -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 30)
+    log = fill_log(store, "a", 30)
     used = disk.used_bytes()
     kept = log.retain(rule, 1000 + 10 * 29 + 5)
     assert kept == log.start_offset
@@ -652,7 +652,7 @@ def test_segments_leave_by_bytes_and_by_age(rule: Retention, start: int) -> None
 def test_a_trim_becomes_durable_with_a_flush_and_files_go_only_then() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 30)
+    log = fill_log(store, "a", 30)
     files = [path for path in disk.paths() if path.endswith(".log")]
     log.trim(20)
     assert [path for path in disk.paths() if path.endswith(".log")] == files
@@ -665,7 +665,7 @@ def test_a_trim_becomes_durable_with_a_flush_and_files_go_only_then() -> None:
 def test_a_full_disk_refuses_appends_and_can_be_trimmed() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 30)
+    log = fill_log(store, "a", 30)
     before = moment_of(log)
     disk.capacity_bytes = disk.used_bytes()
     with pytest.raises(NoSpace):
@@ -687,7 +687,7 @@ def test_a_full_disk_refuses_appends_and_can_be_trimmed() -> None:
 def test_what_was_reserved_takes_the_next_append_on_a_full_disk(is_same: bool) -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 1, size=100 if is_same else SMALL.segment_bytes_max)
+    log = fill_log(store, "a", 1, size=100 if is_same else SMALL.segment_bytes_max)
     before = moment_of(log)
     wanted = batch(1, 9, size=2000)
     log.reserve(HEADER_BYTES + len(wanted.payload))
@@ -700,7 +700,7 @@ def test_what_was_reserved_takes_the_next_append_on_a_full_disk(is_same: bool) -
 def test_room_that_is_not_there_is_refused_and_the_log_holds_what_it_held() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 3)
+    log = fill_log(store, "a", 3)
     before = moment_of(log)
     disk.capacity_bytes = disk.used_bytes() + 500
     with pytest.raises(NoSpace):
@@ -715,7 +715,7 @@ def test_room_that_is_not_there_is_refused_and_the_log_holds_what_it_held() -> N
 def test_reserved_room_is_released_with_the_segment() -> None:
     disk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 3)
+    log = fill_log(store, "a", 3)
     before = disk.used_bytes()
     log.reserve(1000)
     assert disk.used_bytes() > before + RESERVE_CHUNK_BYTES
@@ -747,7 +747,7 @@ def test_a_sync_that_meets_a_full_disk_ends_the_log(change: Callable[[StoreLog],
 def test_after_a_reset_the_log_goes_on_elsewhere_with_any_epoch() -> None:
     disk: MemoryDisk = memory_disk()
     store = open_store(disk)
-    log = filled(store, "a", 30)
+    log = fill_log(store, "a", 30)
     log.reset(100)
     assert (log.start_offset, log.end_offset, log.last_epoch) == (100, 100, 0)
     log.append([batch(105, 1)])

@@ -1,16 +1,16 @@
 """Fail the n-th call to the disk of each change to a store, for n = 1 until it goes through untouched; then restart and look."""
 
 import itertools
-import random
 from collections.abc import Callable
 
 import attrs
 import pytest
 
 from log.errors import NoSpace, StorageFailed
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.memory_disk import MemoryDisk
 from log.store import LogStore
 from log.store_log import StoreLog
+from tests.crashes import FATES, Fate, cut_power, lose_unsynced
 from tests.log.store_model import (
     DIRECTORY,
     Moment,
@@ -22,24 +22,8 @@ from tests.log.store_model import (
     open_store,
 )
 
-Fate = Callable[[MemoryDisk, int], MemoryDisk]
-
-
-def _killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_kill(random.Random(seed))
-
-
-def _power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed))
-
-
-def _all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
-    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
-
-
 TRIES = 8
 """Power cuts at the same moment, which take different things."""
-FATES = pytest.mark.parametrize("fate", [_killed, _power_cut, _all_lost])
 
 
 def begin(seed: int) -> tuple[MemoryDisk, LogStore, StoreLog]:
@@ -78,11 +62,11 @@ def each_failure(fate: Fate, change: Callable[[LogStore, StoreLog, MemoryDisk], 
             assert disk.failed_as_asked
         else:
             break
-        for seed in range(TRIES if fate is _power_cut else 1):
+        for seed in range(TRIES if fate is cut_power else 1):
             found = fate(disk, n * TRIES + seed)
             moment = moment_of(open_store(found).log("a"))
             assert moment in (before, after)
-            assert moment_of(open_store(_all_lost(found, n)).log("a")) == moment
+            assert moment_of(open_store(lose_unsynced(found, n)).log("a")) == moment
             seen.append(moment)
     assert len(seen) >= failures_min
     assert seen[0] == before
@@ -90,7 +74,7 @@ def each_failure(fate: Fate, change: Callable[[LogStore, StoreLog, MemoryDisk], 
     assert moment_of(open_store(fate(disk, 0)).log("a")) == after
 
 
-@FATES
+@pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("keeps_every", [2, 100], ids=["half", "none"])
 def test_segments_are_replaced_all_at_once(fate: Fate, keeps_every: int) -> None:
     def keep(offset: int) -> bool:
@@ -104,17 +88,17 @@ def test_segments_are_replaced_all_at_once(fate: Fate, keeps_every: int) -> None
     each_failure(fate, lambda store, log, disk: replace(log, disk, keep=keep), failures_min=20)
 
 
-@FATES
+@pytest.mark.parametrize("fate", FATES)
 def test_a_log_is_cut_all_at_once(fate: Fate) -> None:
     each_failure(fate, lambda store, log, disk: _void(log.truncate(25)), failures_min=8)
 
 
-@FATES
+@pytest.mark.parametrize("fate", FATES)
 def test_a_log_is_reset_all_at_once(fate: Fate) -> None:
     each_failure(fate, lambda store, log, disk: log.reset(1000), failures_min=8)
 
 
-@FATES
+@pytest.mark.parametrize("fate", FATES)
 def test_segments_leave_all_at_once(fate: Fate) -> None:
     def change(store: LogStore, log: StoreLog, disk: MemoryDisk) -> None:
         log.trim(33)
@@ -123,7 +107,7 @@ def test_segments_leave_all_at_once(fate: Fate) -> None:
     each_failure(fate, change, failures_min=8)
 
 
-@FATES
+@pytest.mark.parametrize("fate", FATES)
 def test_a_log_is_made_and_deleted_all_at_once(fate: Fate) -> None:
     there: list[bool] = []
     for n in range(1, 200):
@@ -204,20 +188,20 @@ def test_what_was_replaced_is_found_by_time_and_may_be_replaced_again() -> None:
     log.replace(made, log.read(made[0].first_offset, 1))
     assert len(moment_of(log).entries) < len(once.entries)
     assert {entry(each) for each in log.read(0, 1 << 30)} < set(once.entries)
-    reopened = open_store(_all_lost(disk, 0)).log("a")
+    reopened = open_store(lose_unsynced(disk, 0)).log("a")
     assert moment_of(reopened) == moment_of(log)
     assert [each.generation for each in reopened.sealed] == [each.generation for each in log.sealed]
     assert DIRECTORY in disk.paths()[0]
 
 
-@FATES
+@pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("change", [lambda log: log.flush(), lambda log: log.truncate(15)], ids=["flush", "cut"])
 def test_what_seals_segments_names_no_file_that_a_power_cut_may_take(
     fate: Fate, change: Callable[[StoreLog], int]
 ) -> None:
     """Segments that were begun since the last flush are in the first manifest that comes after them."""
     failures = 0
-    for n, again in itertools.product(range(1, 200), range(TRIES if fate is _power_cut else 1)):
+    for n, again in itertools.product(range(1, 200), range(TRIES if fate is cut_power else 1)):
         disk = memory_disk(n * TRIES + again)
         store = open_store(disk)
         log = store.create("a")

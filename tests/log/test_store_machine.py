@@ -20,7 +20,7 @@ NEVER = 2**62
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """What was flushed survives a crash; each change that is durable when it returns is there whole, or not at all."""
+    """Flushed batches survive a crash; each change that is durable when it returns is there whole, or not at all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
             so_far = {each: model.so_far for each, model in self.models.items()}
             self.store.flush()
             for each, model in self.models.items():
-                model.flushed(so_far[each], trims=self.disk.capacity_bytes is None)
+                model.mark_flushed(so_far[each], trims=self.disk.capacity_bytes is None)
 
     def change(self, model: LogModel, call: Callable[[], object]) -> None:
         try:
@@ -240,7 +240,7 @@ class StoreMachine(RuleBasedStateMachine):
         for flush in self.round.flushes:
             model, so_far = self.at_round[flush.name]
             if flush.done:
-                model.flushed(so_far)
+                model.mark_flushed(so_far)
         self.round = None
 
     @rule(seed=st.integers(0, 2**32), loss=st.sampled_from([None, *PowerLoss]), in_round=st.booleans())
@@ -280,7 +280,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.models.pop(name, None)
         assert self.store.open_all() == {}
         for name in names:
-            self.models[name].survived(moment_of(self.store.log(name)))
+            self.models[name].accept_survivor(moment_of(self.store.log(name)))
         self.doubtful = set()
         # What recovery left is durable before it is trusted, whatever happens next.
         after = open_store(disk.after_crash(random.Random(0), loss=PowerLoss.LOSE_ALL))

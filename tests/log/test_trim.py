@@ -19,14 +19,15 @@ from log.memory_disk import MemoryDisk, PowerLoss
 from log.retirement import RETIRED_PER_FLUSH_MAX
 from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
 from log.start import Start
+from tests.crashes import kill
 from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log
 from tests.log.model import moment_of
 
 START = f"{DIRECTORY}/{start.NAME}"
 
 
-def filled(disk: MemoryDisk, last: int, *, config: LogConfig = SMALL, size: int = 120) -> SegmentedLog:
-    """Frames of 200 bytes, flushed in tens; about twenty to a segment."""
+def fill_log(disk: MemoryDisk, last: int, *, config: LogConfig = SMALL, size: int = 120) -> SegmentedLog:
+    """Appends frames of 200 bytes, flushed in tens, about twenty to a segment; returns the log."""
     log = open_log(disk, config)
     for first in range(log.last_index + 1, last, 10):
         log.append(frames(first, first + 9, size=size))
@@ -38,13 +39,9 @@ def names(disk: MemoryDisk, suffix: str) -> list[str]:
     return [path for path in disk.paths() if path.endswith(suffix)]
 
 
-def killed(disk: MemoryDisk) -> MemoryDisk:
-    return disk.after_kill(random.Random(1))
-
-
 def test_whole_segments_below_an_index_leave() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     before = content(log)
     first = log.trim(75)
     assert 50 < first <= 75
@@ -61,7 +58,7 @@ def test_whole_segments_below_an_index_leave() -> None:
 
 def test_the_files_go_with_the_next_flush_and_a_few_are_kept() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     segments, indexes = names(disk, ".log"), names(disk, ".index")
     log.trim(190)
     assert (names(disk, ".log"), log.sealed_pending) == (segments, True)
@@ -75,7 +72,7 @@ def test_the_files_go_with_the_next_flush_and_a_few_are_kept() -> None:
 def test_a_few_files_go_with_one_flush_and_where_the_log_begins_is_put_down_once() -> None:
     """A caller that waits for that flush does not wait until the files of a whole log are removed."""
     disk = memory_disk()
-    log = filled(disk, 800)
+    log = fill_log(disk, 800)
     log.trim(790, b"what left")
     written, gone = 0, []
     while log.retiring:
@@ -96,7 +93,7 @@ def test_a_few_files_go_with_one_flush_and_where_the_log_begins_is_put_down_once
 
 def test_what_left_before_goes_though_there_is_no_room_to_say_what_left_since() -> None:
     disk = memory_disk()
-    log = filled(disk, 400)
+    log = fill_log(disk, 400)
     first = log.trim(300, b"what left")
     log.flush()
     before = len(names(disk, ".log"))
@@ -113,7 +110,7 @@ def test_what_left_before_goes_though_there_is_no_room_to_say_what_left_since() 
 
 
 def test_a_flush_that_retired_segments_waits_for_no_garbage_collection() -> None:
-    log = filled(memory_disk(), 200)
+    log = fill_log(memory_disk(), 200)
     log.trim(190)
     gc.collect()
     gc.disable()
@@ -131,7 +128,7 @@ def _flushes() -> int:
 
 def test_a_trimmed_log_is_found_again() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     log.append(frames(201, 210, 4, size=120))
     log.save_state(b"vote")
     log.trim(150)
@@ -146,7 +143,7 @@ def test_a_trimmed_log_is_found_again() -> None:
 
 def test_what_follows_the_last_that_left_must_still_follow_it() -> None:
     disk = memory_disk()
-    log = filled(disk, 100)
+    log = fill_log(disk, 100)
     first = log.trim(70)
     log.flush()
     log.close()
@@ -173,13 +170,13 @@ def test_the_segment_that_is_written_to_and_unproven_ones_stay() -> None:
 
 @pytest.mark.parametrize("index", [0, 201])
 def test_a_log_cannot_be_trimmed_to_what_it_does_not_hold(index: int) -> None:
-    log = filled(memory_disk(), 200)
+    log = fill_log(memory_disk(), 200)
     with pytest.raises(IndexOutOfRange):
         log.trim(index)
 
 
 def test_an_empty_log_cannot_be_trimmed() -> None:
-    log = filled(memory_disk(), 200)
+    log = fill_log(memory_disk(), 200)
     first = log.trim(100)
     log.truncate(first - 1)
     for index in (1, first - 1, first):
@@ -188,14 +185,14 @@ def test_an_empty_log_cannot_be_trimmed() -> None:
 
 
 def test_trimming_below_the_first_index_changes_nothing() -> None:
-    log = filled(memory_disk(), 200)
+    log = fill_log(memory_disk(), 200)
     first = log.trim(100)
     assert log.trim(1) == first
 
 
 def test_a_new_segment_takes_the_file_of_a_retired_one() -> None:
     disk = memory_disk()
-    log = filled(disk, 60)
+    log = fill_log(disk, 60)
     log.trim(60)
     log.flush()
     spare = names(disk, ".spare")[-1]
@@ -221,12 +218,12 @@ def test_the_end_in_a_recycled_file_is_found_exactly(size: int, zero_ahead_bytes
     """With 120 bytes as before, a frame of the former life begins exactly at each new end."""
     config = LogConfig(segment_bytes_max=4096, index_interval_bytes=512, zero_ahead_bytes=zero_ahead_bytes)
     disk = memory_disk()
-    log = filled(disk, 60, config=config)
+    log = fill_log(disk, 60, config=config)
     log.trim(60)
     log.flush()
     _roll(log, disk, size)
     for _ in range(12):
-        after = killed(disk)
+        after = kill(disk)
         reopened = open_log(after)
         assert (content(reopened), reopened.recovery.torn_at) == (content(log), None)
         assert (
@@ -241,7 +238,7 @@ def test_the_end_in_a_recycled_file_is_found_exactly(size: int, zero_ahead_bytes
 def test_a_former_frame_exactly_at_the_new_end_is_neither_a_frame_nor_damage() -> None:
     """Even when the zeros behind the end never reached the disk."""
     disk = memory_disk()
-    log = filled(disk, 60)
+    log = fill_log(disk, 60)
     log.trim(60)
     log.flush()
     former = disk.content(names(disk, ".spare")[-1])
@@ -251,21 +248,21 @@ def test_a_former_frame_exactly_at_the_new_end_is_neither_a_frame_nor_damage() -
     assert former[position : position + 4] == b"QLOG"
     file = disk.open(path, create=False)
     file.write_at(position, [former[position:]])
-    reopened = open_log(killed(disk))
+    reopened = open_log(kill(disk))
     assert content(reopened) == content(log)
     assert reopened.recovery.torn_at == log.end
 
 
 def test_damage_in_a_recycled_file_is_never_taken_for_its_former_life() -> None:
     disk = memory_disk()
-    log = filled(disk, 60)
+    log = fill_log(disk, 60)
     log.trim(60)
     log.flush()
     former = disk.content(names(disk, ".spare")[-1])
     path = _roll(log, disk, 120)
     log.append(frames(log.last_index + 1, log.last_index + 5, size=120))
     log.flush()
-    after = killed(disk)
+    after = kill(disk)
     file = after.open(path, create=False)
     file.write_at(200, [former[200:400]])
     with pytest.raises(CorruptLog, match="was written for address"):
@@ -277,7 +274,7 @@ def test_a_rename_that_a_power_cut_took_back_leaves_nothing_to_be_met_again() ->
     taken_back = 0
     for seed in range(200):
         disk = memory_disk(seed)
-        log = filled(disk, 60)
+        log = fill_log(disk, 60)
         log.trim(60)
         log.flush()
         spares = names(disk, ".spare")
@@ -292,7 +289,7 @@ def test_a_rename_that_a_power_cut_took_back_leaves_nothing_to_be_met_again() ->
         again.flush()
         second = frames(again.last_index + 1, again.last_index + 1, 9, size=120)
         again.append(second)
-        assert content(open_log(killed(after)))[-1] == entries(second)[0]
+        assert content(open_log(kill(after)))[-1] == entries(second)[0]
     assert taken_back > 20
 
 
@@ -300,30 +297,30 @@ def test_any_names_may_be_left_of_segments_that_were_retired() -> None:
     left = set()
     for seed in range(100):
         disk = memory_disk(seed)
-        log = filled(disk, 200)
+        log = fill_log(disk, 200)
         log.trim(150)
         log.flush()
         expected = moment_of(log)
         after = disk.after_crash(random.Random(seed))
         left.add(len(names(after, ".log")))
         assert moment_of(open_log(after)) == expected
-        assert moment_of(open_log(killed(after))) == expected
+        assert moment_of(open_log(kill(after))) == expected
     assert len(left) > 2
 
 
 def test_a_trim_that_no_flush_carried_out_is_as_if_it_never_was() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     before = moment_of(log)
     log.trim(150)
-    assert moment_of(open_log(killed(disk))) == before
+    assert moment_of(open_log(kill(disk))) == before
 
 
 def test_a_trim_waits_until_what_it_leaves_is_durable() -> None:
     """Segments left because newer frames replaced what they hold; so those must be durable first."""
     for loss in PowerLoss:
         disk = memory_disk()
-        log = filled(disk, 100)
+        log = fill_log(disk, 100)
         log.append(frames(60, 61, 2, size=120))
         first = log.trim(60)
         survivor = open_log(disk.after_crash(random.Random(3), loss=loss))
@@ -335,7 +332,7 @@ def test_a_trim_waits_until_what_it_leaves_is_durable() -> None:
 
 def test_on_a_full_disk_a_trim_waits_for_room() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     segments = names(disk, ".log")
     used = disk.used_bytes()
     disk.capacity_bytes = used + 500
@@ -353,7 +350,7 @@ def test_on_a_full_disk_a_trim_waits_for_room() -> None:
 @pytest.mark.parametrize("ask", [SegmentedLog.retry_retiring, lambda log: log.trim(1)])
 def test_what_waits_for_room_is_tried_again_only_when_asked_for(ask: Callable[[SegmentedLog], None]) -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     disk.capacity_bytes = disk.used_bytes() + 500
     log.trim(150, bytes(1_000))
     log.flush()
@@ -416,7 +413,7 @@ def test_a_log_that_filled_its_disk_can_let_segments_leave_for_ever(capacity: in
 
 def test_files_kept_to_be_used_again_are_given_up_for_what_is_put_down() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     log.trim(100)
     log.flush()
     assert len(names(disk, ".spare")) == 2
@@ -429,7 +426,7 @@ def test_files_kept_to_be_used_again_are_given_up_for_what_is_put_down() -> None
 
 def test_files_kept_to_be_used_again_are_given_up_for_what_is_appended() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     log.trim(100)
     log.flush()
     log.reserve(0)
@@ -446,7 +443,7 @@ def test_a_full_disk_once_the_log_start_is_renamed_ends_the_log(monkeypatch: pyt
     """It is unknown then which checkpoint a crash leaves."""
     for operation in ("rename", "sync directory"):
         disk = memory_disk()
-        log = filled(disk, 200)
+        log = fill_log(disk, 200)
         log.trim(150, b"what left")
 
         def is_full(called: str, path: str, refused: str = operation) -> None:
@@ -479,7 +476,7 @@ def _lose_start(disk: MemoryDisk) -> None:
 @pytest.mark.parametrize("harm", [_lose_first, _lose_all, _damage_start, _lose_start])
 def test_a_segment_that_is_missing_and_was_not_retired_is_damage(harm: Callable[[MemoryDisk], None]) -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     log.trim(100)
     log.close()
     harm(disk)
@@ -490,11 +487,11 @@ def test_a_segment_that_is_missing_and_was_not_retired_is_damage(harm: Callable[
 @pytest.mark.parametrize("payload", [b"", b"what left"])
 def test_no_bit_of_where_a_log_begins_may_change(payload: bytes) -> None:
     disk = memory_disk()
-    log = filled(disk, 100)
+    log = fill_log(disk, 100)
     log.trim(70, payload)
     log.close()
     for bit in range(len(disk.content(START)) * 8):
-        after = killed(disk)
+        after = kill(disk)
         after.flip_bit(START, bit)
         with pytest.raises(CorruptLog, match=f"{START}.*only `start` is damaged"):
             open_log(after)
@@ -503,7 +500,7 @@ def test_no_bit_of_where_a_log_begins_may_change(payload: bytes) -> None:
 @pytest.mark.parametrize("change", [-70, -10, -1, 1])
 def test_where_a_log_begins_is_as_long_as_it_says(change: int) -> None:
     disk = memory_disk()
-    log = filled(disk, 100)
+    log = fill_log(disk, 100)
     log.trim(70, b"what left")
     log.close()
     file = disk.open(START, create=False)
@@ -514,7 +511,7 @@ def test_where_a_log_begins_is_as_long_as_it_says(change: int) -> None:
 
 def test_a_trim_tells_what_left_the_log() -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     first = log.trim(100, b"up to 100")
     assert log.start == Start(log.start.base, LogTail(first - 1, 1, first - 1), b"up to 100")
     assert names(disk, f"/{start.NAME}") == []
@@ -584,7 +581,7 @@ def test_names_go_only_when_what_they_held_is_told() -> None:
     found = set()
     for n in range(1, 1_000):
         disk = memory_disk(n)
-        log = filled(disk, 200)
+        log = fill_log(disk, 200)
         old = moment_of(log)
         log.trim(100, b"what left")
         new = moment_of(log)
@@ -616,7 +613,7 @@ def test_a_recycled_file_that_a_full_disk_took_back_does_no_harm() -> None:
     reappeared = 0
     for seed in range(60):
         disk = memory_disk(seed)
-        log = filled(disk, 60)
+        log = fill_log(disk, 60)
         log.trim(60)
         log.flush()
         while log.end - int(names(disk, ".log")[-1][-24:-4]) < SMALL.segment_bytes_max:
@@ -655,7 +652,7 @@ def test_a_log_that_is_trimmed_for_ever_keeps_few_files_and_little_memory() -> N
 @pytest.mark.parametrize("damaged_at", [0, 2_000])
 def test_a_trimmed_log_that_is_damaged_can_be_repaired(damaged_at: int) -> None:
     disk = memory_disk()
-    log = filled(disk, 200)
+    log = fill_log(disk, 200)
     log.save_state(b"vote")
     first = log.trim(100)
     log.close()
@@ -663,7 +660,7 @@ def test_a_trimmed_log_that_is_damaged_can_be_repaired(damaged_at: int) -> None:
     disk.flip_bit(path, damaged_at * 8 + 100)
     with pytest.raises(CorruptLog):
         content(open_log(disk))
-    disk = killed(disk)
+    disk = kill(disk)
     repaired = SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=lambda state, floor: b"amended")
     assert (repaired.state, repaired.last_index) == (b"amended", first - 1 + damaged_at // 200)
     assert content(repaired) == entries(frames(first, repaired.last_index, size=120))
