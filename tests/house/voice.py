@@ -40,8 +40,6 @@ NOT_YET: tuple[str, ...] = (
     "tests/examples.py",
     "tests/house",
     "tests/jepsen_like",
-    "tests/mutants",
-    "tests/mutation",
     "tests/pythons.py",
     "tests/raft",
     "tests/simulation",

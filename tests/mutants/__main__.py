@@ -24,7 +24,7 @@ from tests.mutants.plugin_name import PLUGIN, VARIABLE
 
 @attrs.frozen
 class Verdict:
-    """What became of one mutant."""
+    """The fate of one mutant."""
 
     mutant: Mutant
     killed_by: str | None
@@ -57,12 +57,12 @@ def try_mutant(mutant: Mutant, seeds: int, *, happy: bool = False) -> Verdict:
 
 @attrs.frozen
 class Sighting:
-    """What the exhaustive search made of one mutant: distinct states seen, and the broken promise if there was one."""
+    """The result of the exhaustive search for one mutant: distinct states seen, and the broken promise if there was one."""
 
     states: int
     sentence: str | None
     steps: int | None
-    """How many events lead there."""
+    """Counts the events that lead there."""
 
 
 def search_mutant(mutant: Mutant) -> Sighting:
@@ -93,8 +93,8 @@ def stays_green(mutant: Mutant) -> bool:
     return done.returncode == 0
 
 
-def chosen(names: Sequence[str]) -> Sequence[Mutant]:
-    """The named mutants, or all; a usage error for an unknown name."""
+def choose_mutants(names: Sequence[str]) -> Sequence[Mutant]:
+    """Returns the named mutants, or all; raises a usage error for an unknown name."""
     try:
         return [by_name(name) for name in names] or list(ALL)
     except KeyError as unknown:
@@ -114,7 +114,7 @@ def cli() -> None:
 @click.option("--jobs", type=click.IntRange(1), default=len(os.sched_getaffinity(0)), show_default=True)
 def run(names: Sequence[str], seeds: int, happy: bool, jobs: int) -> None:
     """Try the named bugs, or all of them."""
-    mutants = chosen(names)
+    mutants = choose_mutants(names)
     click.echo(HEADER)
     survivors: list[str] = []
     for verdict in verdicts(mutants, seeds, jobs, happy=happy):
@@ -167,7 +167,7 @@ def line(verdict: Verdict) -> str:
 @click.option("--seeds", type=click.IntRange(1), default=1500, show_default=True, help="Look for it in this many.")
 def replay(name: str, seed: int | None, seeds: int) -> None:
     """Play the seed that kills a bug, one line for each event, up to the violation."""
-    (mutant,) = chosen([name])
+    (mutant,) = choose_mutants([name])
     if mutant.judge != "simulation":
         verdict = try_mutant(mutant, seeds)
         click.echo(f"{name}: {verdict.sentence or 'survived'}")

@@ -1,4 +1,4 @@
-"""Who looks at a bug: each judge plays, checks or runs with the bug in place until an oracle speaks.
+"""Judges of bugs: each plays, checks or runs with the bug in place until an oracle speaks.
 
 A judge gives the oracle's name and sentence, or None, and how much it took: seeds, verdicts, or runs of real processes. A
 crash is no oracle: a dead node or an endless loop is noticed by anybody.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.kernel.model import SystemModel
 
 OPERATIONS = 50_000
-"""How many operations hide one planted violation."""
+"""So many operations hide one planted violation."""
 SMALL_HISTORIES = 2_000
 WORLD_SEEDS_MAX = 60
 MODEL_SEEDS_MAX = 600
@@ -44,7 +44,7 @@ NOT_ORACLES = frozenset({"crash", "V-storm"})
 
 @attrs.frozen
 class Judgement:
-    """What a judge found. `tried` counts what it took; `seed` plays the same again."""
+    """The finding of a judge. `tried` counts its seeds, verdicts or runs; `seed` plays the same again."""
 
     killed_by: str | None
     tried: int
@@ -169,7 +169,7 @@ def told_lies(mutant: Mutant, seeds: range) -> Judgement:
 
 
 def let_go(mutant: Mutant, seeds: range) -> Judgement:
-    """What is said of logs from which records leave: by a node, by the checker, and by the clusters of tests."""
+    """Runs the tests of logs from which records leave: of a node, of the checker, and of the clusters of tests."""
     return _failing(
         "retention",
         "tests/raft/shell/test_retention.py",
@@ -182,12 +182,12 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
 
 
 def refuse(mutant: Mutant, seeds: range) -> Judgement:
-    """What must be refused: messages that no correct peer sends, and directories that have lost what their node promised by."""
+    """Runs the tests of refusals: of messages that no correct peer sends, and of directories that lost a node's promises."""
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
 
 
 def _failing(oracle: str, *tests: str) -> Judgement:
-    """Whether any of these tests fails with the bug in place."""
+    """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
 
     failed: list[str] = []
@@ -236,10 +236,10 @@ def call(mutant: Mutant, seeds: range) -> Judgement:
     """A client among nodes that fail and know the truth."""
     from tests.raft.shell import client_world
 
-    return _played(client_world.play, client_world.Broken)
+    return _play_seeds(client_world.play, client_world.Broken)
 
 
-def _played(play: Callable[[int], Awaitable[None]], broken: type[Exception]) -> Judgement:
+def _play_seeds(play: Callable[[int], Awaitable[None]], broken: type[Exception]) -> Judgement:
     import trio
 
     crashed: Counter[str] = Counter()
@@ -299,7 +299,7 @@ def run_processes(mutant: Mutant, seeds: range, *, arguments: Sequence[str] = RU
             crashed["run"] += 1
             continue
         if results["valid"] is not True:
-            return _condemned(results, number, crashed)
+            return _judge_results(results, number, crashed)
     return Judgement(None, RUNS_MAX, crashed=crashed)
 
 
@@ -309,16 +309,16 @@ def run_mutated_nodes(mutant: Mutant, seeds: range) -> Judgement:
 
     sound = processes.raft_command
 
-    def mutated(plan: "ProcessPlan") -> list[str]:
+    def mutate_command(plan: "ProcessPlan") -> list[str]:
         executable, dash_m, _, *arguments = sound(plan)
         return [executable, dash_m, "tests.mutants.mutated_node", mutant.name, *arguments]
 
-    processes.raft_command = mutated
+    processes.raft_command = mutate_command
     return run_processes(mutant, seeds)
 
 
-def _condemned(results: Mapping[str, Any], number: int, crashed: Counter[str]) -> Judgement:
-    """By which check a run was not valid; a run that acknowledged nothing was stopped by the bug, not by an oracle."""
+def _judge_results(results: Mapping[str, Any], number: int, crashed: Counter[str]) -> Judgement:
+    """Names the check that failed; a run that acknowledged nothing was stopped by the bug, and no oracle killed it."""
     names = [name for name, row in results["checks"].items() if row["valid"] is not True and name != "linearizable"]
     if not names:
         return Judgement(None, number, str(results["unknown"]), number, crashed)

@@ -1,4 +1,4 @@
-"""What a deliberate bug is, and how it gets into a process without ever being in the product.
+"""A deliberate bug, and its way into a process without ever being in the product.
 
 A mutant names a module and the lines of its source to replace; an import hook compiles the module from the changed text.
 Each old text must occur exactly once, so a mutant whose place has moved fails loudly instead of testing nothing.
@@ -73,7 +73,7 @@ class Mutant:
         return source
 
     def lines_changed(self) -> int:
-        """How many lines it adds or removes, the larger of both."""
+        """Returns the number of lines that it adds or that it removes, whichever is larger."""
         return sum(max(len(edit.old.splitlines()), len(edit.new.splitlines())) for edit in self.edits)
 
 

@@ -1,4 +1,4 @@
-"""What a programmer would try after a careless change of the replication: records are stored, copied and acknowledged."""
+"""A programmer's first trial after a change of the replication: records are stored, copied and acknowledged."""
 
 import pytest
 

@@ -49,8 +49,8 @@ def mutations_of(subject: Subject) -> list[Mutation]:
     return mutations(subject.module, source_of(subject), subject.functions)
 
 
-def untouched(subject: Subject) -> Mutation:
-    """The source as it stands, as if it were a mutation."""
+def keep_source(subject: Subject) -> Mutation:
+    """Returns the source as it stands, as if it were a mutation."""
     return Mutation(subject.module, "", 0, "", "", source_of(subject), is_in_body=True)
 
 
@@ -134,7 +134,7 @@ def _must_be_sound(subjects: Sequence[Subject], jobs: int) -> None:
     for subject in subjects:
         if (found := trial.warm_up(subject)) is not None:
             raise click.ClickException(f"{subject.module} is not sound without a mutation: {found}")
-    unchanged = [(subject, untouched(subject)) for subject in subjects]
+    unchanged = [(subject, keep_source(subject)) for subject in subjects]
     for outcome in trial.outcomes(unchanged, jobs):
         if outcome.end is not End.SURVIVED:
             raise click.ClickException(f"the tests of {outcome.mutation.module} fail without a mutation")

@@ -1,4 +1,4 @@
-"""What is mutated, and the quick tests that each module answers to: those a programmer would run before the long ones."""
+"""The modules that are mutated, each with its quick tests: those that a programmer would run before the long ones."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -85,15 +85,15 @@ def small_registers() -> str | None:
 
 def planted_logs() -> str | None:
     """The first planted violation of a log that the checker does not find, or not rightly."""
-    return _misjudged("log")
+    return _find_misjudged("log")
 
 
 def planted_registers() -> str | None:
     """The same for registers."""
-    return _misjudged("register")
+    return _find_misjudged("register")
 
 
-def _misjudged(model: str) -> str | None:
+def _find_misjudged(model: str) -> str | None:
     from jepsen_like.checker.verdict import Model
     from tests.jepsen_like.checker.plants_found import first_misjudged
 

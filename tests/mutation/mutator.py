@@ -83,7 +83,7 @@ class _Edit:
 
 @attrs.frozen
 class _Place:
-    """Where a node is: the dotted name of the function or class around it."""
+    """The place of a node: the dotted name of the function or class around it."""
 
     name: str = ""
     is_body: bool = False

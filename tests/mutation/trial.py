@@ -29,7 +29,7 @@ PROJECT = frozenset({"raft", "log", "jepsen_like", "kafka_compat", "rocketmq_com
 
 
 class End(enum.Enum):
-    """How a trial ended."""
+    """The end of a trial."""
 
     SURVIVED = "survived"
     KILLED = "killed"
@@ -38,7 +38,7 @@ class End(enum.Enum):
 
 @attrs.frozen
 class Outcome:
-    """What became of one mutation, and how long that took in seconds."""
+    """The fate of one mutation, and the seconds of its trial."""
 
     mutation: Mutation
     end: End
