@@ -1,4 +1,4 @@
-"""How the checker compares with Porcupine on histories that both can hold.
+"""Compares the checker with Porcupine on histories that both can hold.
 
     python benchmarks/check_beside_porcupine.py [--out FILE]
 
@@ -94,11 +94,11 @@ def by_porcupine(program: Path, scratch: Path, model: Model, *size: int) -> dict
     file = scratch / "history.bin"
     np.stack([columns[name].astype("<i8") for name in FIELDS], axis=1).tofile(file)
 
-    def limited() -> None:
+    def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_GIB << 30, MEMORY_GIB << 30))
 
     words = [str(program), model.value, str(file), str(SECONDS)]
-    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=limited, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=limit_memory, check=False)
     if done.returncode:
         out_of_memory = "out of memory" in done.stderr or "cannot allocate" in done.stderr
         return {"result": "out of memory" if out_of_memory else done.stderr[-300:]}

@@ -1,4 +1,4 @@
-"""What it costs to have Spark read a history, compared with tasks that read the part files themselves.
+"""Measures the cost of a history that Spark reads, compared with tasks that read the part files themselves.
 
     python benchmarks/check_reading.py [--operations 30000000] [--repeats 3] [--out FILE]
 
@@ -33,8 +33,8 @@ from jepsen_like.checker.verdict import Engine, Model, Verdict
 OBJECTS = 1000
 
 
-def counted(batches: Iterable[Any]) -> Iterator[Any]:
-    """The number of rows of a partition."""
+def count_rows(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yields the number of rows of a partition."""
     yield pa.RecordBatch.from_pydict({"rows": pa.array([sum(batch.num_rows for batch in batches)], pa.int64())})
 
 
@@ -48,7 +48,7 @@ def ways(run: Path, engine: SparkEngine) -> dict[str, Callable[[], int | Verdict
     def read_by_spark(*, together: bool) -> int:
         rows = engine.session.read.parquet(str(run / HISTORY)).select(*OF_REGISTERS)
         rows = rows.repartition(TASKS_MIN, "object") if together else rows
-        return sum(row.rows for row in rows.mapInArrow(counted, "rows bigint").collect())
+        return sum(row.rows for row in rows.mapInArrow(count_rows, "rows bigint").collect())
 
     return {
         "read, tasks over paths": read_by_tasks,

@@ -1,4 +1,4 @@
-"""How long it takes to judge many small runs: in one application, and with a command for each.
+"""Measures the time to judge many small runs: in one application, and with a command for each.
 
     python benchmarks/check_runs.py [--runs 200] [--engine local|spark] [--out FILE]
 
@@ -26,8 +26,8 @@ SHARE_MAX = 0.2
 QUORUMLOG = (sys.executable, "-m", "jepsen_like.cli")
 
 
-def made(place: Path, number: int, seconds: float) -> list[Path]:
-    """So many runs: one of each system, and copies of them without what their nodes left."""
+def make_runs(place: Path, number: int, seconds: float) -> list[Path]:
+    """Makes so many runs: one of each system, and copies of them without the directories of their nodes."""
     for system in SYSTEMS:
         command = [*QUORUMLOG, "run", "--system", system, "--quick", "--nemesis", "kill", "--duration", f"{seconds:g}"]
         subprocess.run([*command, "--out", str(place / system)], capture_output=True, check=True)
@@ -38,8 +38,8 @@ def made(place: Path, number: int, seconds: float) -> list[Path]:
     return copies
 
 
-def checked(engine: str, *runs: Path) -> tuple[float, list[str]]:
-    """The seconds that one command took, and its verdicts."""
+def time_check(engine: str, *runs: Path) -> tuple[float, list[str]]:
+    """Returns the seconds that one command took, and its verdicts."""
     began = time.monotonic()
     done = subprocess.run(
         [*QUORUMLOG, "check", "--engine", engine, *map(str, runs)], capture_output=True, text=True, check=False
@@ -47,16 +47,16 @@ def checked(engine: str, *runs: Path) -> tuple[float, list[str]]:
     return time.monotonic() - began, done.stdout.splitlines()[-len(runs) :]
 
 
-def measured(arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Make the runs and check them both ways."""
     with tempfile.TemporaryDirectory(prefix="check-runs-") as place:
-        runs = made(Path(place), arguments.runs, arguments.seconds)
+        runs = make_runs(Path(place), arguments.runs, arguments.seconds)
         rows = sum(HistoryReader.open(run / "history.parquet").rows() for run in runs)
         load = os.getloadavg()[0]
-        together_s, together = checked(arguments.engine, *runs)
+        together_s, together = time_check(arguments.engine, *runs)
         alone_s, alone = 0.0, list[str]()
         for run in runs:
-            spent_s, verdicts = checked(arguments.engine, run)
+            spent_s, verdicts = time_check(arguments.engine, run)
             alone_s, alone = alone_s + spent_s, alone + verdicts
     return {
         "engine": arguments.engine,
@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="How long the load of each run is.")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    line = measured(arguments)
+    line = measure(arguments)
     sys.stdout.write(json.dumps(line) + "\n")
     if arguments.out is not None:
         before = json.loads(arguments.out.read_text()) if arguments.out.exists() else []

@@ -1,4 +1,4 @@
-"""How long a check takes, and what its processes hold, at sizes that no one process could hold.
+"""Measures the time of a check and the memory of its processes, at sizes that no one process could hold.
 
     python benchmarks/check_scale.py --operations 100000000 --model register [--objects 1000] [--planted] [--engine local]
 
@@ -206,7 +206,7 @@ def note_memory(root: int, peaks: dict[str, int]) -> None:
             peaks[kind] = max(peaks.get(kind, 0), mib)
 
 
-def written(run: Path, arguments: argparse.Namespace) -> float:
+def prepare_history(run: Path, arguments: argparse.Namespace) -> float:
     """Write the history that is asked for unless it lies there; returns the seconds that this took, once."""
     model = Model(arguments.model)
     # A read in the last third, of a value that had been replaced long before.
@@ -226,7 +226,7 @@ def written(run: Path, arguments: argparse.Namespace) -> float:
     return seconds
 
 
-def measured(arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Write a history and check it; it is deleted unless it is to be kept."""
     with contextlib.ExitStack() as stack:
         if arguments.keep is None:
@@ -234,7 +234,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
             run = Path(stack.enter_context(temporary))
         else:
             run = arguments.keep
-        wrote = written(run, arguments)
+        wrote = prepare_history(run, arguments)
         if arguments.only_write:
             return {"write_s": wrote, "status": 0}
         os.sync()  # so that what the check writes does not wait for the history
@@ -282,7 +282,7 @@ def main() -> int:
     if arguments.run is not None:
         check_in_here(arguments.run, Model(arguments.model), Engine(arguments.engine))
         return 0
-    line = measured(arguments)
+    line = measure(arguments)
     sys.stdout.write(json.dumps(line) + "\n")
     if arguments.only_write:
         return 0

@@ -31,8 +31,8 @@ KEEP_EVERYTHING = 1_000_000
 
 
 @contextlib.contextmanager
-def opened(directory: Path, config: LogConfig) -> Iterator[SegmentedLog]:
-    """A new log, which is removed in the end."""
+def open_log(directory: Path, config: LogConfig) -> Iterator[SegmentedLog]:
+    """Opens a new log, which is removed in the end."""
     shutil.rmtree(directory, ignore_errors=True)
     log = SegmentedLog.open(RealDisk(), str(directory), config, log_id=1)
     try:
@@ -60,7 +60,7 @@ def flush_part(directory: Path, repeats: int) -> Iterator[str]:
         times: dict[int, list[float]] = {0: [], 512 * KIB: []}
         with contextlib.ExitStack() as stack:
             logs = {
-                ahead: stack.enter_context(opened(directory / str(ahead), LogConfig(zero_ahead_bytes=ahead)))
+                ahead: stack.enter_context(open_log(directory / str(ahead), LogConfig(zero_ahead_bytes=ahead)))
                 for ahead in times
             }
             for _ in range(1_000 * repeats):
@@ -89,7 +89,7 @@ def large_worker(
     """One writer; tells MB/s and the processor time of a flush."""
     payload = os.urandom(LARGE_BYTES)
     crc = checksum(payload)
-    with opened(directory, LogConfig(cached_segments_max=LARGE_MODES[mode])) as log:
+    with open_log(directory, LogConfig(cached_segments_max=LARGE_MODES[mode])) as log:
 
         def once() -> None:
             append(log, payload, crc, LARGE_FRAMES)
@@ -171,7 +171,7 @@ def memory_part(directory: Path, repeats: int) -> Iterator[str]:
     yield "frames of 100 B appended: resident MiB, segments"
     payload = bytes(100)
     crc = checksum(payload)
-    with opened(directory, LogConfig()) as log:
+    with open_log(directory, LogConfig()) as log:
         for goal in (1_000, 10**6, 3 * 10**6, 10**7):
             while log.last_index < goal:
                 append(log, payload, crc, 1_000)

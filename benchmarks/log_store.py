@@ -52,7 +52,7 @@ def descriptors() -> int:
 
 
 def allocated_mb(directory: Path) -> float:
-    """What files and directories take of the disk, as `du` counts."""
+    """Returns the space that files and directories take of the disk, as `du` counts it, in MB."""
     paths = [directory, *directory.rglob("*")]
     return sum(path.lstat().st_blocks * 512 for path in paths) / 1e6
 

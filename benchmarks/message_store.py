@@ -62,7 +62,7 @@ def record(topic: str, queue_id: int) -> bytes:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long a call takes."""
+    """Returns the seconds that a call takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -81,7 +81,7 @@ def read_all(store: MessageStore, key: QueueKey, offset: int = 0) -> int:
     return offset
 
 
-def opened(directory: Path) -> MessageStore:
+def open_store(directory: Path) -> MessageStore:
     return MessageStore.open(RealDisk(), str(directory))
 
 
@@ -89,20 +89,20 @@ def measure(directory: Path, messages: int, queues: int) -> list[Line]:
     """Everything; the directory is made, and removed again."""
     shutil.rmtree(directory, ignore_errors=True)
     records = [record("Orders", at % QUEUES) for at in range(messages)]
-    store = opened(directory)
+    store = open_store(directory)
     one_s = seconds(lambda: append_all(store, records, 1))
     newest = messages // QUEUES * 3 // 4
     recent_s = seconds(lambda: [read_all(store, ("Orders", each), newest) for each in range(QUEUES)])
     many_s = seconds(lambda: append_all(store, records, TOGETHER))
     store.close()
-    store = opened(directory)
+    store = open_store(directory)
     read_s = seconds(lambda: [read_all(store, ("Orders", each)) for each in range(QUEUES)])
     store.close()
-    open_s = seconds(lambda: opened(directory).close())
+    open_s = seconds(lambda: open_store(directory).close())
     (directory / DISPATCHED_NAME).unlink()
-    derive_s = seconds(lambda: opened(directory).close())
+    derive_s = seconds(lambda: open_store(directory).close())
     shutil.rmtree(directory)
-    store = opened(directory)
+    store = open_store(directory)
     append_all(store, [record(f"T{at // 10}", at % 10) for at in range(queues)], 100)
     store.flush()
     new_s = seconds(store.derived.save)
@@ -110,8 +110,8 @@ def measure(directory: Path, messages: int, queues: int) -> list[Line]:
     store.flush()
     changed_s = seconds(store.derived.save)
     store.close()
-    open_many_s = seconds(lambda: opened(directory).close())
-    store = opened(directory)
+    open_many_s = seconds(lambda: open_store(directory).close())
+    store = open_store(directory)
     for at in range(queues):
         store.read((f"T{at // 10}", at % 10), 0)
     held = len(os.listdir("/proc/self/fd"))

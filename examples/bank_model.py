@@ -21,9 +21,9 @@ class Bank:
         """Returns the balances after an operation, None if it cannot have been answered as it was."""
         if op.f == "read":
             return balances if op.answered in (None, balances) else None
-        return self.moved(balances, op.asked)
+        return self.transfer(balances, op.asked)
 
-    def moved(self, balances: Balances, asked: Mapping[str, int]) -> Balances | None:
+    def transfer(self, balances: Balances, asked: Mapping[str, int]) -> Balances | None:
         """Returns the balances after a transfer, None if the account has less."""
         after = list(balances)
         after[asked["from"]] -= asked["amount"]

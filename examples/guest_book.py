@@ -16,7 +16,7 @@ LINE_BYTES_MAX = 1000
 
 
 async def answer(log: Client, method: str, body: bytes) -> tuple[str, bytes]:
-    """What to say to one request."""
+    """Returns the status line and the body that answer one request."""
     try:
         if method == "POST":
             appended = await log.append([body])

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis draws: few in the quick tests, so many times more in the campaign (`QUORUMLOG_EXAMPLES`)."""
+"""Hypothesis draws few examples in the quick tests and a multiple of them in the campaign (`QUORUMLOG_EXAMPLES`)."""
 
 import os
 from typing import Final

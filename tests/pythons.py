@@ -36,7 +36,7 @@ LEFT_OUT: Final = "not house and not cluster and not spark and not simulation an
 
 
 def candidates(version: str) -> Iterator[str]:
-    """Where an interpreter of this version may be."""
+    """Yields the places in which an interpreter of this version may be."""
     yield f"python{version}"
     pyenv = Path(os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv")))
     yield from (

@@ -131,7 +131,7 @@ class EtcdConversation:
                 break
             if kind == HEADERS:
                 if flags & END_STREAM:
-                    done += self._ended(stream)
+                    done += self._end_stream(stream)
             elif kind == DATA:
                 self._message_arrived(stream, chunk[at + 9 : end])
             else:
@@ -140,7 +140,7 @@ class EtcdConversation:
         self._rest = chunk[at:]
         return done
 
-    def _ended(self, stream: int) -> int:
+    def _end_stream(self, stream: int) -> int:
         if stream in self._answered:
             self._answered.remove(stream)
             return 1

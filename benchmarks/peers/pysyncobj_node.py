@@ -60,9 +60,9 @@ class Door:
     def __init__(self, log: InMemoryLog, port: int) -> None:
         self._log = log
         self._listener = socket.create_server((LOOPBACK, port), backlog=256)
-        log._poller.subscribe(self._listener.fileno(), self._arrived, POLL_EVENT_TYPE.READ)
+        log._poller.subscribe(self._listener.fileno(), self._accept, POLL_EVENT_TYPE.READ)
 
-    def _arrived(self, descriptor: int, mask: int) -> None:
+    def _accept(self, descriptor: int, mask: int) -> None:
         stream, _ = self._listener.accept()
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         length, span = HELLO.unpack(stream.recv(HELLO.size, socket.MSG_WAITALL))
@@ -86,9 +86,9 @@ class Served:
         self._arrived += chunk
         while len(self._arrived) >= self._length:
             request, self._arrived = self._arrived[: self._length], self._arrived[self._length :]
-            self._log.append(request, self._span, callback=self._applied)
+            self._log.append(request, self._span, callback=self._answer)
 
-    def _applied(self, result: object, error: int) -> None:
+    def _answer(self, result: object, error: int) -> None:
         if self._stream.fileno() < 0:
             return
         if error:

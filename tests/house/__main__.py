@@ -17,7 +17,7 @@ def main(names: list[str]) -> int:
     failed = 0
     slowest_first = [name for name in reversed(list(CHECKS)) if not names or name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done in as_completed([pool.submit(timed, name) for name in slowest_first]):
+        for done in as_completed([pool.submit(time_check, name) for name in slowest_first]):
             name, complaints, seconds = done.result()
             failed += bool(complaints)
             sys.stdout.write(f"{'FAIL' if complaints else 'ok':<5}{name:<8}{seconds:6.1f} s\n")
@@ -27,8 +27,8 @@ def main(names: list[str]) -> int:
     return 1 if failed else 0
 
 
-def timed(name: str) -> tuple[str, list[str], float]:
-    """A check by its name: the name, its complaints, and the seconds that it took."""
+def time_check(name: str) -> tuple[str, list[str], float]:
+    """Runs a check by its name; returns the name, its complaints, and the seconds that it took."""
     started = time.monotonic()
     complaints = CHECKS[name]()
     return name, complaints, time.monotonic() - started

@@ -24,7 +24,7 @@ PACKAGES = tuple(face for face in FACES if "." not in face)
 FROM_FACE = re.compile(rf"^ *from (?:{'|'.join(LAZY)}) import", re.MULTILINE)
 
 
-def listed() -> str:
+def list_faces() -> str:
     """Returns the text that `faces.txt` is to have."""
     lines: list[str] = []
     for face in sorted(FACES):
@@ -85,9 +85,9 @@ def complaints() -> list[str]:
     found: list[str] = []
     for face in LAZY:
         imports = imports_of(face)
-        modules: dict[str, list[str]] = ast.literal_eval(_assigned(face, "_MODULES"))
+        modules: dict[str, list[str]] = ast.literal_eval(_find_assignment(face, "_MODULES"))
         loaded = {name: module for module, names in modules.items() for name in names}
-        public: list[str] = ast.literal_eval(_assigned(face, "__all__"))
+        public: list[str] = ast.literal_eval(_find_assignment(face, "__all__"))
         found += [
             f"{face}: {name} differs between the imports for type checkers, `_MODULES` and `__all__`"
             for name in sorted({*imports, *loaded, *public})
@@ -104,8 +104,8 @@ def complaints() -> list[str]:
     return found
 
 
-def _assigned(face: str, name: str) -> ast.expr:
-    """Returns what the module of a face assigns to a name."""
+def _find_assignment(face: str, name: str) -> ast.expr:
+    """Returns the expression that the module of a face assigns to a name."""
     (value,) = (
         node.value
         for node in source_of(face).body
@@ -138,5 +138,5 @@ def names_used(code: ast.Module) -> Iterator[tuple[str, str | None]]:
 
 
 if __name__ == "__main__":
-    LIST.write_text(listed())
+    LIST.write_text(list_faces())
     sys.stdout.write(f"{LIST.relative_to(ROOT)} is written: read its diff\n")

@@ -89,10 +89,10 @@ def attributes(node: ast.ClassDef) -> Iterator[str]:
             if "ClassVar" not in ast.unparse(part.annotation):
                 yield part.target.id
         elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from assigned(part)
+            yield from find_assignments(part)
 
 
-def assigned(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+def find_assignments(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     """Yields the attributes that a method assigns to its object."""
     decorators = {ast.unparse(decorator) for decorator in method.decorator_list}
     arguments = [*method.args.posonlyargs, *method.args.args]

@@ -42,12 +42,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def commands() -> str:
-    """What `quorumlog --help` lists."""
+    """Returns the commands that `quorumlog --help` lists."""
     return table(["command", ""], [[f"`quorumlog {name}`", lazy.summary] for name, lazy in COMMANDS.items()])
 
 
 def promises() -> str:
-    """What each flush policy may lose, and when service is back."""
+    """Returns the losses that each flush policy allows, and the time at which service is back."""
     rows = []
     for harm in HARMS:
         of_policies = [promise_of(Replication.RAFT, policy, harm) for policy in FlushPolicy]
@@ -94,7 +94,7 @@ def rocketmq_benchmark() -> str:
 
 
 def scenarios(of: Sequence[NamedScenario]) -> str:
-    """What `quorumlog scenario` has of a system, and what each of its trials is to show."""
+    """Returns the scenarios of a system, each with its trials and with what they are to show."""
     rows = [[f"`{each.name}`", f"`{trial.name}`", trial.shows.value] for each in of for trial in each.trials]
     return table(["scenario", "trial", "what is seen"], rows)
 
@@ -162,7 +162,7 @@ def check_scale() -> str:
 
 
 def check_reading() -> str:
-    """What reading by Spark costs compared with tasks over paths."""
+    """Returns the cost of reading by Spark, compared with tasks over paths."""
     told = json.loads(CHECK_READING.read_text())
     rows = [
         [name, f"{seconds:.1f} s", f"{told['times_the_tasks'][name]:.1f}"] for name, seconds in told["seconds"].items()
@@ -207,7 +207,7 @@ PLACES: Mapping[str, str] = {
 """Which document holds each part."""
 
 
-def renewed(text: str) -> str:
+def renew_parts(text: str) -> str:
     """Returns the document with every printed part as the source has it now; raises `KeyError` for an unknown part."""
     return SECTION.sub(lambda match: f"{match[1]}{PRINTED[match[2]]()}{match[4]}", text)
 
@@ -216,7 +216,7 @@ def main() -> None:
     """Renew all documents that have printed parts."""
     for name in dict.fromkeys(PLACES.values()):
         path = ROOT / name
-        path.write_text(renewed(path.read_text()))
+        path.write_text(renew_parts(path.read_text()))
         sys.stdout.write(f"{name} is current\n")
 
 

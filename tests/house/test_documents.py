@@ -1,4 +1,4 @@
-"""What the documents say is true: tables are current, commands parse, examples run, links lead somewhere."""
+"""The documents are true: tables are current, commands parse, examples run, links lead somewhere."""
 
 import glob
 import os
@@ -92,7 +92,7 @@ def test_printed_tables_are_current(name: str) -> None:
     text = (ROOT / printed.PLACES[name]).read_text()
     here = [part for part, place in printed.PLACES.items() if place == printed.PLACES[name]]
     assert re.findall(r"<!-- printed: (\w+) -->", text) == here
-    assert printed.renewed(text) == text, "renew it: python -m tests.house.printed"
+    assert printed.renew_parts(text) == text, "renew it: python -m tests.house.printed"
 
 
 def test_functions_on_the_walks_through_the_code_exist() -> None:

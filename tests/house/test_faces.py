@@ -41,7 +41,7 @@ def run(code: str, **more: str) -> str:
 
 
 def test_the_faces_are_as_listed() -> None:
-    assert faces.listed() == LIST.read_text(), "write the list again and read its diff: python -m tests.house.faces"
+    assert faces.list_faces() == LIST.read_text(), "write the list again and read its diff: python -m tests.house.faces"
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -13,7 +13,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TESTS = ROOT / ".github" / "workflows" / "test.yml"
 
 
-def supported() -> list[str]:
+def read_versions() -> list[str]:
     """Returns the versions of Python in the classifiers, in their order."""
     classifiers = settings()["project"]["classifiers"]
     return re.findall(r"Python :: (\d+\.\d+)", "\n".join(classifiers))
@@ -21,15 +21,15 @@ def supported() -> list[str]:
 
 def test_the_workflow_runs_every_version_of_the_classifiers() -> None:
     (matrix,) = re.findall(r"^ +python: \[(.*)\]$", TESTS.read_text(), re.MULTILINE)
-    assert re.findall(r'"([\d.]+)"', matrix) == supported()
+    assert re.findall(r'"([\d.]+)"', matrix) == read_versions()
 
 
 def test_make_pythons_runs_every_version_of_the_classifiers() -> None:
-    assert list(pythons.VERSIONS) == supported()
+    assert list(pythons.VERSIONS) == read_versions()
 
 
 def test_the_oldest_version_is_the_one_that_an_installation_requires() -> None:
-    assert settings()["project"]["requires-python"] == f">={supported()[0]}"
+    assert settings()["project"]["requires-python"] == f">={read_versions()[0]}"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ FIELDS = "\n".join(f"    field_{number}: int" for number in range(16))
 WIDE = f"class Wide:\n{FIELDS}\n"
 
 
-def found(root: Path, code: str, allowed: dict[str, int] | None = None) -> list[str]:
+def find_complaints(root: Path, code: str, allowed: dict[str, int] | None = None) -> list[str]:
     """Returns the complaints about a project of one module."""
     (root / "raft").mkdir(exist_ok=True)
     (root / "raft" / "rule.py").write_text(textwrap.dedent(code))
@@ -31,7 +31,9 @@ def found(root: Path, code: str, allowed: dict[str, int] | None = None) -> list[
     ],
 )
 def test_a_class_with_too_many_attributes_is_seen(tmp_path: Path, code: str) -> None:
-    assert found(tmp_path, code) == ["raft.Wide has 16 attributes, and may have 15; find the second job in it"]
+    assert find_complaints(tmp_path, code) == [
+        "raft.Wide has 16 attributes, and may have 15; find the second job in it"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -46,11 +48,11 @@ def test_a_class_with_too_many_attributes_is_seen(tmp_path: Path, code: str) -> 
     ],
 )
 def test_what_is_no_attribute_does_not_count(tmp_path: Path, code: str) -> None:
-    assert found(tmp_path, code) == []
+    assert find_complaints(tmp_path, code) == []
 
 
 def test_the_list_only_shrinks(tmp_path: Path) -> None:
-    assert found(tmp_path, WIDE, {"raft.Wide": 16}) == []
-    assert "may have 16" in found(tmp_path, f"{WIDE}    more: int\n", {"raft.Wide": 16})[0]
-    assert "has 16 attributes now; lower" in found(tmp_path, WIDE, {"raft.Wide": 17})[0]
-    assert "has few attributes now; lower or remove" in found(tmp_path, "x = 1\n", {"raft.Wide": 16})[0]
+    assert find_complaints(tmp_path, WIDE, {"raft.Wide": 16}) == []
+    assert "may have 16" in find_complaints(tmp_path, f"{WIDE}    more: int\n", {"raft.Wide": 16})[0]
+    assert "has 16 attributes now; lower" in find_complaints(tmp_path, WIDE, {"raft.Wide": 17})[0]
+    assert "has few attributes now; lower or remove" in find_complaints(tmp_path, "x = 1\n", {"raft.Wide": 16})[0]

@@ -25,7 +25,7 @@ def contents() -> dict[str, list[str]]:
     raise AssertionError("docs/conf.py has no CONTENTS")
 
 
-def listed() -> list[str]:
+def list_pages() -> list[str]:
     """Returns every page of the table of contents, in its order."""
     return [page for pages in contents().values() for page in pages]
 
@@ -38,16 +38,18 @@ def headings(document: Path) -> set[str]:
 
 def test_every_page_is_in_the_table_of_contents_once() -> None:
     pages = {str(path.with_suffix("")) for path, _ in tidy.documents(ROOT) if path.parts[0] == "docs"}
-    assert {page for page in listed() if page.startswith("docs/") and not page.startswith("docs/api/")} == pages
-    assert len(listed()) == len(set(listed()))
+    assert {page for page in list_pages() if page.startswith("docs/") and not page.startswith("docs/api/")} == pages
+    assert len(list_pages()) == len(set(list_pages()))
 
 
 def test_every_document_of_the_root_is_on_the_site() -> None:
-    assert {page for page in listed() if "/" not in page} | {"README"} == {path.stem for path in ROOT.glob("*.md")}
+    assert {page for page in list_pages() if "/" not in page} | {"README"} == {path.stem for path in ROOT.glob("*.md")}
 
 
 def test_every_package_has_a_page_of_its_api() -> None:
-    assert {page.removeprefix("docs/api/") for page in listed() if page.startswith("docs/api/")} == set(tidy.PACKAGES)
+    assert {page.removeprefix("docs/api/") for page in list_pages() if page.startswith("docs/api/")} == set(
+        tidy.PACKAGES
+    )
     for package in tidy.PACKAGES:
         assert f".. automodule:: {package}\n" in (ROOT / "docs" / "api" / f"{package}.rst").read_text()
 

@@ -9,8 +9,8 @@ from tests.house import words
 DOC = '"""A rule."""\n'
 
 
-def found(root: Path, name: str, text: str) -> list[str]:
-    """The complaints about a project of one file."""
+def find_complaints(root: Path, name: str, text: str) -> list[str]:
+    """Returns the complaints about a project of one file."""
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -32,7 +32,7 @@ def found(root: Path, name: str, text: str) -> list[str]:
     ],
 )
 def test_a_planted_word_is_seen(tmp_path: Path, name: str, text: str, line: int) -> None:
-    complaints = found(tmp_path, name, text)
+    complaints = find_complaints(tmp_path, name, text)
     assert len(complaints) == 1
     assert complaints[0].startswith(f"{name}:{line}: ")
     assert "; write: " in complaints[0]
@@ -50,12 +50,12 @@ def test_a_planted_word_is_seen(tmp_path: Path, name: str, text: str, line: int)
     ],
 )
 def test_what_is_no_prose_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
-    assert found(tmp_path, name, text) == []
+    assert find_complaints(tmp_path, name, text) == []
 
 
 def test_every_place_is_a_complaint(tmp_path: Path) -> None:
-    found(tmp_path, "README.md", "# T\nbeside\n")
-    complaints = found(tmp_path, "raft/rule.py", DOC + "# nobody, somebody\n# nobody\n")
+    find_complaints(tmp_path, "README.md", "# T\nbeside\n")
+    complaints = find_complaints(tmp_path, "raft/rule.py", DOC + "# nobody, somebody\n# nobody\n")
     assert [complaint.partition("; ")[0] for complaint in complaints] == [
         "README.md:2: 'beside'",
         "raft/rule.py:2: 'nobody'",

@@ -159,8 +159,8 @@ def repeated_names(root: Path) -> Iterator[str]:
             yield f"{modules[-1].path}:1: class {name} is also in {', '.join(str(each.path) for each in modules[:-1])}"
 
 
-def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
-    """The modules that one file imports, in full."""
+def find_imports(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """Yields the modules that one file imports, by their full names."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
@@ -170,7 +170,7 @@ def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
 
 def dangerous_formats(source: Source) -> Iterator[str]:
     """Formats that run code when read. Tests may pickle: they show that errors survive it."""
-    for node, module in imported(source):
+    for node, module in find_imports(source):
         is_its_own = module == "pickle" and str(source.path).endswith(PICKLES_ITS_OWN)
         if source.product and module.partition(".")[0] in CODE_RUNNING_MODULES and not is_its_own:
             yield source.at(node, f"{module} can run code while it reads")
@@ -181,7 +181,7 @@ def dangerous_formats(source: Source) -> Iterator[str]:
 
 def imports_of_tests(source: Source) -> Iterator[str]:
     """The product must not lean on its tests, and only benchmarks may on other benchmarks."""
-    for node, module in imported(source):
+    for node, module in find_imports(source):
         folder = module.partition(".")[0]
         if source.product and folder in ("tests", "benchmarks", "examples") and folder != source.path.parts[0]:
             yield source.at(node, f"{module} must not be imported here")

@@ -30,17 +30,13 @@ NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed"
 """Verbs and nouns that end in "ed"."""
 NOT_YET: tuple[str, ...] = (
     "benchmarks",
-    "examples",
     "jepsen_like/bench",
     "jepsen_like/cluster",
     "jepsen_like/nemesis",
     "jepsen_like/systems",
     "jepsen_like/testing",
     "jepsen_like/workload",
-    "tests/examples.py",
-    "tests/house",
     "tests/jepsen_like",
-    "tests/pythons.py",
     "tests/raft",
     "tests/simulation",
 )

@@ -81,7 +81,7 @@ def in_sources(root: Path) -> Iterator[Place]:
 
 
 def in_comments(source: tidy.Source) -> Iterator[Place]:
-    """What `#` introduces."""
+    """Yields every banned word in a comment."""
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type == tokenize.COMMENT:
             yield from in_text(source.path, token.start[0], token.string)
