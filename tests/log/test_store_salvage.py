@@ -37,7 +37,7 @@ def segments(disk: MemoryDisk) -> list[str]:
     return [path for path in disk.paths() if path.startswith(PLACE) and path.endswith(".log")]
 
 
-def refuse_log(disk: MemoryDisk) -> LogStore:
+def expect_corruption(disk: MemoryDisk) -> LogStore:
     store = open_store(disk)
     with pytest.raises(CorruptLog):
         store.log("a")
@@ -46,7 +46,7 @@ def refuse_log(disk: MemoryDisk) -> LogStore:
 
 def repair_log(disk: MemoryDisk) -> StoreLog:
     """Returns the log after its repair."""
-    store = refuse_log(disk)
+    store = expect_corruption(disk)
     store.repair("a")
     return store.log("a")
 
@@ -76,14 +76,14 @@ def test_what_precedes_the_damage_stays_and_the_log_goes_on_behind_it(at: int, b
     path = segments(disk)[at]
     before = disk.content(path)
     flip_bit(at, byte)(disk)
-    store = refuse_log(disk) if at == -1 else open_store(disk)
+    store = expect_corruption(disk) if at == -1 else open_store(disk)
     if at != -1:
         # A sealed segment is only read when it is asked for.
         with pytest.raises(CorruptLog):
             content(store.log("a"))
         store.log("a").note_damage()
         store.close()
-        store = refuse_log(disk)
+        store = expect_corruption(disk)
     done = store.repair("a")
     log = store.log("a")
     kept = content(log)
@@ -185,7 +185,7 @@ def test_a_log_that_was_suspected_and_is_whole_stays_as_it_was() -> None:
     store = open_store(disk)
     store.log("a").note_damage()
     store.close()
-    store = refuse_log(disk)
+    store = expect_corruption(disk)
     assert store.repair("a").reason is None
     log = store.log("a")
     assert content(log) == held
@@ -247,7 +247,7 @@ def test_whichever_call_of_a_repair_fails_the_next_one_ends_with_the_same_log(fa
         for seed in range(TRIES if fate is cut_power else 1):
             disk, _ = grow_log(n * TRIES + seed)
             damage(disk)
-            store = refuse_log(disk)
+            store = expect_corruption(disk)
             disk.fail_call(n)
             try:
                 store.repair("a")
