@@ -125,7 +125,7 @@ def entries_of_terms(terms: list[int]) -> list[Entry]:
     return [Entry(LogIndex(at), Term(term), Offset(at - 1), record(f"e{at}")) for at, term in enumerate(terms, start=1)]
 
 
-def _forged(kind: str, term: Term, place: str) -> Message:
+def _forge_message(kind: str, term: Term, place: str) -> Message:
     match kind:
         case "VoteReply":
             return VoteReply(term, granted=True)
@@ -142,7 +142,7 @@ def _forged(kind: str, term: Term, place: str) -> Message:
 
 
 def view_of(entries: Sequence[Entry], start: LogStart, cache_bytes_max: int) -> LogView:
-    """What a restart makes of a log that begins at `start` and holds these entries."""
+    """Returns the view that a restart makes of a log that begins at `start` and holds these entries."""
     runs: list[tuple[LogIndex, Term]] = []
     for entry in entries:
         if not runs or runs[-1][1] != entry.term:
@@ -295,7 +295,7 @@ class Conversation:
         queue.append(queue[0])
 
     def do_forge(self, link: str, kind: str, term: str, place: str = "") -> None:
-        self.links.setdefault(self._ends(link), deque()).append(_forged(kind, Term(int(term)), place))
+        self.links.setdefault(self._ends(link), deque()).append(_forge_message(kind, Term(int(term)), place))
 
     def do_swap(self, link: str) -> None:
         queue = self.links[self._ends(link)]
@@ -480,7 +480,7 @@ def say(effect: Effect) -> str:
 
 
 def say_outcome(outcome: Committed | Rejected | Unknown) -> str:
-    """What became of a proposal."""
+    """Returns the outcome of a proposal as the script has it."""
     match outcome:
         case Committed(index=index, term=term, base_offset=base_offset):
             return f"committed {index}@{term} at offset {base_offset}"

@@ -107,8 +107,8 @@ def entries_of_sizes(*sizes: int) -> list[Entry]:
     ]
 
 
-def restored(entries: list[Entry], cache_bytes_max: int) -> LogView:
-    """What a restart makes of a log of term 1 when it has all of it at hand."""
+def restore_view(entries: list[Entry], cache_bytes_max: int) -> LogView:
+    """Returns the view that a restart makes of a log of term 1 when it has all of it at hand."""
     return LogView.restore(
         runs=[(LogIndex(1), Term(1))],
         last_index=entries[-1].index,
@@ -118,8 +118,8 @@ def restored(entries: list[Entry], cache_bytes_max: int) -> LogView:
     )
 
 
-def grown(entries: list[Entry], cache_bytes_max: int, durable_before_the_last: int) -> LogView:
-    """The same log appended entry by entry, with so much of it durable when the last one came."""
+def grow_view(entries: list[Entry], cache_bytes_max: int, durable_before_the_last: int) -> LogView:
+    """Returns the view of the same log appended entry by entry, with so much of it durable when the last one came."""
     view = LogView(cache_bytes_max)
     for entry in entries[:-1]:
         view.append([entry])
@@ -129,7 +129,7 @@ def grown(entries: list[Entry], cache_bytes_max: int, durable_before_the_last: i
 
 
 def first_cached(view: LogView) -> int | None:
-    """Where the cache begins: the first index that is at hand."""
+    """Returns the first index that is at hand, at which the cache begins."""
     return next((at for at in range(1, view.last_index + 1) if view.cached_entries(LogIndex(at), 1) is not None), None)
 
 
@@ -148,31 +148,31 @@ DROPS = [
 def test_a_cache_beyond_its_bound_drops_the_oldest_down_to_three_quarters(
     sizes: list[int], cache_bytes_max: int, first: int
 ) -> None:
-    view = grown(entries_of_sizes(*sizes), cache_bytes_max, durable_before_the_last=len(sizes) - 1)
+    view = grow_view(entries_of_sizes(*sizes), cache_bytes_max, durable_before_the_last=len(sizes) - 1)
     assert first_cached(view) == first
 
 
 @pytest.mark.parametrize(("sizes", "cache_bytes_max", "first"), DROPS)
 def test_a_restored_cache_is_bounded_as_one_that_grew(sizes: list[int], cache_bytes_max: int, first: int) -> None:
-    assert first_cached(restored(entries_of_sizes(*sizes), cache_bytes_max)) == first
+    assert first_cached(restore_view(entries_of_sizes(*sizes), cache_bytes_max)) == first
 
 
 def test_a_cache_without_room_holds_nothing_that_is_durable() -> None:
-    view = restored(entries_of_sizes(64, 100), cache_bytes_max=0)
+    view = restore_view(entries_of_sizes(64, 100), cache_bytes_max=0)
     assert first_cached(view) is None
     assert view.cached_entries(LogIndex(2), 1000) is None
 
 
 @pytest.mark.parametrize(("durable", "first"), [(0, 1), (3, 4), (4, 5)])
 def test_what_is_not_durable_is_not_dropped_and_all_that_is_may_be(durable: int, first: int) -> None:
-    view = grown(entries_of_sizes(100, 100, 100, 100, 100), cache_bytes_max=1, durable_before_the_last=durable)
+    view = grow_view(entries_of_sizes(100, 100, 100, 100, 100), cache_bytes_max=1, durable_before_the_last=durable)
     assert first_cached(view) == first
     assert view.cached_entries(LogIndex(first), 1000) == tuple(entries_of_sizes(100, 100, 100, 100, 100)[first - 1 :])
 
 
 def test_bytes_that_were_dropped_no_longer_count() -> None:
     entries = entries_of_sizes(*[100] * 15)
-    view = grown(entries[:11], 1000, durable_before_the_last=10)  # 700 bytes stay, from 5 on
+    view = grow_view(entries[:11], 1000, durable_before_the_last=10)  # 700 bytes stay, from 5 on
     view.durable_index = LogIndex(11)
     for entry in entries[11:14]:
         view.append([entry])
@@ -183,7 +183,7 @@ def test_bytes_that_were_dropped_no_longer_count() -> None:
 
 def test_bytes_that_were_cut_off_no_longer_count() -> None:
     entries = entries_of_sizes(*[100] * 10)
-    view = restored(entries, 1000)
+    view = restore_view(entries, 1000)
     view.append(entries[4:])  # the same again, from 5 on
     assert first_cached(view) == 1
 
@@ -201,12 +201,12 @@ def test_bytes_that_were_cut_off_no_longer_count() -> None:
 )
 def test_a_piece_is_as_large_as_fits(bytes_max: int, count: int) -> None:
     entries = entries_of_sizes(100, 100, 100, 100)
-    assert restored(entries, 1000).cached_entries(LogIndex(2), bytes_max) == tuple(entries[1 : 1 + count])
+    assert restore_view(entries, 1000).cached_entries(LogIndex(2), bytes_max) == tuple(entries[1 : 1 + count])
 
 
 def test_nothing_is_missing_of_what_is_held() -> None:
     entries = entries_of_sizes(100, 100, 100)
-    view = restored(entries, 1000)
+    view = restore_view(entries, 1000)
     assert list(view.missing_from([])) == []
     assert list(view.missing_from(entries)) == []
     assert list(view.missing_from(entries[1:2])) == []
@@ -309,7 +309,7 @@ def test_a_log_that_was_trimmed_goes_on_as_one_that_was_restored(terms: tuple[in
 
 def test_bytes_that_have_left_the_log_no_longer_count() -> None:
     entries = entries_of_sizes(*[100] * 10)
-    view = restored(entries[:9], 1000)
+    view = restore_view(entries[:9], 1000)
     view.trim(place(1, 1))
     view.append(entries[9:])
     more = Entry(LogIndex(11), Term(1), Offset(10), entries[0].batch)
@@ -318,7 +318,7 @@ def test_bytes_that_have_left_the_log_no_longer_count() -> None:
 
 
 def test_trimming_what_the_cache_has_dropped_leaves_it_alone() -> None:
-    view = grown(entries_of_sizes(*[100] * 11), 1000, durable_before_the_last=10)
+    view = grow_view(entries_of_sizes(*[100] * 11), 1000, durable_before_the_last=10)
     assert first_cached(view) == 5
     view.trim(place(3, 1))
     assert first_cached(view) == 5
@@ -366,7 +366,7 @@ def test_a_new_beginning_is_all_that_is_left() -> None:
 @pytest.mark.parametrize(("size", "first"), [(100, 5), (101, 7)], ids=["exactly full", "a byte too many"])
 def test_nothing_of_the_old_log_counts_in_the_cache_of_the_new_one(size: int, first: int) -> None:
     entries = entries_of_sizes(*[100] * 7, size)
-    view = restored(entries[:4], 400)
+    view = restore_view(entries[:4], 400)
     view.reset(place(4, 1))
     view.append(entries[4:7])
     view.durable_index = LogIndex(7)

@@ -45,12 +45,12 @@ class LogViewMachine(RuleBasedStateMachine):
     def end_offset(self) -> Offset:
         return self.model[-1].end_offset if self.model else self.start.offset
 
-    def held(self, first: int, last: int | None = None) -> list[Entry]:
-        """What the model has from `first` up to `last`."""
+    def select_entries(self, first: int, last: int | None = None) -> list[Entry]:
+        """Returns the entries of the model from `first` up to `last`."""
         return [entry for entry in self.model if first <= entry.index and (last is None or entry.index <= last)]
 
-    def made(self, first: int, terms: list[int], span: int) -> list[Entry]:
-        before = self.held(first - 1, first - 1)
+    def make_entries(self, first: int, terms: list[int], span: int) -> list[Entry]:
+        before = self.select_entries(first - 1, first - 1)
         offset = before[0].end_offset if before else self.start.offset
         entries: list[Entry] = []
         for at, term in enumerate(terms):
@@ -60,7 +60,7 @@ class LogViewMachine(RuleBasedStateMachine):
         return entries
 
     def term_before(self, first: int) -> int:
-        before = self.held(first - 1, first - 1)
+        before = self.select_entries(first - 1, first - 1)
         return before[0].term if before else max(1, self.start.position.term)
 
     @rule(
@@ -78,9 +78,9 @@ class LogViewMachine(RuleBasedStateMachine):
         for rise in rises:
             term += rise
             terms.append(term)
-        entries = self.made(first, terms, span)
+        entries = self.make_entries(first, terms, span)
         self.view.append(entries)
-        self.model = [*self.held(1, first - 1), *entries]
+        self.model = [*self.select_entries(1, first - 1), *entries]
         self.durable = min(self.durable, first - 1)
 
     @rule(data=st.data())
@@ -93,12 +93,12 @@ class LogViewMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.start.index < self.durable)
     @rule(data=st.data())
     def trim(self, data: st.DataObject) -> None:
-        """What is durable may leave, all of it as well."""
-        (last,) = self.held(index := data.draw(st.integers(self.start.index + 1, self.durable)), index)
+        """Trims durable entries, at times all of them."""
+        (last,) = self.select_entries(index := data.draw(st.integers(self.start.index + 1, self.durable)), index)
         position = Position(last.index, last.term)
         self.start = LogStart(position, last.end_offset, position, b"")
         self.view.trim(self.start)
-        self.model = self.held(last.index + 1)
+        self.model = self.select_entries(last.index + 1)
 
     @rule(further=st.integers(1, 8), rise=st.integers(-3, 3), offset=st.integers(0, 1000))
     def reset(self, further: int, rise: int, offset: int) -> None:
@@ -111,7 +111,7 @@ class LogViewMachine(RuleBasedStateMachine):
 
     @rule(cache_bytes_max=BOUNDS, warm=st.integers(0, 5), knows_start=st.booleans())
     def restart(self, cache_bytes_max: int, warm: int, knows_start: bool) -> None:
-        """What is on disk may still name the term of the beginning as the first, or only those behind it."""
+        """Restarts from a disk that still names the term of the beginning as the first, or only those behind it."""
         runs: list[tuple[LogIndex, Term]] = []
         if knows_start and self.start.index:
             runs.append((self.start.index, self.start.position.term))
@@ -138,7 +138,7 @@ class LogViewMachine(RuleBasedStateMachine):
             )
         else:
             assert first > self.start.index, "what has left the log has left the cache"
-            assert list(piece) == self.held(first, first + len(piece) - 1)
+            assert list(piece) == self.select_entries(first, first + len(piece) - 1)
             assert piece or first > self.end.index
             assert len(piece) <= 1 or sum(entry_bytes(entry.batch) for entry in piece) <= bytes_max
 
@@ -160,9 +160,9 @@ class LogViewMachine(RuleBasedStateMachine):
     def ask_what_is_missing(self, data: st.DataObject, other: int) -> None:
         """Of a message that agrees up to some entry and then has others; it may begin with what has left here."""
         first = data.draw(st.integers(self.start.index + 1, self.end.index + 1))
-        same = self.held(first, data.draw(st.integers(first - 1, self.end.index)))
+        same = self.select_entries(first, data.draw(st.integers(first - 1, self.end.index)))
         newer = max(1, self.end.term) + 1
-        others = self.made(first + len(same), [newer] * other, 1)
+        others = self.make_entries(first + len(same), [newer] * other, 1)
         assert list(self.view.missing_from([*same, *others])) == others
         if first == self.start.index + 1 and self.start.index:
             term = self.start.position.term
@@ -181,7 +181,7 @@ class LogViewMachine(RuleBasedStateMachine):
     @invariant()
     def holds_no_more_than_it_may(self) -> None:
         """One entry beyond the bound at most, apart from those that are not durable."""
-        view, undurable = self.view, self.held(self.durable + 1)
+        view, undurable = self.view, self.select_entries(self.durable + 1)
         view.evict()
         free = sum(entry_bytes(entry.batch) for entry in view._cache) - sum(entry_bytes(e.batch) for e in undurable)
         assert view._cache_bytes == sum(entry_bytes(entry.batch) for entry in view._cache)

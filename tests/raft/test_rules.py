@@ -272,8 +272,8 @@ def append(prev: Position, *entries: Entry) -> AppendEntries:
     return AppendEntries(entries[-1].term, prev.index, prev.term, LogIndex(0), 0, entries)
 
 
-def written(effects: list[Effect]) -> tuple[WriteId, list[Entry]]:
-    """The one write of entries among the effects."""
+def find_write(effects: list[Effect]) -> tuple[WriteId, list[Entry]]:
+    """Returns the one write of entries among the effects."""
     ((write_id, entries),) = [
         (each.write_id, list(each.entries)) for each in effects if isinstance(each, Persist) and each.entries
     ]
@@ -282,9 +282,9 @@ def written(effects: list[Effect]) -> tuple[WriteId, list[Entry]]:
 
 def test_p9_an_old_write_proves_what_was_not_replaced_and_nothing_beyond() -> None:
     core = follower(1)
-    kept, _ = written(receives(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1))))
-    replaced, _ = written(receives(core, 2, append(Position(LogIndex(2), Term(1)), entry(3, 1))))
-    newer, entries = written(receives(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2))))
+    kept, _ = find_write(receives(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1))))
+    replaced, _ = find_write(receives(core, 2, append(Position(LogIndex(2), Term(1)), entry(3, 1))))
+    newer, entries = find_write(receives(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2))))
     assert entries == [entry(3, 2), entry(4, 2)]
     core.step(0.2, Persisted(kept))
     assert core.log.durable_index == 2
@@ -296,7 +296,7 @@ def test_p9_an_old_write_proves_what_was_not_replaced_and_nothing_beyond() -> No
 
 def test_p9_one_old_write_of_several_entries_proves_those_that_were_not_replaced() -> None:
     core = follower(1)
-    old, _ = written(receives(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1), entry(3, 1))))
+    old, _ = find_write(receives(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1), entry(3, 1))))
     receives(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2)))
     core.step(0.2, Persisted(old))
     assert core.log.durable_index == 2
@@ -307,7 +307,7 @@ def test_a_write_tells_states_apart_until_it_is_durable() -> None:
     names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
     was_there, written_now = follower(1, 2), follower(1)
     receives(was_there, 2, AppendEntries(Term(2), LogIndex(2), Term(2), LogIndex(0), 0))
-    write, _ = written(receives(written_now, 2, append(Position(LogIndex(1), Term(1)), entry(2, 2))))
+    write, _ = find_write(receives(written_now, 2, append(Position(LogIndex(1), Term(1)), entry(2, 2))))
     assert fingerprint(written_now, names) != fingerprint(was_there, names)
     written_now.step(0.2, Persisted(write))
     assert fingerprint(written_now, names) == fingerprint(was_there, names)
@@ -350,8 +350,8 @@ def place(index: int, term: int) -> LogStart:
     return LogStart(position, Offset(0), position, b"")
 
 
-def trimmed(start: LogStart, *terms: int) -> RaftCore:
-    """Node 1 of three after a restart: its log begins at `start`, with entries of these terms behind it."""
+def make_trimmed_core(start: LogStart, *terms: int) -> RaftCore:
+    """Returns node 1 of three after a restart: its log begins at `start`, with entries of these terms behind it."""
     log = [entry(start.index + at, term) for at, term in enumerate(terms, start=1)]
     return RaftCore(
         node_id=NodeId(1),
@@ -374,9 +374,9 @@ def resets(effects: list[Effect]) -> list[LogStart]:
 
 
 def test_after_a_restart_all_that_has_left_is_committed() -> None:
-    core = trimmed(place(4, 2), 2, 3)
+    core = make_trimmed_core(place(4, 2), 2, 3)
     assert (core.commit_index, core.log.last_index, core.log.durable_index) == (4, 6, 6)
-    assert trimmed(place(4, 2)).log.position == Position(LogIndex(4), Term(2))
+    assert make_trimmed_core(place(4, 2)).log.position == Position(LogIndex(4), Term(2))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_after_a_restart_all_that_has_left_is_committed() -> None:
 def test_p5_a_snapshot_that_contradicts_what_is_committed_is_objected_to_and_changes_nothing(
     index: int, term: int
 ) -> None:
-    core = trimmed(place(4, 2))
+    core = make_trimmed_core(place(4, 2))
     names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
     before = fingerprint(core, names)
     forged = snapshot(place(index, term))
@@ -396,7 +396,7 @@ def test_p5_a_snapshot_that_contradicts_what_is_committed_is_objected_to_and_cha
 
 @pytest.mark.parametrize(("index", "term"), [(4, 2), (3, 2), (3, 1), (5, 2), (9, 4)])
 def test_a_snapshot_that_may_be_a_leaders_is_not_objected_to(index: int, term: int) -> None:
-    assert trimmed(place(4, 2)).objection(snapshot(place(index, term))) is None
+    assert make_trimmed_core(place(4, 2)).objection(snapshot(place(index, term))) is None
 
 
 TEACHING: dict[str, Callable[[Term], Message]] = {
@@ -496,39 +496,39 @@ def test_a_node_whose_log_keeps_everything_refuses_a_snapshot_until_its_log_was_
 
 @pytest.mark.parametrize("terms", [(3, 3), (1, 3)], ids=["before the entries", "among the entries"])
 def test_p5_a_leader_that_holds_something_newer_where_all_has_left_ends_the_node(terms: tuple[int, int]) -> None:
-    core = trimmed(place(4, 2))
+    core = make_trimmed_core(place(4, 2))
     message = AppendEntries(Term(9), LogIndex(1), Term(terms[0]), LogIndex(0), 0, (entry(2, terms[1]),))
     with pytest.raises(AssertionError, match=r"\(P5\)"):
         receives(core, 2, message)
 
 
 def test_a_snapshot_from_before_where_the_log_begins_changes_nothing() -> None:
-    core = trimmed(place(4, 2), 3)
+    core = make_trimmed_core(place(4, 2), 3)
     assert resets(receives(core, 2, snapshot(place(3, 2)))) == []
     assert (core.log.start.index, core.log.last_index) == (4, 5)
 
 
 def test_a_snapshot_within_the_log_keeps_what_follows_it_and_commits_what_precedes_it() -> None:
-    core = trimmed(ORIGIN, 1, 1, 2, 2)
+    core = make_trimmed_core(ORIGIN, 1, 1, 2, 2)
     assert resets(receives(core, 2, snapshot(place(3, 2)))) == []
     assert (core.log.start.index, core.log.last_index, core.commit_index) == (0, 4, 3)
 
 
 def test_a_snapshot_in_place_of_what_conflicts_with_it_drops_all_of_the_log() -> None:
-    core = trimmed(ORIGIN, 1, 1, 1, 1)
+    core = make_trimmed_core(ORIGIN, 1, 1, 1, 1)
     assert resets(receives(core, 2, snapshot(place(3, 2)))) == [place(3, 2)]
     assert (core.log.position, core.log.durable_index, core.commit_index) == (place(3, 2).position, 0, 3)
 
 
 def test_a_snapshot_is_as_good_as_a_heartbeat() -> None:
-    core = trimmed(ORIGIN, 1)
+    core = make_trimmed_core(ORIGIN, 1)
     receives(core, 2, snapshot(place(3, 2)), now=0.4)
     assert core.leader == 2
     assert 0.4 + core.config.election_timeout_s_min <= core.deadline
 
 
 def test_only_what_is_committed_may_leave() -> None:
-    core = trimmed(ORIGIN, 1, 1)
+    core = make_trimmed_core(ORIGIN, 1, 1)
     with pytest.raises(AssertionError, match="only what is committed"):
         core.step(0.1, Trimmed(place(1, 1)))
 
@@ -544,11 +544,11 @@ def test_what_was_loaded_before_the_log_was_trimmed_is_not_sent(last_gone: int) 
 
 def test_where_a_log_begins_tells_states_apart_and_is_rendered() -> None:
     names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
-    whole, cut = trimmed(place(1, 2), 2, 2), trimmed(place(2, 2), 2)
+    whole, cut = make_trimmed_core(place(1, 2), 2, 2), make_trimmed_core(place(2, 2), 2)
     assert whole.log.position == cut.log.position
     assert fingerprint(whole, names) != fingerprint(cut, names)
     assert render(cut) == "n1@9 follower() start=2@2 last=3@2 durable=3 commit=2"
-    assert "start" not in render(trimmed(ORIGIN, 2))
+    assert "start" not in render(make_trimmed_core(ORIGIN, 2))
     whole.commit_index = LogIndex(2)
     whole.step(0.1, Trimmed(place(2, 2)))
     assert fingerprint(whole, names) == fingerprint(cut, names)
@@ -576,14 +576,14 @@ def test_the_search_tells_parts_of_snapshots_apart() -> None:
     parts = [whole, attrs.evolve(part, bytes_left=3), attrs.evolve(part, bytes_left=4), attrs.evolve(part, offset=3)]
     answers: list[Message] = [SnapshotReceived(Term(9), LogIndex(3), received, 1) for received in (0, 3)]
     assert len({message_fingerprint(each) for each in [*parts, *answers]}) == 6
-    core, other = trimmed(ORIGIN, 1), trimmed(ORIGIN, 1)
+    core, other = make_trimmed_core(ORIGIN, 1), make_trimmed_core(ORIGIN, 1)
     receives(core, 2, attrs.evolve(part, bytes_left=3))
     receives(other, 2, attrs.evolve(part, bytes_left=3, offset=1))
     assert fingerprint(core, names) != fingerprint(other, names)
 
 
 def test_a_part_that_is_not_the_next_is_not_taken() -> None:
-    core = trimmed(ORIGIN, 1)
+    core = make_trimmed_core(ORIGIN, 1)
     part = snapshot(attrs.evolve(place(3, 2), snapshot=b"abc"))
     for offset, received in ((3, 0), (0, 3), (0, 3), (6, 3), (3, 6)):
         effects = receives(core, 2, attrs.evolve(part, offset=offset, bytes_left=9 - offset))

@@ -56,7 +56,7 @@ class Trouble:
             self.look_at(node)
 
     def look_at(self, node: Node) -> None:
-        """What it has committed, in memory and on its disk, is what everybody has."""
+        """Compares its committed entries, in memory and on its disk, with those of all others."""
         core, log = node.core, node.core.log
         known = self.committed.get(log.start.index)
         assert known is None or known.term == log.start.position.term, "a log begins behind what was never committed"

@@ -27,7 +27,7 @@ CLUSTER_ID = "quorumlog"
 
 
 class Broken(Exception):
-    """What the client reports does not fit the log."""
+    """The client's report contradicts the log."""
 
 
 class Truth:
@@ -42,7 +42,7 @@ class Truth:
 
     def answer(self, node: int, message_type: int, fields: list[Any]) -> bytes:
         """Serve as node `node`; the answers to several requests come in any order."""
-        said = self._decided(node, message_type, fields)
+        said = self._decide(node, message_type, fields)
         held = self._held[node]
         if said:
             held.append(said)
@@ -53,7 +53,7 @@ class Truth:
         held.clear()
         return frames
 
-    def _decided(self, node: int, message_type: int, fields: list[Any]) -> bytes:
+    def _decide(self, node: int, message_type: int, fields: list[Any]) -> bytes:
         request_id = fields[0]
         if self.rng.random() < 0.05:
             self.leader = 1 - self.leader

@@ -56,11 +56,11 @@ class EchoHost:
         if body[:1] == b"?":
             answer(reply, bytes(body))
         else:
-            self.group.submit([bytes(body)], lambda outcome: answer(reply, told(outcome)))
+            self.group.submit([bytes(body)], lambda outcome: answer(reply, format_outcome(outcome)))
 
 
-def told(outcome: Appended | RaftError) -> bytes:
-    """What the client gets."""
+def format_outcome(outcome: Appended | RaftError) -> bytes:
+    """Returns the answer that the client gets."""
     return b"!" + str(outcome).encode() if isinstance(outcome, RaftError) else b"%d" % outcome.base_offset
 
 

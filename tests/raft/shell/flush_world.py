@@ -60,7 +60,7 @@ async def _append(group: RaftGroup, disk: MemoryDisk, name: int) -> None:
 
 
 def _records_on(disk: MemoryDisk) -> int:
-    """How many records a power cut would leave, at the least."""
+    """Returns the number of records that every power cut leaves."""
     first = next(path for path in disk.paths() if path.endswith(f"{0:020d}.log"))
     durable = DurableLog(first.rpartition("/")[0])
     durable.refresh(disk)

@@ -104,7 +104,7 @@ class LocalCluster:
         return [node.group for node in self.nodes.values() if node.group is not leader]
 
     def address(self, group: RaftGroup) -> tuple[str, int]:
-        """Where a node listens."""
+        """Returns the host and the port on which a node listens."""
         return group.address
 
     def notices(self, event: str) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from raft.settings import NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, free_ports, local_cluster, until
 
 Script = Callable[[Frame], bytes | None]
-"""What a false node answers to a request; None: it closes."""
+"""Returns the answer of a false node to a request; None closes the connection."""
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def false_node(answer: Script) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def connected(cluster: LocalCluster, *, to_leader: bool = True) -> AsyncIterator[Connection]:
+async def open_connection(cluster: LocalCluster, *, to_leader: bool = True) -> AsyncIterator[Connection]:
     leader = await cluster.leader()
     address = next(node.group.address for node in cluster.nodes.values() if (node.group is leader) == to_leader)
     async with Connection.open(*address, CLUSTER_ID) as connection:
@@ -66,7 +66,7 @@ async def connected(cluster: LocalCluster, *, to_leader: bool = True) -> AsyncIt
 
 
 async def test_every_request_of_the_protocol(tmp_path: Path) -> None:
-    async with local_cluster(tmp_path) as cluster, connected(cluster) as connection:
+    async with local_cluster(tmp_path) as cluster, open_connection(cluster) as connection:
         appended = await connection.append([b"a", b"b"])
         assert (appended.base_offset, appended.count) == (0, 2)
         assert await connection.tail() == Tail(2, appended.epoch)
@@ -84,7 +84,7 @@ async def test_every_request_of_the_protocol(tmp_path: Path) -> None:
 
 
 async def test_many_tasks_share_one_connection(tmp_path: Path) -> None:
-    async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
+    async with local_cluster(tmp_path, 1) as cluster, open_connection(cluster) as connection:
         offsets: list[int] = []
 
         async def append() -> None:
@@ -99,7 +99,7 @@ async def test_many_tasks_share_one_connection(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_call_does_not_disturb_the_others(tmp_path: Path) -> None:
-    async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
+    async with local_cluster(tmp_path, 1) as cluster, open_connection(cluster) as connection:
         for _ in range(20):
             with trio.move_on_after(0.0005):
                 await connection.append([b"x"])
@@ -302,7 +302,7 @@ async def test_a_query_that_the_state_refuses_is_an_error_of_that_call_alone() -
 
 
 async def test_records_may_be_any_sequence(tmp_path: Path) -> None:
-    async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
+    async with local_cluster(tmp_path, 1) as cluster, open_connection(cluster) as connection:
         assert (await connection.append((b"a", b"b"))).count == 2
         assert (await connection.append(deque([b"c"]))).base_offset == 2
 
@@ -317,7 +317,7 @@ async def test_a_follower_refuses_and_names_the_leader(tmp_path: Path) -> None:
     async with local_cluster(tmp_path) as cluster:
         leader = await cluster.leader()
         await leader.append([b"known to all"])
-        async with connected(cluster, to_leader=False) as connection:
+        async with open_connection(cluster, to_leader=False) as connection:
             with pytest.raises(NotLeader) as caught:
                 await connection.append([b"x"])
             host, port = leader.address

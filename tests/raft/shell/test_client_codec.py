@@ -31,7 +31,7 @@ from raft.results import Appended, Applied, RecordBatch, Records, Tail
 numbers = st.integers(0, NUMBER_MAX)
 
 MANY = b"\xdd\x00\x00\xff\xff"
-"""How an array of 65,535 begins."""
+"""The first bytes of an array of 65,535."""
 
 
 def split(frame: bytes) -> tuple[int, bytes]:
@@ -155,7 +155,7 @@ def test_an_error_keeps_its_meaning(error: RaftError) -> None:
 
 def test_an_error_of_a_class_of_the_users_own_is_sent_as_what_it_is_derived_from() -> None:
     class WrongKey(InvalidRequest):
-        """What a state machine may raise."""
+        """An error that a state machine may raise."""
 
     _, error = wire.decode_error(body(wire.encode_error(7, WrongKey("no such key"))))
     assert (type(error), str(error)) == (InvalidRequest, str(InvalidRequest("no such key")))

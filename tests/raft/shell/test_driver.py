@@ -392,7 +392,7 @@ def show_pace(rig: Rig, took_s: float) -> None:
 
 
 def travel_together(rig: Rig) -> list[int]:
-    """How many of six appends that wait together each entry takes; of these two fit one message to a peer."""
+    """Returns the number of appends in each entry for six that wait together, of which two fit one message to a peer."""
     last = rig.core.log.last_index
     first = rig.draw()
     for request_id in range(first, first + 6):

@@ -110,7 +110,7 @@ NOT_FOR_CALLERS = {
     "on_urgent_sent",
     "on_failed",
 }
-"""What is there for tests and for hosts, and what a group lets its sessions call; a client's `close` is the end of its block."""
+"""Names for tests, for hosts and for the sessions of a group; a client's `close` is the end of its block."""
 
 
 @pytest.mark.parametrize("face", [pytest.param(aio, id="asyncio"), pytest.param(sync, id="plain")])

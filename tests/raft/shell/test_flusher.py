@@ -80,7 +80,7 @@ class Bench:
         while self.ended == before:
             assert self.reactor.round(WITHIN_S), "a flush ends in time"
 
-    def marked(self) -> int:
+    def read_mark(self) -> int:
         newest = self.log._mark.newest
         return 0 if newest is None else newest.durable_end
 
@@ -101,16 +101,18 @@ def test_a_flush_of_one_file_needs_no_thread(bench: Bench) -> None:
     for _ in range(20):
         bench.append_and_flush()
     assert (bench.ran, bench.ended) == (0, 20)
-    assert bench.log.durable_end == bench.log.end == bench.marked()
+    assert bench.log.durable_end == bench.log.end == bench.read_mark()
 
 
 @needs_kernel
 def test_what_comes_behind_a_sync_waits_for_it(bench: Bench) -> None:
-    before = bench.marked()
+    before = bench.read_mark()
     flush = bench.submit()
-    assert (flush.done, bench.marked()) == (False, before), "the checkpoint records nothing that may not be durable yet"
+    assert (flush.done, bench.read_mark()) == (False, before), (
+        "the checkpoint records nothing that may not be durable yet"
+    )
     bench.wait()
-    assert (flush.done, bench.marked()) == (True, bench.log.end)
+    assert (flush.done, bench.read_mark()) == (True, bench.log.end)
     assert bench.log.end_flush(flush) == bench.log.end
 
 
@@ -130,17 +132,17 @@ def test_the_loop_writes_zeros_ahead_and_never_syncs_itself(bench: Bench, monkey
 def test_a_signal_does_not_end_the_wait_for_a_sync(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     call, signals = kernel_sync._syscall, iter([errno.EINTR, errno.EINTR])
 
-    def interrupted(number: int, *arguments: int) -> int:
+    def interrupt_call(number: int, *arguments: int) -> int:
         if arguments[1:3] == (1, 1) and (code := next(signals, 0)):
             ctypes.set_errno(code)
             return -1
         result: int = call(number, *arguments)
         return result
 
-    monkeypatch.setattr(kernel_sync, "_syscall", interrupted)
+    monkeypatch.setattr(kernel_sync, "_syscall", interrupt_call)
     bench.append_and_flush()
     assert next(signals, None) is None
-    assert bench.log.durable_end == bench.log.end == bench.marked()
+    assert bench.log.durable_end == bench.log.end == bench.read_mark()
 
 
 @needs_kernel
@@ -207,7 +209,7 @@ def test_where_the_kernel_takes_nothing_the_thread_does_it(bench: Bench, monkeyp
     monkeypatch.setattr(KernelSync, "begin", lambda self, descriptor: False)
     bench.append_and_flush()
     assert bench.ran == 1
-    assert bench.log.durable_end == bench.log.end == bench.marked()
+    assert bench.log.durable_end == bench.log.end == bench.read_mark()
 
 
 def test_where_the_kernel_has_no_such_thing_the_thread_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +217,7 @@ def test_where_the_kernel_has_no_such_thing_the_thread_does_it(tmp_path: Path, m
     with closing(Bench(tmp_path / "log", monkeypatch)) as bench:
         bench.append_and_flush()
         assert bench.ran == 1
-        assert bench.log.durable_end == bench.log.end == bench.marked()
+        assert bench.log.durable_end == bench.log.end == bench.read_mark()
 
 
 def test_a_machine_whose_calls_are_unknown_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,11 +240,11 @@ def test_a_sync_that_failed_in_the_kernel_ends_the_log(
 ) -> None:
     end = KernelSync.end
     monkeypatch.setattr(KernelSync, "end", lambda self: end(self) or errno.EIO)
-    before = bench.marked()
+    before = bench.read_mark()
     flush = bench.submit()
     with pytest.raises(StorageFailed, match="sync"):
         wait(bench)
-    assert (flush.done, bench.ended, bench.marked()) == (False, 0, before)
+    assert (flush.done, bench.ended, bench.read_mark()) == (False, 0, before)
     with pytest.raises(StorageFailed):
         bench.append()
 

@@ -18,7 +18,7 @@ Received = tuple[int, Buffer]
 frames = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=200)), max_size=8)
 
 
-def checked(frames: list[Frame]) -> list[Received]:
+def check_crcs(frames: list[Frame]) -> list[Received]:
     """Returns types and bodies, after checking the CRC given with each body."""
     assert [crc for _, _, crc in frames] == [crc32c.crc32c(body) for _, body, _ in frames]
     return [(message_type, body) for message_type, body, _ in frames]
@@ -26,7 +26,7 @@ def checked(frames: list[Frame]) -> list[Received]:
 
 def decode(pieces: list[bytes]) -> tuple[list[Received], str | None]:
     decoder = FrameDecoder(BODY_BYTES_MAX)
-    decoded = [frame for piece in pieces for frame in checked(decoder.feed(piece))]
+    decoded = [frame for piece in pieces for frame in check_crcs(decoder.feed(piece))]
     return decoded, None if decoder.failure is None else str(decoder.failure)
 
 
@@ -57,7 +57,7 @@ def test_frames_and_failure_of_a_damaged_stream_do_not_depend_on_how_it_was_cut(
 
 
 def receive(stream: bytes, reads: list[int], body_bytes_max: int, *, trusted: bool = False) -> list[Received]:
-    """What a connection makes of it: every read goes to the room that the decoder wants filled, or into one buffer for all."""
+    """Decodes a stream as a connection does: every read goes to the room that the decoder wants filled, or into one buffer for all."""
     decoder = FrameDecoder(body_bytes_max)
     decoder.trusted = trusted
     shared = bytearray(256 * 1024)
@@ -71,7 +71,7 @@ def receive(stream: bytes, reads: list[int], body_bytes_max: int, *, trusted: bo
         place = memoryview(shared) if room is None else room
         piece = stream[position : position + min(reads[number % len(reads)], len(place))]
         place[: len(piece)] = piece
-        frames += checked(decoder.feed(place[: len(piece)]) if room is None else decoder.fill(len(piece)))
+        frames += check_crcs(decoder.feed(place[: len(piece)]) if room is None else decoder.fill(len(piece)))
         position, number = position + len(piece), number + 1
     assert decoder.pending_bytes == 0
     return frames
@@ -123,7 +123,7 @@ def test_what_is_fed_goes_behind_what_has_arrived_even_if_room_was_made() -> Non
     decoder = FrameDecoder(len(whole))
     decoder.feed(whole[:LARGE_BYTES])
     assert decoder.room() is not None
-    assert checked(decoder.feed(whole[LARGE_BYTES:])) == [(1, b"x" * 10 * LARGE_BYTES)]
+    assert check_crcs(decoder.feed(whole[LARGE_BYTES:])) == [(1, b"x" * 10 * LARGE_BYTES)]
 
 
 def test_no_small_body_keeps_the_place_of_a_large_frame() -> None:

@@ -24,11 +24,11 @@ async def test_a_link_whose_bytes_nobody_confirms_is_given_up_long_before_tcp_wo
 ) -> None:
     dialled: list[socket.socket] = []
 
-    async def noted(host: str, port: int) -> socket.socket:
+    async def record_dial(host: str, port: int) -> socket.socket:
         dialled.append(await dial(host, port))
         return dialled[-1]
 
-    monkeypatch.setattr(dialing, "dial", noted)
+    monkeypatch.setattr(dialing, "dial", record_dial)
     async with local_cluster(tmp_path, 2) as cluster:
         await until(lambda: len(cluster.notices("link_up")) == 2)
         bounds = [

@@ -25,21 +25,21 @@ ALONE = Identity("test", 1, (1,))
 SETTINGS = NodeSettings()
 
 
-def opened(disk: MemoryDisk, identity: Identity = IDENTITY) -> RaftStorage:
+def open_node(disk: MemoryDisk, identity: Identity = IDENTITY) -> RaftStorage:
     return open_storage(disk, DIRECTORY, identity, SETTINGS)
 
 
 def vote_and_append(storage: RaftStorage) -> None:
-    """What a node does first: it votes, and takes an entry."""
+    """Does a node's first work: it votes, and takes an entry."""
     entry = Entry(LogIndex(1), Term(1), Offset(0), NOOP)
     storage.persist(Persist(WriteId(1), HardState(Term(1), NodeId(2)), (entry,)))
     storage.flush()
 
 
-def used() -> MemoryDisk:
-    """The disk of a node that has voted and holds an entry."""
+def use_disk() -> MemoryDisk:
+    """Returns the disk of a node that has voted and holds an entry."""
     disk = MemoryDisk(random.Random(1))
-    storage = opened(disk)
+    storage = open_node(disk)
     vote_and_append(storage)
     storage.close()
     return disk
@@ -63,20 +63,20 @@ LOST = [
 def test_a_used_directory_that_lost_a_file_is_set_aside_and_known_to_have_had_a_past(
     endings: tuple[str, ...], named: str
 ) -> None:
-    disk = without(used(), *endings)
+    disk = without(use_disk(), *endings)
     segments = [disk.content(path) for path in disk.paths() if path.endswith(".log")]
-    storage = opened(disk)
+    storage = open_node(disk)
     assert named in (storage.set_aside_for or "")
     for _ in range(2):
         hard_state, view = storage.restore()
         assert (hard_state, view.last_index, storage.was_lost) == (HardState(), 0, True)
         storage.close()
-        storage = opened(disk)
+        storage = open_node(disk)
         assert storage.set_aside_for is None, "it is set aside once"
     assert [disk.content(path) for path in disk.paths() if path.endswith(".log.lost")] == segments
     vote_and_append(storage)
     storage.close()
-    assert not opened(disk).was_lost, "it remembers again"
+    assert not open_node(disk).was_lost, "it remembers again"
 
 
 @pytest.mark.parametrize(("endings", "named"), LOST)
@@ -84,13 +84,13 @@ def test_a_used_directory_without_peers_that_lost_a_file_is_refused_and_left_as_
     endings: tuple[str, ...], named: str
 ) -> None:
     disk = MemoryDisk(random.Random(1))
-    storage = opened(disk, ALONE)
+    storage = open_node(disk, ALONE)
     vote_and_append(storage)
     storage.close()
     before = {path: disk.content(path) for path in without(disk, *endings).paths()}
     for _ in range(2):
         with pytest.raises(IncompleteDirectory) as caught:
-            opened(disk, ALONE)
+            open_node(disk, ALONE)
         assert named in caught.value.missing or IDENTITY_NAME in caught.value.missing
         assert {path: disk.content(path) for path in before if path.endswith(".log")} == {
             path: content for path, content in before.items() if path.endswith(".log")
@@ -98,52 +98,52 @@ def test_a_used_directory_without_peers_that_lost_a_file_is_refused_and_left_as_
 
 
 def test_a_log_that_lost_only_its_identity_vouches_for_itself() -> None:
-    storage = opened(without(used(), IDENTITY_NAME))
+    storage = open_node(without(use_disk(), IDENTITY_NAME))
     hard_state, view = storage.restore()
     assert (hard_state.term, hard_state.vote, view.last_index, storage.was_lost) == (1, 2, 1, False)
 
 
 def test_a_log_of_another_version_is_never_set_aside() -> None:
     disk = MemoryDisk(random.Random(1))
-    storage = opened(disk)
+    storage = open_node(disk)
     storage.log.save_state(b"\x93\x63\x01\xc0")
     storage.flush()
     storage.close()
     before = disk.paths()
     with pytest.raises(ForeignLog, match="this version cannot read it"):
-        opened(disk).restore()
+        open_node(disk).restore()
     assert disk.paths() == before
 
 
 @pytest.mark.parametrize("size", [0, 100, 2 * mark.SLOT_BYTES])
 def test_a_checkpoint_that_is_blank_is_as_good_as_none(size: int) -> None:
-    disk = used()
+    disk = use_disk()
     file = disk.open(f"{DIRECTORY}/{mark.NAME}", create=False)
     file.cut(0)
     file.write_at(0, [bytes(size)])
-    assert "the checkpoint of its durable end" in (opened(disk).set_aside_for or "")
+    assert "the checkpoint of its durable end" in (open_node(disk).set_aside_for or "")
 
 
 def test_a_log_whose_checkpoint_vouches_for_nothing_is_missed_all_the_same() -> None:
     disk = MemoryDisk(random.Random(1))
-    opened(disk).close()
-    assert "every file of its log" in (opened(without(disk, ".log")).set_aside_for or "")
+    open_node(disk).close()
+    assert "every file of its log" in (open_node(without(disk, ".log")).set_aside_for or "")
 
 
 @pytest.mark.parametrize("call", range(1, 60))
 def test_a_crash_while_files_are_set_aside_loses_no_knowledge_of_the_past(call: int) -> None:
-    disk = without(used(), mark.NAME)
+    disk = without(use_disk(), mark.NAME)
     disk.sync_directory(DIRECTORY)
     disk.fail_call(call)
     with contextlib.suppress(StorageFailed):
-        opened(disk)
-    storage = opened(disk.after_crash(random.Random(call)))
+        open_node(disk)
+    storage = open_node(disk.after_crash(random.Random(call)))
     assert storage.was_lost
     assert storage.restore()[0] == HardState()
 
 
 def test_a_log_whose_checkpoint_is_left_comes_back_below_its_floor_and_with_its_vote() -> None:
-    storage = opened(without(used(), ".log", ".index"))
+    storage = open_node(without(use_disk(), ".log", ".index"))
     assert storage.log.recovery.repaired is not None
     hard_state, view = storage.restore()
     assert (hard_state.term, hard_state.vote, hard_state.floor.index, view.last_index) == (1, 2, 1, 0)
@@ -151,8 +151,8 @@ def test_a_log_whose_checkpoint_is_left_comes_back_below_its_floor_and_with_its_
 
 def test_a_directory_that_never_held_anything_gets_its_identity_again() -> None:
     disk = MemoryDisk(random.Random(1))
-    opened(disk).close()
-    opened(without(disk, IDENTITY_NAME)).close()
+    open_node(disk).close()
+    open_node(without(disk, IDENTITY_NAME)).close()
     assert disk.exists(f"{DIRECTORY}/{IDENTITY_NAME}")
 
 
@@ -166,11 +166,11 @@ def test_a_first_start_that_is_cut_short_at_any_call_is_not_taken_for_a_loss(
             disk = MemoryDisk(random.Random(seed))
             disk.fail_call(call)
             try:
-                storage = opened(disk)
+                storage = open_node(disk)
                 vote_and_append(storage)
             except StorageFailed:
                 failures += 1
-            opened(fate(disk, seed)).close()
+            open_node(fate(disk, seed)).close()
     assert failures > 5 * 20
 
 
@@ -185,7 +185,7 @@ class Naming(MemoryDisk):
 
 def test_the_log_is_durable_before_the_identity_is() -> None:
     disk = Naming(random.Random(1))
-    opened(disk).close()
+    open_node(disk).close()
     assert [path.rpartition("/")[2] for path in disk.before if not path.endswith(".tmp")] == [
         "00000000000000000000.log",
         mark.NAME,

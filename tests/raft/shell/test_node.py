@@ -121,7 +121,7 @@ def test_the_process_ends_with_the_status_of_its_command(tmp_path: Path) -> None
     assert "Traceback" not in error
 
 
-def refused(arguments: list[str], line: str) -> None:
+def expect_refusal(arguments: list[str], line: str) -> None:
     with node_process(arguments) as node:
         status, error = node.end()
     assert status == 4, error
@@ -134,12 +134,12 @@ def refused(arguments: list[str], line: str) -> None:
 def test_a_busy_port_is_refused_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused(flags(1, {1: port}, tmp_path), f"cannot listen on 127.0.0.1:{port}: Address already in use")
+        expect_refusal(flags(1, {1: port}, tmp_path), f"cannot listen on 127.0.0.1:{port}: Address already in use")
 
 
 def test_a_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused(flags(1, {1: free_ports(1)[0]}, tmp_path / "file"), f"cannot use --data {tmp_path}/file/1")
+    expect_refusal(flags(1, {1: free_ports(1)[0]}, tmp_path / "file"), f"cannot use --data {tmp_path}/file/1")
 
 
 def test_a_node_whose_reader_went_away_serves_on_and_stops_when_asked(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_locked_directory_is_refused_in_one_line(tmp_path: Path) -> None:
     first, second = free_ports(2)
     with node_process(flags(1, {1: first}, tmp_path)) as node:
         node.wait_for("started")
-        refused(flags(1, {1: second}, tmp_path), "is locked")
+        expect_refusal(flags(1, {1: second}, tmp_path), "is locked")
 
 
 def test_a_directory_of_another_node_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_directory_of_another_node_is_refused_in_one_line(tmp_path: Path) -> N
         node.process.terminate()
         node.end()
     (tmp_path / "1").rename(tmp_path / "2")
-    refused(flags(2, {2: port}, tmp_path), "belongs to node 1 of cluster 'test'")
+    expect_refusal(flags(2, {2: port}, tmp_path), "belongs to node 1 of cluster 'test'")
 
 
 def test_a_directory_that_lost_its_log_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_directory_that_lost_its_log_is_refused_in_one_line(tmp_path: Path) ->
     for path in (tmp_path / "1").iterdir():
         if path.name != "identity.json":
             path.unlink()
-    refused(flags(1, {1: port}, tmp_path), "the checkpoint of its durable end (`durable`) is missing")
+    expect_refusal(flags(1, {1: port}, tmp_path), "the checkpoint of its durable end (`durable`) is missing")
 
 
 async def test_damage_below_what_was_durable_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ async def test_damage_below_what_was_durable_is_refused_in_one_line(tmp_path: Pa
     content[content.index(b"x" * 100) + 7] ^= 1
     segment.write_bytes(content)
     assert len(content) < LogConfig().segment_bytes_max
-    refused(flags(1, {1: port}, tmp_path), "is damaged at byte")
+    expect_refusal(flags(1, {1: port}, tmp_path), "is damaged at byte")
 
 
 def test_a_node_that_was_not_told_of_its_peers_again_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -247,7 +247,9 @@ def test_a_node_that_was_not_told_of_its_peers_again_is_refused_in_one_line(tmp_
         node.wait_for("started")
         node.process.terminate()
         node.end()
-    refused(flags(1, {1: ports[1]}, tmp_path), "is made of nodes 1, 2, 3, not of 1; its members cannot be changed")
+    expect_refusal(
+        flags(1, {1: ports[1]}, tmp_path), "is made of nodes 1, 2, 3, not of 1; its members cannot be changed"
+    )
 
 
 @pytest.mark.cluster
@@ -337,7 +339,7 @@ async def test_a_damaged_follower_repairs_itself_and_is_as_good_as_before(tmp_pa
             leader = await leader_of(list(addresses.values()))
             damaged, other = (node_id for node_id in ports if node_id != leader)
             end = (await status_of(addresses[leader]))["last_index"]
-            await reached(addresses[damaged], end)
+            await reach_index(addresses[damaged], end)
             nodes[damaged].process.kill()
             nodes[damaged].end()
             flip(tmp_path / str(damaged), place)
@@ -351,7 +353,7 @@ async def test_a_damaged_follower_repairs_itself_and_is_as_good_as_before(tmp_pa
             assert 0 < repaired["cut_from"] < repaired["cut_to"]
             assert repaired["floor"]["index"] == end
             nodes[damaged].wait_for("started")
-            await reached(addresses[damaged], end)
+            await reach_index(addresses[damaged], end)
             nodes[other].process.kill()
             nodes[other].end()
             found: list[bytes] = []
@@ -368,8 +370,8 @@ async def status_of(address: str) -> dict[str, Any]:
         return await connection.status()
 
 
-async def reached(address: str, index: int) -> None:
-    """Wait until a node holds everything up to `index` durably, and misses nothing."""
+async def reach_index(address: str, index: int) -> None:
+    """Waits until a node holds everything up to `index` durably, and misses nothing."""
     while True:
         status = await status_of(address)
         if status["durable_index"] >= index and status["floor_index"] == 0:

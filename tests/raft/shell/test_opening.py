@@ -1,4 +1,4 @@
-"""What `open` is given is checked before anything is touched, and named in the error."""
+"""The arguments of `open` are checked before anything is touched, and named in the error."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a process that serves ends: what stops it is told in one line and by a status, with the reason that it has at that time."""
+"""A process that serves reports its end in one line and by a status, with the reason that it has at that time."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,9 @@ from raft.process import EventWriter, ServerProcess
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str, str]]:
+def end_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[Any, str, str]]:
     """Runs a process that ends with an error. Returns its status, or the error if it is raised; the reason told; and its stderr."""
     monkeypatch.setattr(process_module, "tame_garbage_collection", lambda: None)  # this process lives on
 
@@ -56,24 +58,24 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_what_the_environment_does_not_allow_has_status_4_and_one_line(
-    ended: Callable[..., tuple[Any, str, str]], error: Exception, started: bool, reason: str
+    end_process: Callable[..., tuple[Any, str, str]], error: Exception, started: bool, reason: str
 ) -> None:
-    how, told, err = ended(error, started=started)
+    how, told, err = end_process(error, started=started)
     assert how == 4
     assert reason in told
     assert err == f"quorumlog server: {told}\n"
 
 
 def test_a_socket_that_fails_after_the_start_is_not_taken_for_a_busy_port(
-    ended: Callable[..., tuple[Any, str, str]],
+    end_process: Callable[..., tuple[Any, str, str]],
 ) -> None:
     error = OSError(24, "Too many open files")
-    how, told, _ = ended(error, started=True)
+    how, told, _ = end_process(error, started=True)
     assert how is error
     assert told == "OSError: [Errno 24] Too many open files"
 
 
-def test_a_broken_invariant_has_status_1_and_its_traceback(ended: Callable[..., tuple[Any, str, str]]) -> None:
-    how, told, err = ended(AssertionError("two leaders"), started=True)
+def test_a_broken_invariant_has_status_1_and_its_traceback(end_process: Callable[..., tuple[Any, str, str]]) -> None:
+    how, told, err = end_process(AssertionError("two leaders"), started=True)
     assert (how, told) == (1, "broken invariant: two leaders")
     assert "Traceback" in err

@@ -1,4 +1,4 @@
-"""What a state machine returns is checked at the node: one caller gets a typed error, everything else goes on."""
+"""Results of a state machine are checked at the node: one caller gets a typed error, everything else goes on."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What leaves a node's log and what takes its place: the driver alone, and nodes over sockets."""
+"""Records leave a node's log and a snapshot takes their place: the driver alone, and nodes over sockets."""
 
 import random
 from pathlib import Path
@@ -32,8 +32,8 @@ KEEP = DriverConfig(retention=Retention(bytes_max=2 * SEGMENT))
 QUERY: bytes = msgpack.packb(["r", "k"])
 
 
-def filled(config: DriverConfig = KEEP) -> Rig:
-    """A node alone whose log has grown over several files, with a command before all records and one behind them."""
+def make_full_node(config: DriverConfig = KEEP) -> Rig:
+    """Returns a single node whose log has grown over several files, with a command before all records and one behind them."""
     rig = Rig(config=config, segment_bytes=SEGMENT, disk=MemoryDisk(random.Random(1))).lead()
     rig.apply(rig.draw(), "w", "k", 1)
     rig.settle()
@@ -63,7 +63,7 @@ def install_snapshot(
 
 
 def test_below_the_start_a_read_is_told_where_the_log_begins() -> None:
-    rig = filled()
+    rig = make_full_node()
     start = start_of(rig)
     assert start > 0
     assert rig.driver.status()["start_offset"] == start
@@ -76,13 +76,13 @@ def test_below_the_start_a_read_is_told_where_the_log_begins() -> None:
 
 
 def test_without_a_retention_nothing_leaves() -> None:
-    rig = filled(DriverConfig())
+    rig = make_full_node(DriverConfig())
     assert (start_of(rig), rig.driver.read_committed(0, 1)[0].base_offset) == (0, 0)
     assert "trimmed" not in rig.told
 
 
 def test_a_trimmed_log_starts_again_with_its_state_and_its_records() -> None:
-    rig = filled()
+    rig = make_full_node()
     start, end = start_of(rig), rig.driver.committed_end
     rig.storage.close()
     again = Rig(config=KEEP, segment_bytes=SEGMENT, disk=rig.disk)
@@ -98,7 +98,7 @@ def test_a_trimmed_log_starts_again_with_its_state_and_its_records() -> None:
 
 
 def test_a_snapshot_that_is_too_large_is_told_and_nothing_leaves() -> None:
-    rig = filled(attrs.evolve(KEEP, snapshot_bytes_max=3))
+    rig = make_full_node(attrs.evolve(KEEP, snapshot_bytes_max=3))
     assert "snapshot_too_large" in rig.told
     assert "trimmed" not in rig.told
     assert start_of(rig) == 0
@@ -106,7 +106,7 @@ def test_a_snapshot_that_is_too_large_is_told_and_nothing_leaves() -> None:
 
 
 def test_by_age_files_leave_a_node_to_which_nothing_happens() -> None:
-    rig = filled(DriverConfig(retention=Retention(age_ms_max=5000)))
+    rig = make_full_node(DriverConfig(retention=Retention(age_ms_max=5000)))
     files = len(rig.disk.paths())
     assert start_of(rig) == 0
     for _ in range(3):
@@ -308,12 +308,12 @@ def test_no_more_is_written_of_snapshots_than_leaves_for_them(monkeypatch: pytes
     taken: list[int] = []
     snapshot = RegisterMachine.snapshot
 
-    def counted(machine: RegisterMachine) -> bytes:
+    def record_size(machine: RegisterMachine) -> bytes:
         made = snapshot(machine)
         taken.append(len(made))
         return made
 
-    monkeypatch.setattr(RegisterMachine, "snapshot", counted)
+    monkeypatch.setattr(RegisterMachine, "snapshot", record_size)
     rig = Rig(config=KEEP, segment_bytes=SEGMENT).lead()
     rig.apply(rig.draw(), "w", "k", b"v" * 20_000)
     rig.settle()

@@ -38,19 +38,19 @@ class Beside:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The size of the payload of each log-start checkpoint that is written."""
+def checkpoint_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collects the size of the payload of each log-start checkpoint that is written."""
     sizes: list[int] = []
 
-    def counted(*arguments: object, **named: object) -> None:
+    def record_size(*arguments: object, **named: object) -> None:
         sizes.append(len(arguments[2].payload))  # type: ignore[attr-defined]
         prepare(*arguments, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("log.retirement.prepare", counted)
+    monkeypatch.setattr("log.retirement.prepare", record_size)
     return sizes
 
 
-def test_appends_commit_while_a_snapshot_is_written_and_then_the_log_is_trimmed(written: list[int]) -> None:
+def test_appends_commit_while_a_snapshot_is_written_and_then_the_log_is_trimmed(checkpoint_sizes: list[int]) -> None:
     beside = Beside()
     rig = Rig(config=KEEP, segment_bytes=SEGMENT, disk=MemoryDisk(random.Random(1)), work_beside=beside).lead()
     fill(rig, 80)
@@ -60,17 +60,17 @@ def test_appends_commit_while_a_snapshot_is_written_and_then_the_log_is_trimmed(
     rig.append(asked, b"meanwhile")
     rig.settle()
     assert isinstance(rig.caller.seen[asked], tuple)
-    assert written == []
+    assert checkpoint_sizes == []
     beside.run()
-    assert len(written) == 1
+    assert len(checkpoint_sizes) == 1
     assert rig.core.log.start.index > 0
     rig.settle()
     assert rig.storage.log.start_payload(), "the flush has put it in force"
-    assert len(written) == 1, "and has not written it again"
+    assert len(checkpoint_sizes) == 1, "and has not written it again"
 
 
 def test_a_leaders_snapshot_is_written_beside_the_loop_and_installed_when_its_last_part_comes_again(
-    written: list[int],
+    checkpoint_sizes: list[int],
 ) -> None:
     beside = Beside()
     rig = Rig(3, work_beside=beside)
@@ -91,7 +91,7 @@ def test_a_leaders_snapshot_is_written_beside_the_loop_and_installed_when_its_la
     rig.receive(TWO, last)
     rig.settle()
     assert (rig.core.log.start.index, rig.told.count("snapshot_installed")) == (50, 1)
-    assert len(written) == 1, "it is written once"
+    assert len(checkpoint_sizes) == 1, "it is written once"
 
 
 def test_a_snapshot_that_is_written_for_a_leader_that_is_gone_is_installed_by_none() -> None:

@@ -1,4 +1,4 @@
-"""What a node keeps on disk: it comes back after a crash exactly as far as it was promised."""
+"""A node's files come back after a crash exactly as far as they were promised."""
 
 import random
 
@@ -47,7 +47,7 @@ def noop(index: int, term: int, base_offset: int) -> Entry:
 ENTRIES = (noop(1, 2, 0), records(2, 2, 0, b"a", b"b"), noop(3, 4, 2), records(4, 4, 2, b"c"))
 
 
-def filled(disk: MemoryDisk) -> RaftStorage:
+def fill_storage(disk: MemoryDisk) -> RaftStorage:
     storage = open_on(disk)
     storage.persist(Persist(WriteId(1), HardState(Term(4), NodeId(3)), ()))
     storage.persist(Persist(WriteId(2), None, ENTRIES))
@@ -57,7 +57,7 @@ def filled(disk: MemoryDisk) -> RaftStorage:
 
 def test_a_restart_finds_term_vote_and_log() -> None:
     disk = MemoryDisk(random.Random(1))
-    filled(disk)
+    fill_storage(disk)
     state, view = open_on(disk.after_crash(random.Random(2))).restore()
     assert state == HardState(Term(4), NodeId(3))
     assert (view.last_index, view.last_term, view.end_offset, view.durable_index) == (4, 4, 3, 4)
@@ -72,7 +72,7 @@ def test_a_new_directory_holds_nothing() -> None:
 
 
 def test_a_write_is_durable_once_a_flush_that_began_after_it_has_ended() -> None:
-    storage = filled(MemoryDisk(random.Random(1)))
+    storage = fill_storage(MemoryDisk(random.Random(1)))
     storage.persist(Persist(WriteId(3), None, (records(5, 4, 3, b"d"),)))
     flush = storage.begin_flush()
     storage.persist(Persist(WriteId(4), None, (records(6, 4, 4, b"e"),)))
@@ -86,7 +86,7 @@ def test_a_write_is_durable_once_a_flush_that_began_after_it_has_ended() -> None
 @pytest.mark.parametrize("seed", range(20))
 def test_no_crash_leaves_entries_of_a_term_without_the_term(seed: int) -> None:
     disk = MemoryDisk(random.Random(seed))
-    storage = filled(disk)
+    storage = fill_storage(disk)
     storage.persist(Persist(WriteId(3), HardState(Term(9), None), (records(5, 9, 3, b"d"),)))
     state, view = open_on(disk.after_crash(random.Random(seed))).restore()
     assert view.last_term <= state.term
@@ -95,7 +95,7 @@ def test_no_crash_leaves_entries_of_a_term_without_the_term(seed: int) -> None:
 
 def test_entries_that_replace_others_are_all_that_is_left() -> None:
     disk = MemoryDisk(random.Random(1))
-    storage = filled(disk)
+    storage = fill_storage(disk)
     storage.persist(Persist(WriteId(3), HardState(Term(5), None), (records(2, 5, 0, b"z"),)))
     storage.flush()
     _, view = open_on(disk.after_crash(random.Random(2))).restore()
@@ -103,14 +103,14 @@ def test_entries_that_replace_others_are_all_that_is_left() -> None:
 
 
 def test_load_gives_at_least_one_entry_and_nothing_where_nothing_is() -> None:
-    storage = filled(MemoryDisk(random.Random(1)))
+    storage = fill_storage(MemoryDisk(random.Random(1)))
     assert storage.load(LoadEntries(NodeId(2), LogIndex(2), 1)) == ENTRIES[1:2]
     assert storage.load(LoadEntries(NodeId(2), LogIndex(2), 100_000)) == ENTRIES[1:]
     assert storage.load(LoadEntries(NodeId(2), LogIndex(5), 100_000)) == ()
 
 
 def test_offsets_lead_to_the_entries_that_hold_them() -> None:
-    storage = filled(MemoryDisk(random.Random(1)))
+    storage = fill_storage(MemoryDisk(random.Random(1)))
     assert [storage.find_index(Offset(offset)) for offset in range(3)] == [2, 2, 4]
     with pytest.raises(OffsetOutOfRange):
         storage.find_index(Offset(3))
@@ -259,7 +259,7 @@ def long_log(disk: MemoryDisk) -> RaftStorage:
     return storage
 
 
-def reopened(disk: MemoryDisk) -> RaftStorage:
+def reopen_storage(disk: MemoryDisk) -> RaftStorage:
     return RaftStorage.open(disk, "node", SMALL, log_id=7)
 
 
@@ -374,7 +374,7 @@ def test_a_restart_finds_where_the_log_began(seed: int) -> None:
     storage = long_log(disk)
     trim(storage, 4)
     storage.flush()
-    hard_state, view = reopened(disk.after_crash(random.Random(seed))).restore()
+    hard_state, view = reopen_storage(disk.after_crash(random.Random(seed))).restore()
     assert hard_state == HardState(Term(5), NodeId(3))
     assert (view.start, terms_of(view), view.end_offset) == (TRIMMED, list(TERMS[2:]), 16)
 
@@ -385,7 +385,7 @@ def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
     storage = after_reset(disk)
     storage.persist(Persist(WriteId(22), None, (records(21, 6, 31, b"x"),)))
     storage.flush()
-    hard_state, view = reopened(disk.after_crash(random.Random(seed))).restore()
+    hard_state, view = reopen_storage(disk.after_crash(random.Random(seed))).restore()
     assert hard_state == HardState(Term(6))
     assert (view.start, terms_of(view), view.end_offset) == (BEYOND, [4, 6], 32)
 
@@ -393,6 +393,6 @@ def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
 def test_a_restart_finds_a_new_beginning_with_nothing_behind_it() -> None:
     disk = MemoryDisk(random.Random(1))
     after_reset(disk).flush()
-    hard_state, view = reopened(disk.after_crash(random.Random(1))).restore()
+    hard_state, view = reopen_storage(disk.after_crash(random.Random(1))).restore()
     assert hard_state == HardState(Term(6))
     assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)

@@ -1,4 +1,4 @@
-"""What a subscriber of a node is given: all that is committed, in order, whenever it comes, and where it stands if entries are gone."""
+"""A subscriber gets everything that is committed, in order, whenever it comes, and its position if entries are gone."""
 
 import random
 
@@ -13,11 +13,11 @@ from raft.model import EntryKind, LogIndex, NodeId, Position, Term
 from raft.roles import Leader
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscription
 from tests.raft.shell.test_driver import ME, TWO, Rig, entry, heartbeat
-from tests.raft.shell.test_retention import KEEP, SEGMENT, fill, filled, install_snapshot
+from tests.raft.shell.test_retention import KEEP, SEGMENT, fill, install_snapshot, make_full_node
 
 
-def subscribed(rig: Rig, after_index: int = 0) -> list[Delivered]:
-    """What a new subscriber is given from now on."""
+def subscribe(rig: Rig, after_index: int = 0) -> list[Delivered]:
+    """Subscribes, and returns the list of everything that the subscriber is given from now on."""
     given: list[Delivered] = []
     rig.driver.subscribe(Subscription(given.append, after_index))
     rig.settle()
@@ -30,7 +30,7 @@ def indexes(given: list[Delivered]) -> list[int]:
 
 def test_entries_come_as_they_are_committed_with_their_leaders_time() -> None:
     rig = Rig()
-    given = subscribed(rig)
+    given = subscribe(rig)
     rig.wall_ms = 1234
     rig.lead()
     rig.append(rig.draw(), b"one")
@@ -52,7 +52,7 @@ def test_entries_come_as_they_are_committed_with_their_leaders_time() -> None:
 
 def test_what_is_not_known_to_be_committed_is_not_given() -> None:
     rig = Rig(3)
-    given = subscribed(rig)
+    given = subscribe(rig)
     rig.receive(TWO, attrs.evolve(heartbeat(entry(1, b"a"), entry(2, b"b")), commit_index=LogIndex(1)))
     rig.settle()
     assert indexes(given) == [1]
@@ -66,7 +66,7 @@ def test_what_is_not_known_to_be_committed_is_not_given() -> None:
 def test_one_that_comes_late_is_given_all_from_its_place_on(after_index: int) -> None:
     rig = Rig().lead()
     fill(rig, 5)
-    assert indexes(subscribed(rig, after_index)) == list(range(after_index + 1, 7))
+    assert indexes(subscribe(rig, after_index)) == list(range(after_index + 1, 7))
 
 
 def test_a_round_gives_a_portion_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,22 +85,22 @@ def test_a_round_gives_a_portion_and_the_next_goes_on(monkeypatch: pytest.Monkey
 
 
 def test_one_that_lacks_what_has_left_the_log_is_reset_to_where_it_begins() -> None:
-    rig = filled()
+    rig = make_full_node()
     start = rig.core.log.start
     assert start.index > 0
-    leadership, reset, *rest = subscribed(rig)
+    leadership, reset, *rest = subscribe(rig)
     assert leadership == LeaderChanged(ME, Term(1))
     assert reset == ResetToSnapshot(start.position, start.offset, start.applied, start.snapshot)
     assert indexes(rest) == list(range(start.index + 1, rig.core.commit_index + 1))
 
 
 def test_a_restart_resets_those_that_begin_before_the_log_and_no_others() -> None:
-    rig = filled()
+    rig = make_full_node()
     rig.storage.close()
     again = Rig(config=KEEP, segment_bytes=SEGMENT, disk=rig.disk).lead()
     place = again.core.log.start.index
-    assert any(isinstance(each, ResetToSnapshot) for each in subscribed(again, place - 1))
-    given = subscribed(again, place)
+    assert any(isinstance(each, ResetToSnapshot) for each in subscribe(again, place - 1))
+    given = subscribe(again, place)
     assert not any(isinstance(each, ResetToSnapshot) for each in given)
     assert indexes(given)[0] == place + 1
 
@@ -109,7 +109,7 @@ def test_a_leaders_snapshot_resets_a_subscriber_and_it_goes_on_behind_it() -> No
     rig = Rig(3)
     rig.receive(TWO, heartbeat(entry(1, b"replaced")))
     rig.settle()
-    given = subscribed(rig)
+    given = subscribe(rig)
     message = install_snapshot()
     rig.receive(TWO, message)
     rig.settle()
@@ -121,7 +121,7 @@ def test_a_leaders_snapshot_resets_a_subscriber_and_it_goes_on_behind_it() -> No
 
 def test_every_change_of_leadership_is_given_once() -> None:
     rig = Rig(3).lead()
-    given = subscribed(rig)
+    given = subscribe(rig)
     rig.settle()
     assert given == [LeaderChanged(ME, rig.core.term)]
     assert isinstance(rig.core.role, Leader)

@@ -20,7 +20,7 @@ from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
 BODY_MAX = 1000
 
 
-def framed(*bodies: bytes) -> bytes:
+def frame_bodies(*bodies: bytes) -> bytes:
     return b"".join(PREFIX.pack(len(body)) + body for body in bodies)
 
 
@@ -32,16 +32,16 @@ def pieces_of(stream: bytes, places: list[int]) -> list[bytes]:
 @given(st.lists(st.binary(max_size=200), max_size=8), st.lists(st.integers(0, 2000), max_size=12))
 def test_bodies_do_not_depend_on_how_the_stream_was_cut(bodies: list[bytes], places: list[int]) -> None:
     decoder = BodyDecoder(BODY_MAX)
-    assert [body for piece in pieces_of(framed(*bodies), places) for body in decoder.feed(piece)] == bodies
+    assert [body for piece in pieces_of(frame_bodies(*bodies), places) for body in decoder.feed(piece)] == bodies
     assert (decoder.failure, decoder.pending_bytes) == (None, 0)
 
 
 @pytest.mark.parametrize("length", [BODY_MAX + 1, 2**31, 2**32 - 1], ids=str)
 def test_a_length_over_the_bound_is_refused_on_sight_after_the_bodies_before_it(length: int) -> None:
     decoder = BodyDecoder(BODY_MAX)
-    assert decoder.feed(framed(b"kept") + PREFIX.pack(length)) == [b"kept"]
+    assert decoder.feed(frame_bodies(b"kept") + PREFIX.pack(length)) == [b"kept"]
     assert str(decoder.failure) == f"protocol error: a frame of {length} bytes is over the bound of {BODY_MAX}"
-    assert decoder.feed(framed(b"never")) == []
+    assert decoder.feed(frame_bodies(b"never")) == []
 
 
 def test_memory_grows_with_what_has_arrived_and_not_with_what_is_announced() -> None:
@@ -93,7 +93,7 @@ def reactor() -> Iterator[Reactor]:
 def test_whatever_is_done_first_answers_leave_in_the_order_of_requests(order: list[int]) -> None:
     with closing(Reactor()) as reactor, closing(Served(reactor)) as served:
         names = [b"%d" % number for number in range(6)]
-        served.far.send(framed(*names))
+        served.far.send(frame_bodies(*names))
         reactor.round()
         assert list(served.taken) == names, "work on all of them overlaps"
         received = b""
@@ -107,7 +107,7 @@ def test_whatever_is_done_first_answers_leave_in_the_order_of_requests(order: li
 
 def test_a_request_may_have_no_answer_and_holds_nothing_up(reactor: Reactor) -> None:
     with closing(Served(reactor)) as served:
-        served.far.send(framed(b"a", b"b"))
+        served.far.send(frame_bodies(b"a", b"b"))
         reactor.round()
         served.taken[b"b"].send(b"B", b"!")
         served.taken[b"a"].send()
@@ -117,13 +117,13 @@ def test_a_request_may_have_no_answer_and_holds_nothing_up(reactor: Reactor) -> 
 
 def test_no_more_requests_are_taken_than_the_bound_until_one_is_answered(reactor: Reactor) -> None:
     with closing(Served(reactor, requests_max=2)) as served:
-        served.far.send(framed(b"a", b"b", b"c", b"d"))
+        served.far.send(frame_bodies(b"a", b"b", b"c", b"d"))
         reactor.round()
         assert list(served.taken) == [b"a", b"b"]
         served.taken[b"b"].send(b"B")  # waits for that to `a`, and so leaves no room
         reactor.round()
         assert list(served.taken) == [b"a", b"b"]
-        served.far.send(framed(b"e"))
+        served.far.send(frame_bodies(b"e"))
         reactor.round()
         assert served.connection.decoder.pending_bytes == 0, "what was sent since stays in the socket"
         served.taken[b"a"].send(b"A")
@@ -138,7 +138,7 @@ def test_no_more_requests_are_taken_than_the_bound_until_one_is_answered(reactor
 
 def test_requests_without_an_answer_are_bounded_in_bytes(reactor: Reactor) -> None:
     with closing(Served(reactor, taken_bytes_max=4)) as served:
-        served.far.send(framed(b"aaa", b"bbb", b"ccc"))
+        served.far.send(frame_bodies(b"aaa", b"bbb", b"ccc"))
         reactor.round()
         assert list(served.taken) == [b"aaa", b"bbb"], "the one that reaches the bound is still taken"
         served.taken[b"bbb"].send(b"B")
@@ -150,10 +150,10 @@ def test_requests_without_an_answer_are_bounded_in_bytes(reactor: Reactor) -> No
 
 def test_answers_that_wait_for_an_earlier_one_are_bounded_in_bytes(reactor: Reactor) -> None:
     with closing(Served(reactor, held_bytes_max=10)) as served:
-        served.far.send(framed(b"a", b"b"))
+        served.far.send(frame_bodies(b"a", b"b"))
         reactor.round()
         served.taken[b"b"].send(b"0123456789")
-        served.far.send(framed(b"c"))
+        served.far.send(frame_bodies(b"c"))
         reactor.round()
         assert b"c" not in served.taken
         served.taken[b"a"].send(b"A")
@@ -164,11 +164,11 @@ def test_answers_that_wait_for_an_earlier_one_are_bounded_in_bytes(reactor: Reac
 
 def test_a_client_that_does_not_read_is_read_no_more_until_it_does(reactor: Reactor) -> None:
     with closing(Served(reactor)) as served:
-        served.far.send(framed(b"a"))
+        served.far.send(frame_bodies(b"a"))
         reactor.round()
         served.taken[b"a"].send(bytes(1 << 20))
         reactor.round()
-        served.far.send(framed(b"b"))
+        served.far.send(frame_bodies(b"b"))
         reactor.round()
         assert b"b" not in served.taken
         received = 0
@@ -181,7 +181,7 @@ def test_a_client_that_does_not_read_is_read_no_more_until_it_does(reactor: Reac
 
 def test_nonsense_closes_the_connection_and_late_answers_are_ignored(reactor: Reactor) -> None:
     with closing(Served(reactor)) as served:
-        served.far.send(framed(b"a", b"nonsense", b"c"))
+        served.far.send(frame_bodies(b"a", b"nonsense", b"c"))
         reactor.round()
         assert served.closed == ["protocol error: nonsense"]
         assert list(served.taken) == [b"a"]
@@ -191,7 +191,7 @@ def test_nonsense_closes_the_connection_and_late_answers_are_ignored(reactor: Re
 
 def test_a_request_is_answered_once(reactor: Reactor) -> None:
     with closing(Served(reactor)) as served:
-        served.far.send(framed(b"a"))
+        served.far.send(frame_bodies(b"a"))
         reactor.round()
         served.taken[b"a"].send(b"A")
         with pytest.raises(AssertionError, match="once"):
@@ -199,9 +199,9 @@ def test_a_request_is_answered_once(reactor: Reactor) -> None:
 
 
 def test_no_request_is_taken_within_the_answer_that_makes_room_for_it(reactor: Reactor) -> None:
-    """Who answers is in the middle of its work: a request served there would find it half done."""
+    """The server answers in the middle of its work: a request served there would find it half done."""
     with closing(Served(reactor, requests_max=1)) as served:
-        served.far.send(framed(b"a", b"b"))
+        served.far.send(frame_bodies(b"a", b"b"))
         reactor.round()
         assert list(served.taken) == [b"a"]
         served.taken[b"a"].send(b"answer")
