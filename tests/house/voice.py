@@ -37,7 +37,6 @@ NOT_YET: tuple[str, ...] = (
     "jepsen_like/testing",
     "jepsen_like/workload",
     "tests/jepsen_like",
-    "tests/simulation",
 )
 """Folders, and the folders in them, that are not swept yet."""
 

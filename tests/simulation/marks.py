@@ -71,8 +71,8 @@ UNVISITED: Mapping[str, str] = {
 """Marks, or functions with all their marks, that no seed can visit, and why the source has them."""
 
 
-def marked(module: str, source: str) -> tuple[ast.Module, list[str]]:
-    """The syntax tree of `source` with a counter at each mark, and the names of the marks in that order."""
+def insert_marks(module: str, source: str) -> tuple[ast.Module, list[str]]:
+    """Returns the syntax tree of `source` with a counter at each mark, and the names of the marks in that order."""
     marker = _Marker(module)
     tree = marker.visit(ast.parse(source))
     return ast.fix_missing_locations(tree), marker.names
@@ -105,7 +105,7 @@ class _Marker(ast.NodeTransformer):
         condition = ast.unparse(node.test)
         held, failed = self._number(condition, "yes"), self._number(condition, "no")
         self.generic_visit(node)
-        node.body, node.orelse = _counted(held, node.body), _counted(failed, node.orelse)
+        node.body, node.orelse = _count_visit(held, node.body), _count_visit(failed, node.orelse)
         return node
 
     def visit_While(self, node: ast.While) -> ast.While:
@@ -143,7 +143,7 @@ class _Marker(ast.NodeTransformer):
         return len(self.names) - 1
 
 
-def _counted(number: int, value: ast.expr) -> ast.expr:
+def _count_visit(number: int, value: ast.expr) -> ast.expr:
     counting = ast.parse(f"({COUNTERS}.__setitem__({number}, {COUNTERS}[{number}] + 1), 0)[1]", mode="eval").body
     assert isinstance(counting, ast.Subscript)
     assert isinstance(counting.value, ast.Tuple)
@@ -161,21 +161,21 @@ class Instrumented:
 
 
 @functools.cache
-def instrumented(module: str) -> Instrumented:
-    """Compiled with counters, once a process."""
+def instrument_module(module: str) -> Instrumented:
+    """Compiles a module with counters, once a process."""
     path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    tree, names = marked(module, path.read_text())
+    tree, names = insert_marks(module, path.read_text())
     return Instrumented(names, [0] * len(names), compile(tree, str(path), "exec"))
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """The code with the counters in it."""
-        return instrumented(fullname).code
+        return instrument_module(fullname).code
 
     def exec_module(self, module: ModuleType) -> None:
         """The counters first."""
-        setattr(module, COUNTERS, instrumented(module.__name__).visits)
+        setattr(module, COUNTERS, instrument_module(module.__name__).visits)
         super().exec_module(module)
 
 
@@ -201,7 +201,7 @@ def install() -> None:
 
 @attrs.define
 class Visits:
-    """What came by one mark."""
+    """The visits of one mark."""
 
     count: int = 0
     first_seed: int | None = None
@@ -213,7 +213,7 @@ def play_chunk(seeds: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
 
     played: list[tuple[int, dict[str, int]]] = []
     for seed in seeds:
-        before = {module: list(instrumented(module).visits) for module in MODULES}
+        before = {module: list(instrument_module(module).visits) for module in MODULES}
         violations = RAFT.play(seed).violations
         assert not violations, f"seed {seed}: {violations[0]}"
         played.append((seed, {name: visits for name, visits in _since(before) if visits}))
@@ -222,14 +222,14 @@ def play_chunk(seeds: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
 
 def _since(before: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
     for module, old in before.items():
-        seen = instrumented(module)
+        seen = instrument_module(module)
         for name, earlier, now in zip(seen.names, old, seen.visits, strict=True):
             yield name, now - earlier
 
 
 def count(seeds: range, jobs: int, *, until_visited: bool = False) -> tuple[dict[str, Visits], int]:
     """The visits of every mark in these seeds, and how many were played: all, or only until no mark is missed."""
-    table = {name: Visits() for module in MODULES for name in instrumented(module).names}
+    table = {name: Visits() for module in MODULES for name in instrument_module(module).names}
     missed = {name for name in table if not reason(name, UNVISITED)}
     chunks = [seeds[at : at + CHUNK_SEEDS] for at in range(0, len(seeds), CHUNK_SEEDS)]
     played = 0
@@ -248,7 +248,7 @@ def count(seeds: range, jobs: int, *, until_visited: bool = False) -> tuple[dict
 
 
 def failings(table: Mapping[str, Visits], excused: Mapping[str, str]) -> list[str]:
-    """What is wrong with the table, as sentences."""
+    """Returns the faults of the table, as sentences."""
     wrong = [
         f"never visited: {name}" for name, visits in table.items() if not visits.count and not reason(name, excused)
     ]

@@ -13,8 +13,8 @@ from jepsen_like.simulation.raft.model import RAFT
 pytestmark = pytest.mark.simulation
 
 
-def replayed(seed: int, hash_seed: str, system: str = "raft") -> str:
-    """The last line of a replay in a fresh process."""
+def replay_seed(seed: int, hash_seed: str, system: str = "raft") -> str:
+    """Returns the last line of a replay in a fresh process."""
     command = [sys.executable, "-m", "jepsen_like.cli", "replay", str(seed), "--system", system, "--quiet"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -27,12 +27,12 @@ def test_a_seed_gives_the_same_trace_in_fresh_processes_with_other_hash_seeds(se
     trace = Trace(lines.append)
     result = RAFT.play(seed, observer=trace.event)
     here = f"seed {seed} level core: no violation, {result.steps} steps, {len(lines)} events, trace {trace.hash}"
-    assert replayed(seed, "1") == replayed(seed, "4321") == here
+    assert replay_seed(seed, "1") == replay_seed(seed, "4321") == here
 
 
 @pytest.mark.parametrize(("system", "seed"), [("kafka", 3), ("rocketmq", 1)])
 def test_a_seed_of_brokers_gives_the_same_trace_with_other_hash_seeds(system: str, seed: int) -> None:
-    assert replayed(seed, "1", system) == replayed(seed, "4321", system)
+    assert replay_seed(seed, "1", system) == replay_seed(seed, "4321", system)
 
 
 def test_watching_a_seed_does_not_change_it() -> None:

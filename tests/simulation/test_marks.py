@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from tests.mutants.mutant import ROOT
-from tests.simulation.marks import COUNTERS, MODULES, UNVISITED, Visits, failings, instrumented, marked, reason
+from tests.simulation.marks import (
+    COUNTERS,
+    MODULES,
+    UNVISITED,
+    Visits,
+    failings,
+    insert_marks,
+    instrument_module,
+    reason,
+)
 
 pytestmark = pytest.mark.simulation
 
@@ -32,7 +41,7 @@ def judge(n):
 
 
 def visits(*arguments: int) -> dict[str, int]:
-    tree, names = marked("some.module", SOURCE)
+    tree, names = insert_marks("some.module", SOURCE)
     counters = [0] * len(names)
     namespace: dict[str, Any] = {COUNTERS: counters}
     FunctionType(compile(tree, "module", "exec"), namespace)()
@@ -68,7 +77,7 @@ def test_a_mark_that_is_never_visited_fails_and_so_does_a_vain_excuse() -> None:
 
 
 def test_marks_have_names_of_their_own_and_excuses_have_marks() -> None:
-    names = [name for module in MODULES for name in instrumented(module).names]
+    names = [name for module in MODULES for name in instrument_module(module).names]
     assert len(set(names)) == len(names) > 200
     assert all(any(reason(name, {excused: why}) for name in names) for excused, why in UNVISITED.items())
 

@@ -71,7 +71,7 @@ def test_a_message_that_is_lost_on_purpose_leaves_the_others_their_fate() -> Non
 
 
 def arrivals(knobs: RaftKnobs) -> list[tuple[float, int]]:
-    """When each of fifty messages arrives, by the term that numbers it."""
+    """Returns the arrival of each of fifty messages, with the term that numbers it."""
     arrived: list[tuple[float, int]] = []
     network: SimulatedNetwork[NodeId, VoteReply] = SimulatedNetwork(
         knobs, [NodeId(1), NodeId(2)], lambda at, parcel: arrived.append((at, parcel.message.term))

@@ -28,13 +28,13 @@ def world(seed: int, *, eligible: bool = True) -> KafkaKnobs:
     )
 
 
-def played(*, eligible: bool) -> list[SeedResult]:
+def play_seeds(*, eligible: bool) -> list[SeedResult]:
     return [KAFKA.world(world(seed, eligible=eligible)).run() for seed in range(24)]
 
 
 def test_in_any_order_of_stops_damage_and_starts_the_best_copy_leads_and_every_partition_serves_again() -> None:
     totals: Counter[str] = Counter()
-    for seed, result in enumerate(played(eligible=True)):
+    for seed, result in enumerate(play_seeds(eligible=True)):
         assert result.violations == (), (seed, result.violations)
         totals.update(result.counts)
     for name in ("stops", "damages", "vanishes", "suspects", "eligible_elections", "compared_elections", "log_reports"):
@@ -42,6 +42,6 @@ def test_in_any_order_of_stops_damage_and_starts_the_best_copy_leads_and_every_p
 
 
 def test_without_eligible_replicas_the_same_orders_lose_what_sound_copies_have_and_the_audit_names_them() -> None:
-    found = Counter(violation.oracle for result in played(eligible=False) for violation in result.violations)
+    found = Counter(violation.oracle for result in play_seeds(eligible=False) for violation in result.violations)
     assert found["K1"] + found["K11"] > 0
     assert set(found) <= {"K1", "K2", "K3", "K6", "K11"}, found

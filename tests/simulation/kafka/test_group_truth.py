@@ -6,13 +6,13 @@ from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.model import KAFKA
 
 
-def audited() -> tuple[GroupTruth, list[str]]:
+def make_truth() -> tuple[GroupTruth, list[str]]:
     said: list[str] = []
     return GroupTruth(said.append), said
 
 
 def test_a_partition_has_one_owner_in_a_generation() -> None:
-    truth, said = audited()
+    truth, said = make_truth()
     truth.on_assigned(1, "a", frozenset({0, 1}))
     truth.on_assigned(1, "a", frozenset({0, 1}))
     truth.on_assigned(1, "b", frozenset({2}))
@@ -23,7 +23,7 @@ def test_a_partition_has_one_owner_in_a_generation() -> None:
 
 
 def test_a_commit_that_arrives_after_a_newer_generation_has_begun_is_not_taken() -> None:
-    truth, said = audited()
+    truth, said = make_truth()
     truth.on_assigned(3, "a", frozenset({0}))
     truth.commit_taken(3, truth.newest, 0, 5)
     truth.commit_taken(3, 3, 0, 6)  # it arrived before generation 4 began, and was answered afterwards
@@ -34,7 +34,7 @@ def test_a_commit_that_arrives_after_a_newer_generation_has_begun_is_not_taken()
 
 
 def test_an_owner_goes_on_where_the_last_one_has_committed() -> None:
-    truth, said = audited()
+    truth, said = make_truth()
     truth.asked[0] = 6
     truth.commit_taken(1, -1, 0, 5)
     truth.on_fetched(0, 5, truth.committed[0])
@@ -49,7 +49,7 @@ def test_an_owner_goes_on_where_the_last_one_has_committed() -> None:
 
 
 def test_what_was_promised_before_an_excused_loss_proves_nothing_after_it() -> None:
-    truth, said = audited()
+    truth, said = make_truth()
     truth.on_assigned(3, "a", frozenset({0}))
     truth.excuse()
     truth.on_assigned(3, "b", frozenset({0}))

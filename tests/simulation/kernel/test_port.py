@@ -14,7 +14,7 @@ from tests.simulation.kernel.two_replicas import BROKEN_PAIR, PAIR, PairKnobs, P
 pytestmark = pytest.mark.simulation
 
 
-def chosen(model: SystemModel[PairKnobs]) -> ChosenSystem:
+def choose_system(model: SystemModel[PairKnobs]) -> ChosenSystem:
     return ChosenSystem(model, "system pair level core", " --system pair", "core")
 
 
@@ -23,13 +23,13 @@ def first_broken_seed() -> int:
 
 
 def test_a_campaign_of_a_sound_model_is_clean_and_reaches_its_floors(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Campaign(chosen(PAIR), range(400), 1, as_json=True).run() == 0
+    assert Campaign(choose_system(PAIR), range(400), 1, as_json=True).run() == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["system"], found["valid"], found["seeds_done"]) == ("pair", True, 400)
 
 
 def test_a_campaign_finds_the_bug_and_names_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Campaign(chosen(BROKEN_PAIR), range(200), 1, as_json=False).run() == 1
+    assert Campaign(choose_system(BROKEN_PAIR), range(200), 1, as_json=False).run() == 1
     printed = capsys.readouterr().out.splitlines()
     seed = first_broken_seed()
     assert any(line.startswith(f"seed {seed}: R1 at n2") for line in printed)
@@ -51,21 +51,21 @@ def test_a_failing_world_is_made_small_and_its_scenario_replays(capsys: pytest.C
     assert again is not None
     assert again.violation == shrunk.after.violation
     assert play_scenario(PAIR, kept) is None
-    assert run_replay(chosen(BROKEN_PAIR), kept, quiet=False) == 1
+    assert run_replay(choose_system(BROKEN_PAIR), kept, quiet=False) == 1
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].split()[-4:] == ["primary", "backup", "acknowledged", "effects"]
     assert str(shrunk.after.violation) in printed
 
 
 def test_the_command_makes_a_failing_seed_small(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_shrinker(chosen(BROKEN_PAIR), first_broken_seed(), None) == 1
+    assert run_shrinker(choose_system(BROKEN_PAIR), first_broken_seed(), None) == 1
     assert "# steps" in capsys.readouterr().out
-    assert run_shrinker(chosen(PAIR), first_broken_seed(), None) == 0
+    assert run_shrinker(choose_system(PAIR), first_broken_seed(), None) == 0
 
 
 def test_a_seed_of_any_model_gives_the_same_trace_again(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        assert run_replay(chosen(PAIR), 3, quiet=True) == 0
+        assert run_replay(choose_system(PAIR), 3, quiet=True) == 0
     once, again = capsys.readouterr().out.splitlines()
     assert once == again
 
@@ -81,5 +81,5 @@ def test_the_search_finds_the_bug_by_a_shortest_way(capsys: pytest.CaptureFixtur
     explored = BROKEN_PAIR.explorer(PairScope(writes=2)).explore()
     assert explored.found is not None
     assert explored.found.path == ("write", "write", "deliver 2 to n2", "deliver 2 to n1", "deliver 1 to n2")
-    assert run_explorer(chosen(BROKEN_PAIR), PairScope(writes=2), 60.0, as_json=False) == 1
+    assert run_explorer(choose_system(BROKEN_PAIR), PairScope(writes=2), 60.0, as_json=False) == 1
     assert "reproduce with: quorumlog sim --system pair --explore --scope writes=2" in capsys.readouterr().out

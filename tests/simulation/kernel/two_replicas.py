@@ -49,15 +49,15 @@ class Pair:
         newest = message.version if takes_older else max(self.backup, message.version)
         return attrs.evolve(self, backup=newest), Copied(message.version)
 
-    def broken(self) -> str:
-        """What does not hold; empty if all does."""
+    def find_violation(self) -> str:
+        """Returns the promise that is broken, in words; empty if all hold."""
         lost = self.acknowledged > self.backup
         return f"R1: write {self.acknowledged} was acknowledged, the backup has {self.backup}" if lost else ""
 
 
 @attrs.frozen(kw_only=True)
 class PairKnobs(Knobs):
-    """What a seed decides."""
+    """The choices of a seed."""
 
     write_every_s: float = 0.05
 
@@ -129,7 +129,7 @@ class PairWorld(SimulatedWorld[PairKnobs]):
             self.requests += 1
             self.counts["writes"] += 1
             self.pair, copy = self.pair.write()
-            self._stepped(PRIMARY, f"write {copy.version}")
+            self._end_step(PRIMARY, f"write {copy.version}")
             self.network.transmit(self.now, (PRIMARY, BACKUP), copy)
 
     def _resend(self) -> None:
@@ -144,15 +144,15 @@ class PairWorld(SimulatedWorld[PairKnobs]):
         if self.network.arrives(parcel):
             sender, node = parcel.link
             self.pair, answer = self.pair.receive(node, parcel.message, takes_older=self.takes_older)
-            self._stepped(node, f"n{sender}: {parcel.message.version}")
+            self._end_step(node, f"n{sender}: {parcel.message.version}")
             if answer is not None:
                 self.network.transmit(self.now, (node, sender), answer)
 
-    def _stepped(self, node: int, event: str) -> None:
+    def _end_step(self, node: int, event: str) -> None:
         self.steps += 1
         if self.observer is not None:
             self.observer(TraceEvent(self.now, f"n{node}", event, self.state_of(node)))
-        if broken := self.pair.broken():
+        if broken := self.pair.find_violation():
             self.report("R1", BACKUP, broken)
 
     def end_faults(self) -> None:
@@ -186,7 +186,7 @@ class BrokenPairWorld(PairWorld):
 
 @attrs.frozen
 class PairScope:
-    """How many writes there may be."""
+    """The bound of a search: the number of writes."""
 
     writes: int = 3
 
@@ -234,7 +234,7 @@ class PairExplorer(Explorer[PairState, tuple[int, Copied]]):
             under_way.remove(action)
             pair, answer = state.pair.receive(node, message, takes_older=self.takes_older)
             under_way += [(PRIMARY, answer)] if answer is not None else []
-        if broken := pair.broken():
+        if broken := pair.find_violation():
             raise BrokenPromise(broken)
         return PairState(pair, tuple(sorted(under_way)), state.writes - (action == self.WRITE))
 

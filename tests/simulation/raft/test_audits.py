@@ -206,8 +206,8 @@ def request_that_is_never_answered(world: RaftWorld) -> None:
     world._audits.check_owed(world.now)
 
 
-def delivered(entry: Entry) -> CommittedEntry:
-    """An entry as a subscriber is given it."""
+def build_committed(entry: Entry) -> CommittedEntry:
+    """Returns an entry in the form that a subscriber gets."""
     batch = entry.batch
     return CommittedEntry(
         entry.index, entry.term, batch.timestamp_ms, batch.kind, entry.base_offset, batch.span, bytes(batch.data)
@@ -218,20 +218,20 @@ def delivery_with_a_gap(world: RaftWorld) -> None:
     node = follower_of(world)
     node.begin_life()
     for known in (world.record.ledger[0], world.record.ledger[2]):
-        world.on_delivered(node, delivered(known.entry))
+        world.on_delivered(node, build_committed(known.entry))
 
 
 def delivery_of_another_entry(world: RaftWorld) -> None:
     node = follower_of(world)
     node.begin_life()
-    world.on_delivered(node, attrs.evolve(delivered(world.record.ledger[0].entry), data=b"never written"))
+    world.on_delivered(node, attrs.evolve(build_committed(world.record.ledger[0].entry), data=b"never written"))
 
 
 def delivery_before_the_commit(world: RaftWorld) -> None:
     leader = leader_of(world)
     leader.begin_life()
     world._audits._delivered[leader.node_id] = leader.process, leader.entries[-1].index
-    world.on_delivered(leader, delivered(entry_after(leader, 1)))
+    world.on_delivered(leader, build_committed(entry_after(leader, 1)))
 
 
 def delivery_of_a_leader_that_never_led(world: RaftWorld) -> None:
@@ -270,8 +270,8 @@ def restart_that_lost_durable_entries(world: RaftWorld) -> None:
     node.start()
 
 
-def _damaged(world: RaftWorld) -> SimulatedMachine:
-    """A follower that has been repaired and holds less than it did."""
+def _damage_follower(world: RaftWorld) -> SimulatedMachine:
+    """Damages and repairs a follower, so that it holds less than it did; returns it."""
     node = follower_of(world)
     node.kill()
     assert node.held.spoil(RotKind.LAST, random.Random(2))
@@ -281,13 +281,13 @@ def _damaged(world: RaftWorld) -> SimulatedMachine:
 
 
 def repair_of_a_sound_disk(world: RaftWorld) -> None:
-    node = _damaged(world)
+    node = _damage_follower(world)
     node.held.came_up_spoilt = False
     world.on_restarted(node)
 
 
 def second_repair_of_what_was_damaged_once(world: RaftWorld) -> None:
-    node = _damaged(world)
+    node = _damage_follower(world)
     repaired = node.held.rot
     node.kill()
     assert node.held.spoil(RotKind.LAST, random.Random(2))
@@ -296,24 +296,24 @@ def second_repair_of_what_was_damaged_once(world: RaftWorld) -> None:
 
 
 def damage_met_after_its_repair(world: RaftWorld) -> None:
-    world.on_died(_damaged(world), CorruptLog("log/1", 0, "made up"))
+    world.on_died(_damage_follower(world), CorruptLog("log/1", 0, "made up"))
 
 
 def start_refused_after_the_repair(world: RaftWorld) -> None:
-    node = _damaged(world)
+    node = _damage_follower(world)
     node.cut_power()
     world._on_refused(node, CorruptLog("log/1", 0, "made up"))
 
 
 def restart_that_forgets_its_floor(world: RaftWorld) -> None:
-    node = _damaged(world)
+    node = _damage_follower(world)
     assert node.core is not None
     node.core.floor = NO_POSITION
     world.on_restarted(node)
 
 
 def candidacy_below_the_floor(world: RaftWorld) -> None:
-    node = _damaged(world)
+    node = _damage_follower(world)
     last = node.entries[-1]
     world.on_sent(node, leader_of(world).node_id, RequestPreVote(Term(term_of(node) + 1), last.index, last.term))
 
@@ -337,7 +337,7 @@ def vote_without_memory(world: RaftWorld) -> None:
 
 
 def vote_for_less_than_the_floor(world: RaftWorld) -> None:
-    node = _damaged(world)
+    node = _damage_follower(world)
     other = next(machine for machine in world.machines.values() if machine is not node)
     term = Term(term_of(node) + 1)
     world.on_sent(other, node.node_id, RequestPreVote(term, LogIndex(1), Term(1)))
@@ -583,7 +583,7 @@ def start_that_fails_on_a_sound_disk(world: RaftWorld) -> None:
 
 
 def true_start(world: RaftWorld, index: int, applied: int) -> LogStart:
-    """Where a log could begin in truth."""
+    """Returns a start at which the log could truly begin."""
     entries = [known.entry for known in world.record.ledger[:applied]]
     last, replica = entries[index - 1], Replica(3)
     for entry in entries:

@@ -10,7 +10,7 @@ def append(values: tuple[int, ...], at: int, invoked: int, returned: int) -> Cli
     return ClientRequest(1, 1, values, invoked, returned, RequestOutcome.OK, at, at + len(values))
 
 
-def unanswered(
+def append_without_place(
     values: tuple[int, ...], invoked: int, outcome: RequestOutcome = RequestOutcome.UNKNOWN
 ) -> ClientRequest:
     """An append without a place."""
@@ -26,9 +26,13 @@ def read(end: int, last: int, invoked: int, returned: int) -> ClientRequest:
     ("oracle", "history", "final"),
     [
         pytest.param("B-lost", [append((7,), 0, 1, 2)], [], id="an acknowledged value is gone"),
-        pytest.param("B-moved", [append((7,), 0, 1, 2), unanswered((8,), 1)], [8, 7], id="it stands elsewhere"),
+        pytest.param(
+            "B-moved", [append((7,), 0, 1, 2), append_without_place((8,), 1)], [8, 7], id="it stands elsewhere"
+        ),
         pytest.param("B-duplicate", [append((7,), 0, 1, 2)], [7, 7], id="it stands twice"),
-        pytest.param("B-phantom", [unanswered((7,), 1, RequestOutcome.FAIL)], [7], id="a refused value stands"),
+        pytest.param(
+            "B-phantom", [append_without_place((7,), 1, RequestOutcome.FAIL)], [7], id="a refused value stands"
+        ),
         pytest.param("B-phantom", [], [9], id="a value that nobody sent stands"),
         pytest.param(
             "B-order", [append((7,), 1, 1, 2), append((8,), 0, 3, 4)], [8, 7], id="a later append went before"
@@ -42,12 +46,14 @@ def read(end: int, last: int, invoked: int, returned: int) -> ClientRequest:
         ),
         pytest.param(
             "B-order",
-            [unanswered((7,), 1), read(1, 7, 2, 3), append((8,), 0, 4, 5)],
+            [append_without_place((7,), 1), read(1, 7, 2, 3), append((8,), 0, 4, 5)],
             [8, 7],
             id="an append went below what was read",
         ),
         pytest.param("B-moved", [append((7,), 0, 1, 2), read(1, 5, 3, 4)], [7], id="a read saw another value"),
-        pytest.param("B-lost", [read(2, 8, 1, 2), unanswered((7,), 0)], [7], id="a read saw more than is left"),
+        pytest.param(
+            "B-lost", [read(2, 8, 1, 2), append_without_place((7,), 0)], [7], id="a read saw more than is left"
+        ),
         pytest.param("B-future", [read(1, 7, 1, 2), append((7,), 0, 3, 4)], [7], id="seen before it was sent"),
     ],
 )
@@ -59,8 +65,8 @@ def test_a_broken_promise_is_named(oracle: str, history: list[ClientRequest], fi
     ("history", "final"),
     [
         pytest.param([], [], id="nothing happened"),
-        pytest.param([unanswered((7,), 1)], [7], id="an unknown append took place"),
-        pytest.param([unanswered((7,), 1)], [], id="an unknown append did not take place"),
+        pytest.param([append_without_place((7,), 1)], [7], id="an unknown append took place"),
+        pytest.param([append_without_place((7,), 1)], [], id="an unknown append did not take place"),
         pytest.param([append((7,), 1, 1, 4), append((8,), 0, 2, 3)], [8, 7], id="overlapping appends in any order"),
         pytest.param([append((7,), 0, 1, 4), read(0, 0, 2, 3)], [7], id="a read during an append misses it"),
         pytest.param([append((7,), 0, 1, 4), read(1, 7, 2, 3)], [7], id="a read during an append sees it"),

@@ -58,7 +58,7 @@ def stored_by(machine: SimulatedMachine) -> list[Entry]:
 
 
 def records(entries: list[Entry]) -> list[int]:
-    """Where in these there are entries with records."""
+    """Returns the places of the entries with records."""
     return [at for at, entry in enumerate(entries) if entry.batch.kind is EntryKind.RECORDS]
 
 
@@ -99,7 +99,7 @@ PLANTS: list[Callable[[SimulatedMachine], None]] = [
 ]
 
 
-def accused(world: RaftWorld) -> list[tuple[str, int]]:
+def find_accusations(world: RaftWorld) -> list[tuple[str, int]]:
     """Returns the oracles by which the judge of the end accuses a log, each with its node."""
     world.judge()
     found = [(violation.oracle, violation.node) for violation in world.violations]
@@ -112,7 +112,7 @@ def test_a_difference_on_any_one_node_is_named(
     world: RaftWorld, plant: Callable[[SimulatedMachine], None], node: int
 ) -> None:
     plant(world.machines[NodeId(node)])
-    assert accused(world) == [("B-diverged", node)]
+    assert find_accusations(world) == [("B-diverged", node)]
 
 
 @pytest.mark.parametrize("plant", [first_is_another, last_is_another], ids=lambda plant: plant.__name__)
@@ -127,14 +127,14 @@ def test_what_clients_can_read_of_a_difference_is_named_by_the_checker(
 def test_differences_on_all_nodes_are_all_named(world: RaftWorld) -> None:
     for machine in world.machines.values():
         last_is_another(machine)
-    assert accused(world) == [("B-diverged", node) for node in NODES]
+    assert find_accusations(world) == [("B-diverged", node) for node in NODES]
 
 
 @pytest.mark.parametrize("node", NODES)
 def test_a_difference_behind_what_has_left_a_log_is_named(node: int) -> None:
     world = next(trimmed_worlds())
     last_is_another(world.machines[NodeId(node)])
-    assert accused(world) == [("B-diverged", node)]
+    assert find_accusations(world) == [("B-diverged", node)]
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -144,8 +144,8 @@ def test_a_log_that_cannot_be_read_is_named(world: RaftWorld, node: int) -> None
     data = bytes(entries[records(entries)[-1]].batch.data)
     path = next(path for path in machine.held.disk.paths() if data in machine.held.disk.content(path))
     machine.held.disk.flip_bit(path, 8 * machine.held.disk.content(path).index(data))
-    assert accused(world) == [("B-diverged", node)]
+    assert find_accusations(world) == [("B-diverged", node)]
 
 
 def test_what_is_equal_on_all_nodes_is_left_alone(world: RaftWorld) -> None:
-    assert accused(world) == []
+    assert find_accusations(world) == []

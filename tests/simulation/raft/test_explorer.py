@@ -151,7 +151,7 @@ class CommitsLessThanItBeginsBehind(RaftCore):
 
 
 class CountsWritesOfTheLogItForgot(RaftCore):
-    """What an older write made durable counts for the log that began since."""
+    """An older write's durable end counts for the log that began since."""
 
     def _discount(self, kept: LogIndex) -> None:
         if kept:
@@ -208,8 +208,8 @@ class Witness(RaftExplorer):
         self._met.add(state.locals_)
         return super().key(state)
 
-    def met(self) -> set[frozenset[Any]]:
-        """Each of them under all names of the nodes."""
+    def expand_met(self) -> set[frozenset[Any]]:
+        """Returns each state that was met, under all names of the nodes."""
         named = [[core_and_disk(node, rename) for node in self._views] for rename in self._renamings]
         return {frozenset(frozenset(names[local] for local in locals_) for names in named) for locals_ in self._met}
 
@@ -240,7 +240,7 @@ def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
     whole, reduced = Witness(scope, reduced=False), Witness(scope, reduced=True)
     seen, seen_reduced = whole.explore(), reduced.explore()
     assert (seen.exhausted, seen_reduced.exhausted) == (True, True)
-    assert whole.met() == reduced.met()
+    assert whole.expand_met() == reduced.expand_met()
     assert seen_reduced.states < seen.states
 
 

@@ -1,4 +1,4 @@
-"""What an exhaustive search leaves out is delivered all the same, once, and must change nothing.
+"""A message that an exhaustive search leaves out is delivered all the same, once, and must change nothing.
 
 The reduction drops messages because old terms are ignored, which is a rule of the core like any other: a core that breaks it
 must be found by the search that believes in it.

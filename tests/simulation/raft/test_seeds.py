@@ -32,8 +32,8 @@ REGRESSIONS = {
 """Seeds that once found a bug, and what it was. Later changes of the simulator may have given them other worlds."""
 
 
-def told(result: SeedResult) -> str:
-    """The failure as a person wants to read it."""
+def format_failure(result: SeedResult) -> str:
+    """Returns the failure as a person wants to read it."""
     seen = "\n".join(map(str, result.violations))
     return f"{seen}\nreproduce with: quorumlog replay {result.seed} --level core"
 
@@ -41,7 +41,7 @@ def told(result: SeedResult) -> str:
 @pytest.mark.parametrize("seed", REGRESSIONS, ids=lambda seed: f"seed {seed}")
 def test_what_was_once_broken_stays_mended(seed: int) -> None:
     result = RAFT.play(seed)
-    assert not result.violations, told(result)
+    assert not result.violations, format_failure(result)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -51,7 +51,7 @@ def test_no_fresh_seed_breaks_a_promise(shard: int) -> None:
     played = 0
     while time.monotonic() - began < SHARD_S:
         result = RAFT.play(seed)
-        assert not result.violations, told(result)
+        assert not result.violations, format_failure(result)
         seed += SHARDS
         played += 1
     assert played > 0

@@ -78,8 +78,8 @@ def test_a_scope_that_makes_no_sense_is_refused() -> None:
 # ---------------------------------------------------------------- the holes of RocketMQ
 
 
-def played(faults: tuple[FaultKind, ...], *, spares_one: bool = False, **knobs: object) -> Counter[str]:
-    """The counts of thirty worlds in fair weather with a client, where these faults strike one after the other; nothing is broken.
+def play_worlds(faults: tuple[FaultKind, ...], *, spares_one: bool = False, **knobs: object) -> Counter[str]:
+    """Counts the events of thirty worlds in fair weather with a client, where these faults strike in turn; nothing is broken.
 
     With `spares_one` worlds do not count in which all brokers lose power at once: no disk has then what was not flushed.
     """
@@ -96,7 +96,7 @@ def played(faults: tuple[FaultKind, ...], *, spares_one: bool = False, **knobs: 
 
 
 def test_h1_a_sync_master_that_lost_its_tail_copies_it_back_before_it_takes_records() -> None:
-    counts = played((FaultKind.POWER_CUT,), spares_one=True)
+    counts = play_worlds((FaultKind.POWER_CUT,), spares_one=True)
     assert counts["copies_back"] > 0
     assert counts["refusals"] > 100
     assert counts["blocked_masters"] == counts["excused_losses"] == 0
@@ -105,34 +105,34 @@ def test_h1_a_sync_master_that_lost_its_tail_copies_it_back_before_it_takes_reco
 
 @pytest.mark.parametrize("fault", [FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS])
 def test_a_pair_keeps_what_one_sound_copy_has_without_an_operator(fault: FaultKind) -> None:
-    counts = played((fault,), nodes=2)
+    counts = play_worlds((fault,), nodes=2)
     assert counts["disks_damaged"] + counts["disks_vanished"] > 0
     assert counts["copies_back"] > 0
     assert counts["divergences"] == counts["losses_accepted"] == counts["divergences_discarded"] == 0
 
 
 def test_h1_as_in_rocketmq_logs_differ_silently_and_records_are_acknowledged_without_a_copy() -> None:
-    counts = played((FaultKind.POWER_CUT,), refuses=False)
+    counts = play_worlds((FaultKind.POWER_CUT,), refuses=False)
     assert counts["blocked_masters"] == counts["refusals"] == 0
     assert counts["silent_divergences"] > 0
     assert counts["acknowledged_without_copies"] > 0
 
 
 def test_with_sync_flush_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
-    counts = played((FaultKind.POWER_CUT,), sync_flush=True, slave_sync_flush=True)
+    counts = play_worlds((FaultKind.POWER_CUT,), sync_flush=True, slave_sync_flush=True)
     assert counts["tails_lost"] > 0
     assert counts["excused_losses"] == 0
 
 
 def test_h2_a_promotion_loses_what_an_async_master_had_not_replicated() -> None:
-    counts = played((FaultKind.COUP,), sync_master=False, delay_s=0.05)
+    counts = play_worlds((FaultKind.COUP,), sync_master=False, delay_s=0.05)
     assert counts["promotions"] == 30
     assert counts["blocked_masters"] > 0
     assert counts["excused_losses"] > 0
 
 
 def test_h6_a_report_of_more_than_was_pushed_acknowledges_nothing() -> None:
-    counts = played((), rogues=2.0)
+    counts = play_worlds((), rogues=2.0)
     assert counts["rogue_reports"] > 100
     assert counts["handshakes_refused"] == 0
 
