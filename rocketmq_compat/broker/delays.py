@@ -4,6 +4,7 @@ This module handles delay levels, and `timers.py` messages with a time of their 
 once: after a crash or a failover, the deliveries of the last seconds are repeated.
 """
 
+import math
 from collections.abc import Mapping
 
 from rocketmq_compat.broker.context import Context
@@ -56,6 +57,8 @@ class DelayedMessages:
         if self._has_more:
             return self._context.clock()
         due_ms = min(self._schedule.deadline_ms(), self.timers.deadline_ms)
+        if due_ms == math.inf:
+            return due_ms
         return self._context.clock() + max(0.0, (due_ms - self._context.wall_ms()) / 1000)
 
     def follow(self, offsets: Mapping[int, int]) -> None:

@@ -19,7 +19,7 @@ GATHERED_BYTES_MAX: Final = 1 << 20
 """The limit of a group, unless one put alone is larger."""
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Put:
     """The messages of one client. Without `wait` the answer waits neither for the flush nor for slaves."""
 

@@ -269,7 +269,8 @@ class ReplicatedLog:
     def tick(self, now: float) -> None:
         """Once a round: store its puts, end waits whose time is over, push the log, and dispatch to consumers."""
         self._puts.is_gathering = False
-        self._store_gathered()
+        if self._puts.are_waiting:
+            self._store_gathered()
         durable_end = self._store.log.durable_offset
         if durable_end > self._decider.log.flushed_end:  # by a cut, or the deletion of a topic, or the end of a doubt
             self.step(CommitLogFlushed(durable_end))
@@ -304,11 +305,12 @@ class ReplicatedLog:
 
     def _work(self) -> None:
         self._is_stepping = True
+        now = self._context.clock()
         try:
             while self._events:
                 event = self._events.popleft()
                 if not isinstance(event, PutMessages) or self._has_room(event):
-                    self._carry_out(self._decider.step(self._context.clock(), event))
+                    self._carry_out(self._decider.step(now, event))
         finally:
             self._is_stepping = False
 

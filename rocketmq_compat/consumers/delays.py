@@ -129,6 +129,8 @@ class DelaySchedule:
 
     levels: DelayLevels
     _queues: dict[int, _LevelQueue] = attrs.field(factory=dict)
+    _deadline_ms: float | None = None
+    """None if something has changed since `deadline_ms` found it: it is asked for in every round."""
 
     @classmethod
     def starting_at(cls, levels: DelayLevels, offsets: Mapping[int, int]) -> "DelaySchedule":
@@ -149,6 +151,7 @@ class DelaySchedule:
         queue = self._queues.get(level)
         if queue is None:
             return
+        self._deadline_ms = None
         queue.end_offset = max(end_offset, start_offset)
         if queue.next_offset < start_offset:
             queue.next_offset, queue.head_due_ms, queue.under_way = start_offset, None, False
@@ -173,9 +176,12 @@ class DelaySchedule:
         if queue.next_offset == offset:
             due_ms = self.levels.due_ms(level, stored_ms)
             queue.head_due_ms = due_ms if due_ms <= now_ms + self.levels.delay_ms(level) else now_ms
+            self._deadline_ms = None
 
     def due(self, now_ms: int) -> list[tuple[int, int]]:
         """Returns level and offset of each first message that is due."""
+        if self.deadline_ms() > now_ms:
+            return []
         return [(level, queue.next_offset) for level, queue in self._queues.items() if self._due_ms(queue) <= now_ms]
 
     def on_started(self, level: int, offset: int) -> None:
@@ -183,6 +189,7 @@ class DelaySchedule:
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.under_way = True
+            self._deadline_ms = None
 
     def on_delivered(self, level: int, offset: int) -> None:
         """Move on to the next message. This one is stored in its real queue, or cannot be delivered."""
@@ -190,6 +197,7 @@ class DelaySchedule:
         if queue.next_offset == offset:
             queue.next_offset, queue.head_due_ms, queue.not_before_ms = offset + 1, None, 0
             queue.under_way = False
+            self._deadline_ms = None
 
     def on_failed(self, now_ms: int, level: int, offset: int) -> None:
         """Note that the message could not be stored: it is due again later."""
@@ -197,10 +205,13 @@ class DelaySchedule:
         if queue.next_offset == offset:
             queue.not_before_ms = now_ms + round(RETRY_S * 1000)
             queue.under_way = False
+            self._deadline_ms = None
 
     def deadline_ms(self) -> float:
         """Returns the time at which the next known message is due; infinity without one."""
-        return min(map(self._due_ms, self._queues.values()), default=math.inf)
+        if self._deadline_ms is None:
+            self._deadline_ms = min(map(self._due_ms, self._queues.values()), default=math.inf)
+        return self._deadline_ms
 
     @staticmethod
     def _due_ms(queue: _LevelQueue) -> float:

@@ -12,6 +12,7 @@ then repeats deliveries, and loses none.
 """
 
 import heapq
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -224,6 +225,8 @@ class TimerSchedule:
 
         They are under way until `on_delivered` or `on_failed`.
         """
+        if not self._times:
+            return []
         taken = [offset for offset, again_ms in self._under_way.items() if again_ms is not None and again_ms <= now_ms]
         room = UNDER_WAY_MAX - len(self._under_way)
         while room > 0 and self._next and self._next[0][0] <= now_ms:
@@ -262,6 +265,8 @@ class TimerSchedule:
 
     def deadline_ms(self) -> float:
         """Returns when a message is due next; infinity if none waits."""
+        if not self._times:
+            return math.inf
         retries = [again_ms for again_ms in self._under_way.values() if again_ms is not None]
         has_room = len(self._under_way) < UNDER_WAY_MAX
-        return min(self._next[0][0] if self._next and has_room else float("inf"), min(retries, default=float("inf")))
+        return min(self._next[0][0] if self._next and has_room else math.inf, min(retries, default=math.inf))

@@ -51,10 +51,11 @@ def check(before: ReplicaFacts, event: Event, now: float, replica: "CommitLogRep
 
 def _check_master(before: ReplicaFacts, event: Event, role: Master, replica: "CommitLogReplica") -> None:
     log = replica.log
-    assert role.is_in_doubt == (role.epoch == NO_EPOCH), "an epoch goes with a log that is whole"
-    assert role.is_in_doubt or log.epochs.last == role.epoch, "a master has not recorded its epoch"
+    is_in_doubt = role.is_in_doubt
+    assert is_in_doubt == (role.epoch == NO_EPOCH), "an epoch goes with a log that is whole"
+    assert is_in_doubt or log.epochs.last == role.epoch, "a master has not recorded its epoch"
     assert role.epoch == before.epoch or NO_EPOCH in (role.epoch, before.epoch), "a start has two epochs"
-    assert role.is_in_doubt or role.copy_back.source is None, "a master copies back, and takes records"
+    assert is_in_doubt or role.copy_back.source is None, "a master copies back, and takes records"
     if log.log_end != before.log_end:
         is_copied_back = isinstance(event, Received) and log.log_end > before.log_end
         assert isinstance(event, PutMessages) or is_copied_back, "a master's log changed by itself"

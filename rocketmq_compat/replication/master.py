@@ -129,7 +129,7 @@ class Master:
     @property
     def is_blocked(self) -> bool:
         """True if it takes no records: an operator has to decide which log counts, or this log may be short."""
-        return self.is_in_doubt or (bool(self.divergences) and not self.accepts_loss)
+        return self._log.doubt is not None or (bool(self.divergences) and not self.accepts_loss)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -140,11 +140,12 @@ class Master:
     def deadline(self) -> float:
         """The time at which `time_passed` is due."""
         due = math.inf
+        silence_s_max, heartbeat_s = self._config.silence_s_max, self._config.heartbeat_s
         for slave in self.connections.values():
-            due = min(due, slave.heard_at + self._config.silence_s_max)
+            due = min(due, slave.heard_at + silence_s_max)
             if slave.is_taken:
-                due = min(due, slave.sent_at + self._config.heartbeat_s)
-        if self.is_in_doubt and self.copy_back.source is None:
+                due = min(due, slave.sent_at + heartbeat_s)
+        if self._log.doubt is not None and self.copy_back.source is None:
             due = min(due, self.copy_back.waits_until)
         return min(due, self.waits.deadline)
 
@@ -174,9 +175,9 @@ class Master:
         if refusal is not None:
             out.append(refusal)
             return
-        config, log = self._config, self._log
-        reports = [each.reported_end for each in self.slaves]
-        copies = acks.copies_needed(config, self._in_sync())
+        config, log, slaves = self._config, self._log, self.slaves
+        reports = [each.reported_end for each in slaves]
+        copies = acks.copies_needed(config, acks.in_sync_copies(config, log.log_end, reports))
         offset = log.log_end
         log.log_end += event.size
         out.append(AppendMessages(offset, self.epoch, event.size, event.payload))
@@ -186,7 +187,7 @@ class Master:
             out.append(AnswerPut(stored.token, stored.status, offset))
         else:
             self.waits.add(stored, now + config.sync_flush_timeout_s, copies, now + config.slave_timeout_s)
-        for slave in self.slaves:
+        for slave in slaves:
             self._push(slave, out)
         self._confirm(out)
 

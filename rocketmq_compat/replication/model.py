@@ -41,7 +41,7 @@ class MasterEpoch:
     start: int
 
 
-@attrs.frozen(order=True)
+@frozen(order=True)
 class LogReach:
     """The reach of a log, ordered as it compares: the epoch of its last byte first, then its end."""
 
