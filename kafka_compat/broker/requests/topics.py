@@ -107,7 +107,8 @@ class TopicRequests:
             else:
                 failed = _failure(result)
                 made = {each.name: _build_refusal(each.name, failed.error, failed.reason) for each in wanted}
-            call.answer(CreateTopicsResponse(topics=tuple((refused | made)[name] for name in names)))
+            outcomes = refused | made
+            call.answer(CreateTopicsResponse(topics=tuple(outcomes[name] for name in names)))
 
         if not wanted:
             on_result(TopicsCreated(()))
