@@ -58,12 +58,22 @@ class KafkaCluster:
         except KafkaException:
             return frozenset()
 
+    def _places_three(self) -> bool:
+        """Returns True if a topic could be created now: metadata may name brokers that are all fenced."""
+        wanted = NewTopic("placeable", num_partitions=1, replication_factor=BROKERS)
+        try:
+            for answer in self.admin.create_topics([wanted], validate_only=True).values():
+                answer.result(ASK_WITHIN_S)
+        except (KafkaException, TimeoutError):
+            return False
+        return True
+
     def await_brokers(self) -> None:
-        """Wait until metadata names all three. Raises `DidNotAnswer`."""
+        """Wait until metadata names all three, and all are unfenced. Raises `DidNotAnswer`."""
         everyone = frozenset(range(1, BROKERS + 1))
         until(
-            lambda: self.brokers() == everyone,
-            "metadata with all three brokers",
+            lambda: self.brokers() == everyone and self._places_three(),
+            "cluster of three unfenced brokers",
             within_s=WHOLE_WITHIN_S,
             every_s=0.1,
             members=self.members,

@@ -94,7 +94,7 @@ async def test_clients_are_told_of_brokers_even_if_all_are_fenced() -> None:
     async with cluster() as brokers:
         broker = brokers.running[1].broker
         image = broker.image
-        assert [each.id for each in broker._context.live_brokers()] == [1, 2, 3]
+        await brokers.until(lambda: [each.id for each in broker._context.live_brokers()] == [1, 2, 3])
         registered = dict(image.brokers)
         image.brokers[2] = attrs.evolve(registered[2], fenced=True)
         assert [each.id for each in broker._context.live_brokers()] == [1, 3]
