@@ -37,6 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: 2 - (item.get_closest_marker("spark") is not None) - (item.path == SPARK_CLUSTER))
 
 
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage walk what lasts as long as the process: all modules and the ten thousand tests."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def volume() -> Iterator[Volume]:
     """A file system of its own, whose power can be cut; the test is skipped, with the reason, where that needs more rights."""
