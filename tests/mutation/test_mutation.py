@@ -61,6 +61,7 @@ def test_every_known_equivalent_still_fits_the_source() -> None:
         assert any(each.is_(mutation) for mutation in made[each.module]), each
 
 
+@pytest.mark.campaign
 def test_a_mutation_is_noticed_and_the_source_as_it_stands_is_not() -> None:
     subject = by_module("quorum")
     assert trial.warm_up(subject) is None

@@ -7,9 +7,10 @@ from jepsen_like.checker.register.reduce import Keys, Reduced, Territory, keys_o
 from jepsen_like.checker.register.scan import LINK
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
+from tests.examples import examples
 from tests.jepsen_like.checker.register.in_pieces import all_compared
 
-HISTORIES = 60
+HISTORIES = examples(30)
 
 
 @pytest.mark.timeout(300)
