@@ -57,7 +57,7 @@ class EtcdCluster(BenchCluster):
         ]
         return max(leaders)[1] if leaders else None
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Every put raises its key's version by one."""
         end = KEY_PREFIX[:-1] + bytes((KEY_PREFIX[-1] + 1,))
         question: dict[str, object] = {

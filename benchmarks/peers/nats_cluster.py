@@ -73,7 +73,7 @@ class NatsCluster(BenchCluster):
     def _info(self) -> dict[str, Any]:
         return self.ask(0, f"$JS.API.STREAM.INFO.{STREAM}") if self._made else {}
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Messages in the stream."""
         return int(self._info().get("state", {}).get("messages", 0))
 

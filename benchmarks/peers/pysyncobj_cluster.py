@@ -35,7 +35,7 @@ class PySyncObjCluster(BenchCluster):
             (place for place, worker in enumerate(self._workers) if worker.ask({"ask": "leads"})["leads"]), None
         )
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Returns the count of the leader's copy."""
         return int(self._workers[self.led_by()].ask({"ask": "count"})["count"])
 

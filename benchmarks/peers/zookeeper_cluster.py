@@ -65,7 +65,7 @@ class ZooKeeperCluster(BenchCluster):
         """Returns the server that reports to lead; None if none does."""
         return next((member for member in range(NODES) if self.mode(member) == "leader"), None)
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Every write raises its node's version by one."""
         with ZooKeeperSession(self.ports[self.led_by()]) as session:
             return sum(session.version(path) for path in self._paths)

@@ -59,7 +59,7 @@ def answers(document: Document) -> list[BenchAnswer]:
         *absolute(document),
         *failovers(document),
         *calm(document),
-        *grown(document),
+        *growth_answers(document),
     ]
 
 
@@ -202,7 +202,7 @@ def calm(document: Document) -> Iterator[BenchAnswer]:
         )
 
 
-def grown(document: Document) -> Iterator[BenchAnswer]:
+def growth_answers(document: Document) -> Iterator[BenchAnswer]:
     """Restart and memory: stated, no aim was set."""
     for figure in document.of(RestartFigure, OURS):
         yield BenchAnswer(
@@ -254,7 +254,7 @@ def full_load(document: Document) -> list[list[str]]:
 
         rows.append(
             [
-                titled(about),
+                title_of(about),
                 about["promise"],
                 cell("requests_s"),
                 spread([row.requests_s for row in found]),
@@ -268,17 +268,17 @@ def full_load(document: Document) -> list[list[str]]:
     return rows
 
 
-def titled(about: dict[str, str]) -> str:
+def title_of(about: dict[str, str]) -> str:
     """A system's name and version."""
     return f"{about['title']} {about['version']}".strip()
 
 
 def loads_head(document: Document) -> list[str]:
     """The systems that took a load."""
-    return ["", *(about["title"] for _, about in loaded(document))]
+    return ["", *(about["title"] for _, about in find_loaded(document))]
 
 
-def loaded(document: Document) -> list[tuple[str, dict[str, str]]]:
+def find_loaded(document: Document) -> list[tuple[str, dict[str, str]]]:
     """Every system with figures of throughput."""
     having = {figure.system for figure in document.figures if isinstance(figure, Throughput)}
     return [(system, about) for system, about in document.systems.items() if system in having]
@@ -289,7 +289,7 @@ def all_loads(document: Document) -> list[list[str]]:
     rows = []
     for load in LOADS:
         row = [load.title + (" (MB/s)" if load is LARGE else "")]
-        for system, _ in loaded(document):
+        for system, _ in find_loaded(document):
             value = median_of(document, system, load.key, "bytes_s" if load is LARGE else "records_s")
             row.append(DASH if value is None else f"{value / (1e6 if load is LARGE else 1):,.0f}")
         if any(cell != DASH for cell in row[1:]):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import attrs
 
-from jepsen_like.bench.answers import DASH, median_of, titled
+from jepsen_like.bench.answers import DASH, median_of, title_of
 from jepsen_like.bench.figures import Document, DocumentTable, Failover, middle
 
 OURS, THEIRS = "quorumlog", "apache"
@@ -60,7 +60,7 @@ class BrokerTables:
 
     def loads_head(self, document: Document) -> list[str]:
         """A column for each system, the ratio, and details of each."""
-        names = [titled(document.systems[system]) for system in systems_of(document)]
+        names = [title_of(document.systems[system]) for system in systems_of(document)]
         spreads, costs = (f"{name}: least–most" for name in names), (f"{name}: CPU us/{self.unit}" for name in names)
         return [*self.titles_head, "unit", *names, "ratio", *spreads, *costs]
 
@@ -78,7 +78,7 @@ class BrokerTables:
         return [
             [
                 words,
-                titled(document.systems[system]),
+                title_of(document.systems[system]),
                 f"{middle(figure.seconds):.2f}",
                 f"{min(figure.seconds):.2f}–{max(figure.seconds):.2f}",
                 f"{len(figure.seconds)}",

@@ -22,12 +22,12 @@ def calm(
     others = [LoadWorker("workers", home / part, part) for part in ("cpu", "writer")]
     try:
         with running(others):
-            return loaded(cluster, key, run, seconds, told)
+            return run_load(cluster, key, run, seconds, told)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def loaded(cluster: QuorumlogCluster, key: str, run: str, seconds: float, told: Callable[[str], None]) -> Calm:
+def run_load(cluster: QuorumlogCluster, key: str, run: str, seconds: float, told: Callable[[str], None]) -> Calm:
     """The load itself."""
     term = highest_term(cluster)
     began = time.monotonic()

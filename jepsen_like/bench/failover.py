@@ -156,7 +156,7 @@ def fail_over(
     """
     chance = random.Random(seed)
     with lent as cluster:
-        before = cluster.written()
+        before = cluster.count_written()
         with contextlib.closing(FailoverClient(cluster)) as client:
             for fault in faults:
                 client.connect()

@@ -203,7 +203,7 @@ def save(document: Document, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[Any]] = {"runs": [attrs.asdict(run) for run in document.runs]}
     for section, kind in KINDS.items():
-        rows[section] = [rounded(attrs.asdict(figure)) for figure in document.figures if type(figure) is kind]
+        rows[section] = [round_all(attrs.asdict(figure)) for figure in document.figures if type(figure) is kind]
     rows["not_measured"] = [attrs.asdict(one) for one in document.not_measured]
     parts = [
         f'"format": {FORMAT}',
@@ -222,15 +222,15 @@ def _lines(rows: Sequence[Any]) -> str:
     return ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def rounded(value: Any) -> Any:
+def round_all(value: Any) -> Any:
     """Five digits say more than any of this can be repeated to."""
     match value:
         case float():
             return float(f"{value:.5g}")
         case dict():
-            return {name: rounded(part) for name, part in value.items()}
+            return {name: round_all(part) for name, part in value.items()}
         case tuple() | list():
-            return [rounded(part) for part in value]
+            return [round_all(part) for part in value]
         case _:
             return value
 

@@ -17,7 +17,7 @@ POLL_S = 0.005
 RESTART_WITHIN_S = 300.0
 
 
-def grown(
+def measure_grown(
     cluster: QuorumlogCluster,
     key: str,
     run: str,
@@ -30,12 +30,12 @@ def grown(
     """Memory after `appends` records (0: not asked), then restarts with a log of `log_bytes` (0: not asked)."""
     if appends:
         before = resident(cluster)
-        began = cluster.written()
-        fill(cluster, lambda: cluster.written() - began >= appends, told)
-        yield Memory(key, run, cluster.written() - began, before, resident(cluster))
+        began = cluster.count_written()
+        fill(cluster, lambda: cluster.count_written() - began >= appends, told)
+        yield Memory(key, run, cluster.count_written() - began, before, resident(cluster))
     if log_bytes:
         fill(cluster, lambda: bytes_of(cluster) >= log_bytes, told)
-        yield restarted(cluster, key, run, restarts, told)
+        yield measure_restarts(cluster, key, run, restarts, told)
 
 
 def fill(cluster: QuorumlogCluster, is_enough: Callable[[], bool], told: Callable[[str], None]) -> None:
@@ -43,7 +43,7 @@ def fill(cluster: QuorumlogCluster, is_enough: Callable[[], bool], told: Callabl
     with cluster.driving(BATCHES) as driver:
         while not is_enough():
             driver.run(SLICE_S)
-            told(f"filling: {cluster.written():,} records, {bytes_of(cluster) / 2**20:,.0f} MiB")
+            told(f"filling: {cluster.count_written():,} records, {bytes_of(cluster) / 2**20:,.0f} MiB")
 
 
 def resident(cluster: QuorumlogCluster) -> tuple[int, ...]:
@@ -63,7 +63,9 @@ def tree_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
-def restarted(cluster: QuorumlogCluster, key: str, run: str, times: int, told: Callable[[str], None]) -> RestartFigure:
+def measure_restarts(
+    cluster: QuorumlogCluster, key: str, run: str, times: int, told: Callable[[str], None]
+) -> RestartFigure:
     """Kill a follower and start it again, several times. The page cache is warm."""
     serving, caught_up = [], []
     for _ in range(times):
@@ -86,13 +88,13 @@ def restart_once(cluster: QuorumlogCluster) -> tuple[float, float]:
     member.kill()
     member.reap()
 
-    def reached(index: int) -> bool:
+    def has_reached(index: int) -> bool:
         status = cluster.status(follower)
         return status is not None and number(status, "commit_index") >= index
 
     began = time.perf_counter()
     member.start()
-    until(lambda: reached(0), "answer after a restart", within_s=RESTART_WITHIN_S, every_s=POLL_S)
+    until(lambda: has_reached(0), "answer after a restart", within_s=RESTART_WITHIN_S, every_s=POLL_S)
     answered = time.perf_counter() - began
-    until(lambda: reached(committed), "node that has all again", within_s=RESTART_WITHIN_S, every_s=POLL_S)
+    until(lambda: has_reached(committed), "node that has all again", within_s=RESTART_WITHIN_S, every_s=POLL_S)
     return answered, time.perf_counter() - began

@@ -85,7 +85,7 @@ class Measurement(ABC, Generic[PlanT]):
         self._found = Document(machine(directory), [run])
         self._home = Path()
         """The directory of the systems' data while they are measured."""
-        self.document = self._merged()
+        self.document = self._merge()
 
     def run(self) -> None:
         """Measure everything.
@@ -127,7 +127,7 @@ class Measurement(ABC, Generic[PlanT]):
                             self._take(attrs.evolve(figure, repeat=repeat, run=self._run))
                 except self.failures as error:
                     when = ", ".join(filter(None, (turn.mode, f"in repeat {repeat + 1}")))
-                    self._failed("throughput", turn.system, error, when)
+                    self._note_failure("throughput", turn.system, error, when)
             self._keep()
 
     def _take(self, figure: Throughput) -> None:
@@ -145,7 +145,7 @@ class Measurement(ABC, Generic[PlanT]):
                     self._display.phase(f"failover: {system.title}, {number} of {len(faults)}, {fault} {seconds:.3f} s")
                     self._display.step()
         except self.failures as error:
-            self._failed("failover", system.key, error, f"after {sum(map(len, took.values()))} faults")
+            self._note_failure("failover", system.key, error, f"after {sum(map(len, took.values()))} faults")
         for fault, found in took.items():
             if found:
                 self._found.figures.append(Failover(system.key, fault, self._run, found))
@@ -153,12 +153,12 @@ class Measurement(ABC, Generic[PlanT]):
                     f"{system.key:<14} {fault} x {len(found)}: median {middle(found):.3f} s, max {max(found):.3f} s"
                 )
 
-    def _merged(self) -> Document:
+    def _merge(self) -> Document:
         return self._found if self._earlier is None else self._earlier.replace(self._found)
 
     def _keep(self) -> None:
         """Write what was found so far."""
-        self.document = self._merged()
+        self.document = self._merge()
         if self._plan.output is not None:
             try:
                 save(self.document, self._plan.output)
@@ -183,7 +183,7 @@ class Measurement(ABC, Generic[PlanT]):
         self._found.not_measured.append(NotMeasured(section, system, self._run, why))
         self._display.line(f"{section}: {system} not measured: {why}")
 
-    def _failed(self, section: str, system: str, error: Exception, when: str) -> None:
+    def _note_failure(self, section: str, system: str, error: Exception, when: str) -> None:
         """Another's failure is a line; a loss of ours ends everything."""
         if isinstance(error, RecordsMissing) and system in self.ours:
             raise error

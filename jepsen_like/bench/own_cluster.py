@@ -43,7 +43,7 @@ class QuorumlogCluster(BenchCluster):
         newest = max(leaders, key=lambda status: number(status, "term"), default=None)
         return None if newest is None else number(newest, "node") - 1
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """The committed end, by the leader."""
         status = self.status(self.led_by())
         return 0 if status is None else number(status, "committed_end")
@@ -101,7 +101,7 @@ def page_cache(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
     return quorumlog(directory, ports, ("flush=none",))
 
 
-def trimmed(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
+def start_trimming(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
     """Returns a cluster that trims its oldest files, and writes to them again."""
     return quorumlog(directory, ports, (f"retention_bytes={KEPT_BYTES}", f"segment_bytes_max={KEPT_BYTES}"))
 
@@ -117,7 +117,7 @@ TRIMMED = BenchSystem(
     key="trimmed",
     title=f"quorumlog, files and retention of {KEPT_BYTES // 2**20} MiB",
     promise="on the disks of a majority, until newer ones push it out",
-    start=trimmed,
+    start=start_trimming,
     warm_up_s=2.0,
     warm_up=LARGE,
     loads=(FULL, LARGE),

@@ -14,12 +14,12 @@ from jepsen_like.bench.conversation import LOADS, NotAnAnswer
 from jepsen_like.bench.failover import KILL, PAUSE, fail_over
 from jepsen_like.bench.figures import Memory, Throughput
 from jepsen_like.bench.generator import LoadFailed
-from jepsen_like.bench.grown import grown
+from jepsen_like.bench.grown import measure_grown
 from jepsen_like.bench.measurement import Measurement, Turn
 from jepsen_like.bench.own_cluster import DURABLE, OWN_SYSTEMS, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
 from jepsen_like.bench.systems import BenchSystem, RecordsMissing
-from jepsen_like.bench.throughput import measured
+from jepsen_like.bench.throughput import measure_loads
 
 PEERS_SHARE = 3
 """Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
@@ -65,7 +65,7 @@ class RaftMeasurement(Measurement[BenchPlan]):
                 part()
                 self._keep()
         if {"restart", "memory"} & set(plan.sections):
-            self._grown()
+            self._measure_grown()
             self._keep()
 
     def _steps(self) -> float:
@@ -97,7 +97,7 @@ class RaftMeasurement(Measurement[BenchPlan]):
             Turn(limits.ECHO, limits.ECHO, lambda home: limits.echo(home, seconds, LOADS)),
         ]
         for system in self._taking_part("throughput", self._plan.systems):
-            take_loads = partial(measured, system, seconds=seconds, told=phase)
+            take_loads = partial(measure_loads, system, seconds=seconds, told=phase)
             turns.append(Turn(system.key, system.key, take_loads))
         for key, (title, promise) in limits.TITLES.items():
             self._found.systems[key] = {"title": title, "promise": promise, "version": ""}
@@ -136,16 +136,16 @@ class RaftMeasurement(Measurement[BenchPlan]):
                 self._display.line(f"{system.key:<14} calm: {figure.elections} elections in {figure.minutes:.1f} min")
                 self._display.step()
             except FAILURES as error:
-                self._failed("calm", system.key, error, "in the middle")
+                self._note_failure("calm", system.key, error, "in the middle")
 
-    def _grown(self) -> None:
+    def _measure_grown(self) -> None:
         plan = self._plan
         sections = [section for section in ("restart", "memory") if section in plan.sections]
         for system in self._taking_part(sections[0], (DURABLE,)):
             try:
                 with system.cluster(self._home / system.key) as cluster:
                     assert isinstance(cluster, QuorumlogCluster)
-                    for figure in grown(
+                    for figure in measure_grown(
                         cluster,
                         system.key,
                         self._run,
@@ -159,4 +159,4 @@ class RaftMeasurement(Measurement[BenchPlan]):
                         self._display.line(f"{system.key:<14} {what}: {figure}")
             except FAILURES as error:
                 for section in sections:
-                    self._failed(section, system.key, error, "in the middle")
+                    self._note_failure(section, system.key, error, "in the middle")

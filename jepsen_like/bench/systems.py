@@ -40,7 +40,7 @@ class BenchCluster(ABC):
         """Returns the leader, as its place among the members; None while there is none."""
 
     @abstractmethod
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Returns the number of records that the system reports to hold."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class BenchCluster(ABC):
         """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index
         at once.
         """
-        require_held(acknowledged, self.written)
+        require_held(acknowledged, self.count_written)
 
     def cpu_s(self) -> float:
         """CPU seconds that all processes have used."""

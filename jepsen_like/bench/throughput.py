@@ -19,11 +19,11 @@ WARM_UP_S = 0.3
 TRIES = 3
 
 
-def measured(system: BenchSystem, home: Path, seconds: float, told: Callable[[str], None]) -> Figures:
+def measure_loads(system: BenchSystem, home: Path, seconds: float, told: Callable[[str], None]) -> Figures:
     """One cluster, every load. Raises `RecordsMissing` if a record is missing."""
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
-        before = cluster.written()
+        before = cluster.count_written()
         acknowledged, _ = under(cluster, system.key, system.warm_up, system.warm_up_s)
         for load in system.loads:
             told(f"{system.title}: {load.title}")

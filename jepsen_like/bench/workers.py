@@ -42,14 +42,14 @@ def disk() -> None:
         question = json.loads(line)
         size, in_place = question["bytes"], question["in_place"]
         if question["ask"] == "prepare":
-            zeroed(path, max(ZEROED_BYTES, 8 * size)) if in_place else path.write_bytes(b"")
+            write_zeros(path, max(ZEROED_BYTES, 8 * size)) if in_place else path.write_bytes(b"")
             say({})
         else:
             say(flushes(path, size, question["seconds"], in_place=in_place))
             path.unlink()
 
 
-def zeroed(path: Path, size: int) -> None:
+def write_zeros(path: Path, size: int) -> None:
     """A file whose blocks and pages are all there already."""
     with path.open("wb") as file:
         for _ in range(0, size, 2**20):

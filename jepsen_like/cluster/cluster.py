@@ -237,7 +237,7 @@ class Cluster:
         leaders = await self.leaders(within_s=within_s)
         return leaders[min(leaders)] if leaders else None
 
-    async def caught_up(self, nodes: Iterable[int], *, within_s: float) -> bool:
+    async def wait_until_caught_up(self, nodes: Iterable[int], *, within_s: float) -> bool:
         """Wait until each of these holds all that was acknowledged before this was called.
 
         Returns False if they do not in time. With the other nodes stopped before, everything that was promised until

@@ -78,7 +78,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int, what: str) -> None:
+def _require(result: int, what: str) -> None:
     if result:
         code = ctypes.get_errno()
         raise NoNamespaces(f"{what}: {os.strerror(code)}")
@@ -94,7 +94,7 @@ def new_namespace() -> int:
     def unshare() -> None:
         # In a thread of its own, which ends in there: the calling thread stays in its namespace.
         try:
-            _checked(_libc().unshare(CLONE_NEWNET), "a new network namespace")
+            _require(_libc().unshare(CLONE_NEWNET), "a new network namespace")
             found.append(_own_namespace())
         except NoNamespaces as error:
             found.append(error)
@@ -109,7 +109,7 @@ def new_namespace() -> int:
 
 def enter(namespace: int) -> None:
     """Move the calling thread into a namespace."""
-    _checked(_libc().setns(namespace, CLONE_NEWNET), "entering a network namespace")
+    _require(_libc().setns(namespace, CLONE_NEWNET), "entering a network namespace")
 
 
 @contextmanager
@@ -273,10 +273,10 @@ async def open_namespaces(nodes: Iterable[int], seed: int) -> AsyncIterator[Site
     """
     ids = tuple(nodes)
     async with contextlib.AsyncExitStack() as stack:
-        namespaces = {port: _held(stack, new_namespace()) for port in (CLIENTS, *ids)}
+        namespaces = {port: _hold(stack, new_namespace()) for port in (CLIENTS, *ids)}
         with contextlib.ExitStack() as lent:  # the switch has its own copies
             taps = {
-                port: _held(lent, open_tap(namespace, port, [other for other in namespaces if other != port]))
+                port: _hold(lent, open_tap(namespace, port, [other for other in namespaces if other != port]))
                 for port, namespace in namespaces.items()
             }
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -310,7 +310,7 @@ def _site(wires: SwitchedNetwork, way_in: _WayIn, namespaces: Mapping[int, int])
     )
 
 
-def _held(stack: "contextlib.ExitStack | contextlib.AsyncExitStack", descriptor: int) -> int:
+def _hold(stack: "contextlib.ExitStack | contextlib.AsyncExitStack", descriptor: int) -> int:
     stack.callback(os.close, descriptor)
     return descriptor
 

@@ -101,13 +101,13 @@ def lacking() -> str | None:
     set.
     """
     try:
-        return _tried(library())
+        return _try_preload(library())
     except NoLibrary as error:
         return str(error)
 
 
 @functools.cache
-def _tried(preloaded: Path) -> str | None:
+def _try_preload(preloaded: Path) -> str | None:
     """Tell a process a time of ours, and ask it."""
     try:
         with tempfile.TemporaryDirectory() as scratch:
@@ -144,7 +144,7 @@ def library() -> Path:
 
     Raises `NoLibrary` if that does not work here.
     """
-    compiled = _compiled()
+    compiled = _compile()
     try:
         return _loadable(compiled)
     except OSError as error:
@@ -164,7 +164,7 @@ def _loadable(compiled: Path) -> Path:
     return Path(shutil.copy(compiled, place))
 
 
-def _compiled() -> Path:
+def _compile() -> Path:
     source = resources.files("jepsen_like.cluster").joinpath(SOURCE).read_bytes()
     name = f"faults-{hashlib.sha256(source + ' '.join(FLAGS).encode()).hexdigest()[:16]}-{os.uname().machine}.so"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quorumlog"

@@ -136,7 +136,7 @@ class Switch:
             way.count("packets lost")
             return []
         if condition.corrupt and rng.random() < condition.corrupt:
-            frame = self._damaged(way, frame)
+            frame = self._damage(way, frame)
         copies = [frame]
         if condition.duplicate and rng.random() < condition.duplicate:
             way.count("packets doubled")
@@ -195,19 +195,19 @@ class Switch:
         is_mute = way is not None and (way.condition.is_cut or way.condition.is_swallowing)
         return [] if is_mute or frame[FLAGS_AT] & RST else [(source, refusal(frame))]
 
-    def _damaged(self, way: _Way, frame: Frame) -> Frame:
+    def _damage(self, way: _Way, frame: Frame) -> Frame:
         way.count("packets damaged")
         payload_at = TCP_AT + (frame[TCP_AT + 12] >> 4) * 4 if frame[23] == 6 else len(frame)
         total = IP_AT + int.from_bytes(frame[16:18], "big")
         if payload_at >= total or way.rng.random() < 0.5:
-            return _turned(frame, way.rng.randrange(IP_AT, min(total, len(frame))), way.rng.randrange(8))
+            return _turn(frame, way.rng.randrange(IP_AT, min(total, len(frame))), way.rng.randrange(8))
         way.count("packets damaged past their checksum")
         at = way.rng.randrange(payload_at, total)
-        damaged = bytearray(_turned(frame, at, way.rng.randrange(8)))
+        damaged = bytearray(_turn(frame, at, way.rng.randrange(8)))
         word_at = at - (at - TCP_AT) % 2
         old, new = (int.from_bytes(each[word_at : word_at + 2].ljust(2, b"\0"), "big") for each in (frame, damaged))
         checksum = int.from_bytes(frame[TCP_AT + 16 : TCP_AT + 18], "big")
-        damaged[TCP_AT + 16 : TCP_AT + 18] = _folded((~checksum & 0xFFFF) + (~old & 0xFFFF) + new).to_bytes(2, "big")
+        damaged[TCP_AT + 16 : TCP_AT + 18] = _fold((~checksum & 0xFFFF) + (~old & 0xFFFF) + new).to_bytes(2, "big")
         return bytes(damaged)
 
     # ---------------------------------------------------------------- what is imposed
@@ -258,9 +258,9 @@ class Switch:
 
     def evidence(self, now: float) -> list[Evidence]:
         """Returns the effects seen on every way on which something was imposed since the last `heal`."""
-        return [self._shown(struck, now) for struck in self._struck.values()]
+        return [self._show(struck, now) for struck in self._struck.values()]
 
-    def _shown(self, struck: _Struck, now: float) -> Evidence:
+    def _show(self, struck: _Struck, now: float) -> Evidence:
         ways = [self._ways[pair] for pair in struck.ways]
         details: dict[str, int] = {}
         for way in ways:
@@ -311,14 +311,14 @@ def refusal(frame: Frame) -> Frame:
 def checksum(data: Sequence[int] | bytes) -> int:
     """The internet checksum of an even number of bytes, or of an odd one with a zero behind."""
     padded = bytes(data) + b"\0" * (len(data) % 2)
-    return _folded(sum(struct.unpack(f"!{len(padded) // 2}H", padded)))
+    return _fold(sum(struct.unpack(f"!{len(padded) // 2}H", padded)))
 
 
-def _folded(total: int) -> int:
+def _fold(total: int) -> int:
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
 
 
-def _turned(frame: Frame, at: int, bit: int) -> Frame:
+def _turn(frame: Frame, at: int, bit: int) -> Frame:
     return frame[:at] + bytes([frame[at] ^ 1 << bit]) + frame[at + 1 :]

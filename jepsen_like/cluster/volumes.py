@@ -59,7 +59,7 @@ def lacking() -> str | None:
     """Returns what keeps volumes from being made here, and what to do; None if one was made, cut and found as it should
     be.
     """
-    return _tools_lacking() or _tried()
+    return _tools_lacking() or _try_mounts()
 
 
 def _tools_lacking() -> str | None:
@@ -72,7 +72,7 @@ def _tools_lacking() -> str | None:
 
 
 @functools.cache
-def _tried() -> str | None:
+def _try_mounts() -> str | None:
     """`trial` in a process of its own, which takes its mounts with it."""
     command = [sys.executable, "-c", f"from {__name__} import trial; trial()"]
     try:

@@ -54,7 +54,7 @@ class ContentKind(MachineKind):
         hit, seed = processes(rng, target, nodes, leader), rng.getrandbits(32)
         if target is not Target.ALL:
             return ResolvedTarget(hit, seed=seed)
-        last = Stops.drawn(hit, seed).nodes[-1]
+        last = Stops.draw(hit, seed).nodes[-1]
         return ResolvedTarget(hit, seed=seed, harmed=(last if rng.random() < LAST_CHANCE else rng.choice(hit),))
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
@@ -62,12 +62,12 @@ class ContentKind(MachineKind):
         if bare := [node for node in hit.damaged if not self.finds(cluster, cluster.nodes[node])]:
             raise Withheld(f"n{bare[0]} had nothing yet that it could be done to")
         await self._await_copies(cluster, hit)
-        stops, rng = Stops.drawn(hit.nodes, hit.seed), random.Random(hit.seed)
+        stops, rng = Stops.draw(hit.nodes, hit.seed), random.Random(hit.seed)
         seen: Seen = {"order": str(stops)}
         for number, group in enumerate(stops.groups, 1):
             await stops.stop(cluster, group)
             for node in group:
-                seen |= self._touched(cluster, node, rng, is_harmed=node in hit.damaged)
+                seen |= self._touch_and_observe(cluster, node, rng, is_harmed=node in hit.damaged)
             if stops.order is Order.ROLLING and number < len(stops.groups):
                 await cluster.restart(group)
         return seen
@@ -75,10 +75,10 @@ class ContentKind(MachineKind):
     async def _await_copies(self, cluster: Cluster, hit: ResolvedTarget) -> None:
         """Wait for another copy where one node alone may hold what was acknowledged; else nothing could be promised."""
         others = [node for node in cluster.targets if node not in hit.damaged]
-        if cluster.mode.may_hold_alone and not await cluster.caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
+        if cluster.mode.may_hold_alone and not await cluster.wait_until_caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
             raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
 
-    def _touched(self, cluster: Cluster, node: int, rng: random.Random, *, is_harmed: bool) -> Seen:
+    def _touch_and_observe(self, cluster: Cluster, node: int, rng: random.Random, *, is_harmed: bool) -> Seen:
         """Touch the disk of one node, and look at it before and after. Returns what is seen of process and disk."""
         process = cluster.nodes[node]
         state = process.observe()
@@ -96,7 +96,7 @@ class ContentKind(MachineKind):
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Start them, and read what they have: damage that a start does not meet is met then."""
         found_before = {node: cluster.nodes[node].ends_of_damage for node in hit.nodes}
-        await Stops.drawn(hit.nodes, hit.seed).start(cluster)
+        await Stops.draw(hit.nodes, hit.seed).start(cluster)
         async with trio.open_nursery() as nursery:
             for node in hit.damaged:
                 nursery.start_soon(cluster.control.read_through, node)

@@ -9,7 +9,7 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, Withheld, look_at
-from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, around, both_ways, parted
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, around, both_ways, draw_parts
 from jepsen_like.port.port import Scope
 from jepsen_like.port.wires import CLEAR, CUT, Condition
 
@@ -51,7 +51,7 @@ class Parting(LinkKind):
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """The ways between the parts."""
-        return parted(rng, target, nodes, leader)
+        return draw_parts(rng, target, nodes, leader)
 
 
 class Partition(Parting):

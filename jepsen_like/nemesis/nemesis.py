@@ -178,7 +178,7 @@ class Nemesis:
                 await self._carry_out(fault, kind, hit, intended_ns)
             except Withheld as withheld:
                 now = time.monotonic_ns()
-                record = self._begun(fault, kind, hit, intended_ns)
+                record = self._begin(fault, kind, hit, intended_ns)
                 self._write(attrs.evolve(record, injected_ns=now, ended_ns=now, withheld=str(withheld)))
             finally:
                 self._complete[fault.id].set()
@@ -206,7 +206,7 @@ class Nemesis:
             yield
 
     async def _carry_out(self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int) -> None:
-        record = self._begun(fault, kind, hit, intended_ns)
+        record = self._begin(fault, kind, hit, intended_ns)
         still = self._open[fault.id] = _Open(kind, hit, record)
         try:
             observed = await kind.inject(self._cluster, hit)
@@ -223,7 +223,7 @@ class Nemesis:
         self._end(still, await kind.undo(self._cluster, hit))
         self._on_news(FaultNews(fault, hit, record.leader, has_ended=True))
 
-    def _begun(self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int) -> FaultRecord:
+    def _begin(self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int) -> FaultRecord:
         now = time.monotonic_ns()
         scope, leader = self._last_leader
         return FaultRecord(

@@ -88,7 +88,9 @@ class Wipe(ProcessKind):
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Killed together, then emptied one by one."""
         others = [node for node in cluster.targets if node not in hit.nodes]
-        if cluster.mode.survives(self.name) and not await cluster.caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
+        if cluster.mode.survives(self.name) and not await cluster.wait_until_caught_up(
+            others, within_s=CAUGHT_UP_WITHIN_S
+        ):
             raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
         await cluster.kill(hit.nodes)
         seen = look_at(cluster, hit.nodes)

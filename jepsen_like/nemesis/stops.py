@@ -37,7 +37,7 @@ class Stops:
     gap_s: float
 
     @classmethod
-    def drawn(cls, nodes: Iterable[int], seed: int) -> "Stops":
+    def draw(cls, nodes: Iterable[int], seed: int) -> "Stops":
         """Returns what this seed draws for these nodes."""
         rng = random.Random(f"stops {seed}")
         shuffled = sorted(nodes)

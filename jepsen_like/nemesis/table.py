@@ -48,6 +48,6 @@ def usable(here: Here) -> tuple[str, ...]:
     return tuple(name for name, kind in KINDS.items() if here.nodes >= kind.nodes_min and kind.lacks(here) is None)
 
 
-def named(names: Iterable[str]) -> tuple[NemesisKind, ...]:
+def kinds_named(names: Iterable[str]) -> tuple[NemesisKind, ...]:
     """Returns the kinds of these names. Raises `KeyError` for an unknown name."""
     return tuple(KINDS[name] for name in names)

@@ -96,15 +96,15 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
             assert_never(target)
 
 
-def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+def draw_parts(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
     """Returns the links between the groups of a target; `nodes` as above.
 
     Raises `ValueError` for a target of processes.
     """
-    return attrs.evolve(_parted(rng, target, nodes, leader), seed=rng.getrandbits(32))
+    return attrs.evolve(_draw_parts(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
-def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+def _draw_parts(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
     others = [node for node in nodes if node != leader]
     match target:
         case Target.LEADER:
@@ -120,12 +120,12 @@ def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: in
             return ResolvedTarget((leader,), tuple((leader, other) if outward else (other, leader) for other in others))
         case Target.BRIDGE:
             if len(nodes) < 3:
-                return _parted(rng, Target.HALVES, nodes, leader)
+                return _draw_parts(rng, Target.HALVES, nodes, leader)
             bridge, *sides = rng.sample(nodes, len(nodes))
             half = len(sides) // 2
             return ResolvedTarget((bridge,), both_ways(sides[:half], sides[half:]))
         case Target.RING:
-            return _ring(rng, nodes) if len(nodes) > 3 else _parted(rng, Target.BRIDGE, nodes, leader)
+            return _ring(rng, nodes) if len(nodes) > 3 else _draw_parts(rng, Target.BRIDGE, nodes, leader)
         case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL:
             raise ValueError(f"{target} is about processes, not links")
         case _:

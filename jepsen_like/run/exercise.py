@@ -18,7 +18,7 @@ from jepsen_like.cluster.machine import Need
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import Fault, schedule
-from jepsen_like.nemesis.table import named
+from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import Mode, NotServing, System
 from jepsen_like.port.registry import system_named
 from jepsen_like.port.wires import Network
@@ -60,7 +60,7 @@ class RunPlan:
 
     def faults(self) -> tuple[Fault, ...]:
         """Returns what is broken when. Raises `ValueError` if the time is too short for all kinds."""
-        return schedule(self.seed, named(self.kinds), self.duration_s) if self.planned is None else self.planned
+        return schedule(self.seed, kinds_named(self.kinds), self.duration_s) if self.planned is None else self.planned
 
     @property
     def cluster_id(self) -> str:
@@ -109,7 +109,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
     async with trio.open_nursery() as nursery:
         await nursery.start(interrupted.watch)
         progress.phase("starting")
-        needs = frozenset[Need]().union(*(kind.needs for kind in named(plan.kinds)))
+        needs = frozenset[Need]().union(*(kind.needs for kind in kinds_named(plan.kinds)))
         async with open_cluster(
             directory / "nodes",
             plan.of_system(),

@@ -12,7 +12,7 @@ import attrs
 
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import Fault
-from jepsen_like.nemesis.table import KINDS, named
+from jepsen_like.nemesis.table import KINDS, kinds_named
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.registry import system_named
 from jepsen_like.run.exercise import RunPlan
@@ -262,4 +262,4 @@ def why_not(plan: RunPlan) -> str | None:
 
 def planned_s(of: Cell) -> float:
     """Returns how long a cell takes about, but for its check: the load, the start and the end of a cluster."""
-    return 0.0 if of.reason else of.plan.duration_s + sum(kind.takes_down for kind in named(of.plan.kinds)) + 4.0
+    return 0.0 if of.reason else of.plan.duration_s + sum(kind.takes_down for kind in kinds_named(of.plan.kinds)) + 4.0

@@ -12,7 +12,7 @@ import click
 from jepsen_like.cli import EnvironmentMissing
 from jepsen_like.cluster import namespaces
 from jepsen_like.nemesis.kind import Here
-from jepsen_like.nemesis.table import KINDS, named, usable
+from jepsen_like.nemesis.table import KINDS, kinds_named, usable
 from jepsen_like.port.port import System
 from jepsen_like.port.registry import system_named, system_names
 from jepsen_like.port.wires import Network
@@ -78,7 +78,7 @@ def choose(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = Mapp
         raise EnvironmentMissing(f"--network {here.network}: {reason}")
     if names == (ALL_NEMESES,):
         return tuple(name for name in usable(here) if name not in refused)
-    for kind in named(names):
+    for kind in kinds_named(names):
         if kind.name in refused:
             raise click.UsageError(f"--nemesis {kind.name}: not in this system, {refused[kind.name]}")
         if here.nodes < kind.nodes_min:

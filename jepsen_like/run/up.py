@@ -21,7 +21,7 @@ from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.nemesis.kind import Here
-from jepsen_like.nemesis.table import named
+from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
 from jepsen_like.port.registry import SYSTEMS
 from jepsen_like.port.wires import Network
@@ -110,7 +110,7 @@ def up(
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
     here = Here(nodes, Network(network))
-    needs = frozenset[Need]().union(*(kind.needs for kind in named(choose(kinds, here, system.refused))))
+    needs = frozenset[Need]().union(*(kind.needs for kind in kinds_named(choose(kinds, here, system.refused))))
     try:
         words = (*unless_given(system.standing_settings, settings), *settings)
         mode = system.configure(words, one_of("--replication", replication, system.replications)).on(nodes)

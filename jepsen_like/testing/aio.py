@@ -57,7 +57,7 @@ class _ClusterFace(Face[ClusterT_co]):
     status = awaiting(BreakableCluster.status)
     leader = awaiting(BreakableCluster.leader)
     wait_for_leader = awaiting(BreakableCluster.wait_for_leader)
-    committed = awaiting(BreakableCluster.committed)
+    fetch_committed = awaiting(BreakableCluster.fetch_committed)
     start = awaiting(BreakableCluster.start)
     stop = awaiting(BreakableCluster.stop)
     kill = awaiting(BreakableCluster.kill)

@@ -108,7 +108,7 @@ class BreakableCluster(FaultyCluster):
                 await trio.sleep(POLL_S)
         raise WaitedTooLong(f"no node leads a majority within {within_s:g} s")
 
-    async def committed(self, node: int) -> list[bytes]:
+    async def fetch_committed(self, node: int) -> list[bytes]:
         """The records that this node knows to be committed, by offset from the first that its log still holds.
 
         That is 0, unless its settings let records leave: then it is `start_offset` of its status.

@@ -84,7 +84,7 @@ class Ledger:
         for offset, record in enumerate(records, base_offset):
             known = self._promised.setdefault(offset, record)
             if known != record:
-                self._broken.append(f"offset {offset} was {shown(known)}, and {shown(record)} is {how} there")
+                self._broken.append(f"offset {offset} was {show(known)}, and {show(record)} is {how} there")
 
     @property
     def expires(self) -> bool:
@@ -116,9 +116,9 @@ class Ledger:
             if offset < begin and self.expires:
                 expired += 1
             elif offset not in held:
-                broken.append(f"offset {offset}, {shown(record)}, is lost")
+                broken.append(f"offset {offset}, {show(record)}, is lost")
             elif held[offset] != record:
-                broken.append(f"offset {offset} was {shown(record)} and is {shown(held[offset])} now")
+                broken.append(f"offset {offset} was {show(record)} and is {show(held[offset])} now")
         for node, log in sorted(logs.items()):
             if any(held[offset] != record for offset, record in enumerate(log, starts[node])):
                 broken.append(f"the log of node {node} is not that of the others")
@@ -154,6 +154,6 @@ def _records(count: int) -> str:
     return "record" if count == 1 else "records"
 
 
-def shown(record: bytes) -> str:
+def show(record: bytes) -> str:
     """Returns bytes as people can read them, not all if there are many."""
     return repr(record) if len(record) <= 40 else f"{record[:40]!r}... ({len(record)} bytes)"

@@ -194,8 +194,8 @@ def rocketmq_processes(request: pytest.FixtureRequest) -> "Iterator[RocketMqProc
 def _options(
     request: pytest.FixtureRequest, names: Sequence[str], marked: str = "raft_cluster"
 ) -> tuple[dict[str, Any], bool]:
-    """What the nearest marker gives, and whether the cluster is checked at the end. A marker that cannot be is an error of
-    the test in one line, without a traceback through this plugin.
+    """Returns what the nearest marker gives, and True if the cluster is checked at the end. A marker that cannot be is an
+    error of the test in one line, without a traceback through this plugin.
     """
     marker = request.node.get_closest_marker(marked)
     if marker is not None and marker.args:

@@ -42,7 +42,7 @@ class _ClusterFace(FaultyFace[ClusterT_co]):
     status = blocking(BreakableCluster.status)
     leader = blocking(BreakableCluster.leader)
     wait_for_leader = blocking(BreakableCluster.wait_for_leader)
-    committed = blocking(BreakableCluster.committed)
+    fetch_committed = blocking(BreakableCluster.fetch_committed)
     check = blocking(BreakableCluster.check)
 
 

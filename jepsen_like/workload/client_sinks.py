@@ -102,7 +102,7 @@ class LogSink:
             late_s = row.late_us / 1e6 if row.late_us >= 0 else None
             self._recorder.ok(request, Seen((row.value,), row.offset), late_s=late_s, **about)
         else:
-            self._recorder.ended(request, outcome, error, **about)
+            self._recorder.record_end(request, outcome, error, **about)
 
     def _read(self, row: ReadRow) -> None:
         """One that brought records of several epochs is several rows of one time, each of a client of its own."""
@@ -139,7 +139,7 @@ class QueueSink:
         outcome, error = outcome_of(row)
         about = _of(row, process)
         if outcome is Outcome.OK:
-            self._recorder.sent(row.value, offset=row.offset, **about)
+            self._recorder.record_send(row.value, offset=row.offset, **about)
         else:
             self._recorder.not_sent(row.value, outcome, error, **about)
 
@@ -149,7 +149,7 @@ class QueueSink:
             self._recorder.final_read(start=row.start, end=row.end, **_of(row, process))
         else:
             offsets = array("q", range(row.offset, row.offset + len(row.values)))
-            self._recorder.polled(array("q", row.values), offsets, is_whole=row.is_whole, **_of(row, process))
+            self._recorder.record_poll(array("q", row.values), offsets, is_whole=row.is_whole, **_of(row, process))
 
     def _consume(
         self,
@@ -160,17 +160,17 @@ class QueueSink:
         recorder = self._recorder
         match row:
             case PolledRow(values=values, offsets=offsets, is_whole=is_whole):
-                recorder.polled(array("q", values), array("q", offsets), is_whole=is_whole, **_of(row, process))
+                recorder.record_poll(array("q", values), array("q", offsets), is_whole=is_whole, **_of(row, process))
             case GivenRow(value, is_whole, _, offset):
                 values, offsets = array("q", [value]), array("q", [offset])
-                recorder.polled(values, offsets, is_whole=is_whole, group=group, **_of(row, process))
+                recorder.record_poll(values, offsets, is_whole=is_whole, group=group, **_of(row, process))
             case AssignedRow(objects, starts, t_ns):
-                recorder.assigned(objects, process=process, t_ns=t_ns, group=group, positions=starts)
+                recorder.record_assignment(objects, process=process, t_ns=t_ns, group=group, positions=starts)
             case RevokedRow(objects, is_lost, t_ns):
-                recorder.revoked(objects, process=process, t_ns=t_ns, group=group, is_lost=is_lost)
+                recorder.record_revocation(objects, process=process, t_ns=t_ns, group=group, is_lost=is_lost)
             case CommittedRow():
                 outcome, error = outcome_of(row)
-                recorder.committed(outcome, group=group, offset=row.offset, error=error, **_of(row, process))
+                recorder.record_commit(outcome, group=group, offset=row.offset, error=error, **_of(row, process))
             case PositionRow():
                 recorder.position_read(row.offset, group=group, **_of(row, process))
             case SoughtRow(partition, offset, t_ns):

@@ -284,7 +284,7 @@ class RoutedLoad:
         late_s = trio.current_time() - due if due is not None else None
         t_inv = time.monotonic_ns()
         try:
-            with trio.fail_after(OPERATION_WITHIN_S) as patience, self._noted(node, patience):
+            with trio.fail_after(OPERATION_WITHIN_S) as patience, self._note(node, patience):
                 answer = await request.ask(connection)
             t_ret = time.monotonic_ns()
             seen = self._interpret(request, answer, node)
@@ -294,7 +294,7 @@ class RoutedLoad:
             if isinstance(ending.hint, LeftTheLog):
                 ending = self._note_left(request, ending, ending.hint, node=node)
             seen_start = ending.hint.start_offset if isinstance(ending.hint, LeftTheLog) else NONE
-            self.recorder.ended(
+            self.recorder.record_end(
                 request,
                 ending.outcome,
                 ending.code,
@@ -311,7 +311,9 @@ class RoutedLoad:
         except trio.Cancelled:
             # The client waits no longer for the answer, but the request is on its way and may yet be carried out.
             unknown = (Outcome.INFO, ErrorCode.OTHER)
-            self.recorder.ended(request, *unknown, process=process, node=node, t_inv=t_inv, t_ret=time.monotonic_ns())
+            self.recorder.record_end(
+                request, *unknown, process=process, node=node, t_inv=t_inv, t_ret=time.monotonic_ns()
+            )
             raise
         self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
         if request.is_write:
@@ -337,13 +339,13 @@ class RoutedLoad:
         try:
             if not is_answer:
                 raise Nonsense(f"{request.f.name} was answered by a log that begins at {hint.start_offset}")
-            self.workload.trimmed(request, hint.start_offset)
+            self.workload.on_trimmed(request, hint.start_offset)
         except Nonsense as nonsense:
             self.recorder.note_nonsense(f"node {node}: {nonsense}")
         return ending if is_answer else Ending(Outcome.INFO, ErrorCode.PROTOCOL)
 
     @contextlib.contextmanager
-    def _noted(self, node: int, patience: trio.CancelScope) -> Iterator[None]:
+    def _note(self, node: int, patience: trio.CancelScope) -> Iterator[None]:
         """Keep an operation under way where `_give_up_on_old_leaders` finds it."""
         self._under_way[node].add(patience)
         try:
@@ -413,7 +415,7 @@ class RoutedLoad:
                 self._announce()
                 if is_news:
                     self._give_up_on_old_leaders()
-                    write = self._drawn(self.workload.write, rng, group)
+                    write = self._draw_for(self.workload.write, rng, group)
                     if await self._attempt(client, node, write, process) is Outcome.INFO:
                         process = self.recorder.new_process()
         finally:
@@ -425,7 +427,7 @@ class RoutedLoad:
             return True
         return now - group.last_write_s > self._doubt_after_s
 
-    def _drawn(self, draw: Callable[[random.Random], Request], rng: random.Random, group: _Group) -> Request:
+    def _draw_for(self, draw: Callable[[random.Random], Request], rng: random.Random, group: _Group) -> Request:
         """The next request for this group."""
         while self._groups[(request := draw(rng)).group] is not group:
             continue
@@ -436,7 +438,7 @@ class RoutedLoad:
 
         The operation is recorded only if it is answered.
         """
-        request = self._drawn(self.workload.probe, rng, self._group_of[node])
+        request = self._draw_for(self.workload.probe, rng, self._group_of[node])
         with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
             t_inv = time.monotonic_ns()
@@ -471,7 +473,7 @@ class RoutedLoad:
 
     def _writes(self, group: _Group, rng: random.Random) -> Iterator[Request]:
         while True:
-            yield self._drawn(self.workload.write, rng, group)
+            yield self._draw_for(self.workload.write, rng, group)
 
     async def _until_answered(
         self, client: Connections, rng: random.Random, group: _Group, requests: Iterator[Request]

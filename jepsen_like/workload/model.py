@@ -76,7 +76,7 @@ class Workload(Protocol):
     def claimed_ends(self) -> Mapping[int, int]:
         """By object: the greatest end of a log that an answer claimed since `final_reads` was called."""
 
-    def trimmed(self, request: Request, start_offset: int) -> None:
+    def on_trimmed(self, request: Request, start_offset: int) -> None:
         """A read found that its records had left the log, which began at `start_offset`.
 
         Raises `Nonsense` if that cannot be.

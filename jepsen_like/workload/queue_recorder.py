@@ -25,7 +25,7 @@ class QueueRecorder(Recorder):
     outcome, and `acked` those acknowledged.
     """
 
-    def sent(
+    def record_send(
         self,
         value: int,
         *,
@@ -98,7 +98,7 @@ class QueueRecorder(Recorder):
             )
         )
 
-    def polled(
+    def record_poll(
         self,
         values: Sequence[int],
         offsets: Sequence[int],
@@ -130,7 +130,7 @@ class QueueRecorder(Recorder):
         )
         self._history.record_rows(op, values, offsets)
 
-    def committed(
+    def record_commit(
         self,
         outcome: Outcome,
         *,
@@ -173,7 +173,7 @@ class QueueRecorder(Recorder):
             node=node,
         )
 
-    def assigned(
+    def record_assignment(
         self,
         partitions: Iterable[int],
         *,
@@ -192,7 +192,7 @@ class QueueRecorder(Recorder):
             start = positions[place] if positions else NONE
             self._of_group(Action.ASSIGN, Outcome.OK, group, generation, start, partition, process, t_ns, t_ns)
 
-    def revoked(
+    def record_revocation(
         self,
         partitions: Iterable[int],
         *,

@@ -91,7 +91,7 @@ class Recorder:
         )
         self._history.record_batch(op, seen.values)
 
-    def ended(
+    def record_end(
         self,
         request: Request,
         outcome: Outcome,

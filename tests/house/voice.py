@@ -30,12 +30,6 @@ NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed"
 """Verbs and nouns that end in "ed"."""
 NOT_YET: tuple[str, ...] = (
     "benchmarks",
-    "jepsen_like/bench",
-    "jepsen_like/cluster",
-    "jepsen_like/nemesis",
-    "jepsen_like/systems",
-    "jepsen_like/testing",
-    "jepsen_like/workload",
     "tests/jepsen_like",
 )
 """Folders, and the folders in them, that are not swept yet."""

@@ -53,7 +53,7 @@ def stream(question: Mapping[str, Any]) -> dict[str, Any]:
             if number % SAMPLED_EVERY:
                 hand_over(producer, topic, value)
             else:
-                hand_over(producer, topic, value, on_delivery=timed(latencies))
+                hand_over(producer, topic, value, on_delivery=note_latency(latencies))
         count += HANDED_OVER
         producer.poll(0)
     left = producer.flush(FLUSH_WITHIN_S)
@@ -74,7 +74,7 @@ def warm(producer: Producer, topic: str, value: bytes, partitions: int) -> int:
     afterwards.
     """
     for number in range(partitions):
-        producer.produce(topic, value, partition=number, on_delivery=timed([]))
+        producer.produce(topic, value, partition=number, on_delivery=note_latency([]))
     if producer.flush(FLUSH_WITHIN_S):
         raise TimeoutError(f"the first records are not acknowledged after {FLUSH_WITHIN_S:g} s")
     return partitions
@@ -90,19 +90,19 @@ def hand_over(producer: Producer, topic: str, value: bytes, **settings: Any) -> 
             producer.poll(0.001)
 
 
-def timed(latencies: list[int]) -> Callable[[Any, Any], None]:
+def note_latency(latencies: list[int]) -> Callable[[Any, Any], None]:
     """Returns a callback that notes a record's latency from now on.
 
     It raises `KafkaException` for a record not written.
     """
     began = time.perf_counter_ns()
 
-    def done(error: Any, record: Any) -> None:
+    def on_delivered(error: Any, record: Any) -> None:
         if error is not None:
             raise KafkaException(error)
         latencies.append(time.perf_counter_ns() - began)
 
-    return done
+    return on_delivered
 
 
 def one(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
     cpu, began = time.process_time(), clock()
     end = began + int(question["seconds"] * 1e9)
     while clock() < end:
-        producer.produce(topic, value, on_delivery=timed(latencies))
+        producer.produce(topic, value, on_delivery=note_latency(latencies))
         if producer.flush(FLUSH_WITHIN_S):
             raise TimeoutError(f"a record is not acknowledged after {FLUSH_WITHIN_S:g} s")
     lasted_s = (clock() - began) / 1e9
@@ -203,14 +203,14 @@ def noting(
     after the fault.
     """
 
-    def done(error: Any, record: Any) -> None:
+    def on_delivered(error: Any, record: Any) -> None:
         if error is None:
             acknowledged.append(time.perf_counter_ns())
             after.append(is_after)
         else:
             failed.append(str(error))
 
-    return done
+    return on_delivered
 
 
 WORK: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

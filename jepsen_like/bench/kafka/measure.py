@@ -93,7 +93,7 @@ class KafkaDriver:
         if load.work is KafkaWork.READ:
             fills = attrs.evolve(STREAMS[0], partitions=load.partitions)
             filled = self._work(fills, topic, min(FILL_S, self._seconds))
-        held = self._held(topic, load.partitions)
+        held = self._count_held(topic, load.partitions)
         cpu_s, kernel = self._cpu_s(), kernel_ticks()
         answer = self._work(load, topic, self._seconds, records=held)
         used_s = self._cpu_s() - cpu_s + kernel_cpu_s(kernel)
@@ -150,12 +150,12 @@ class KafkaDriver:
     def _cpu_s(self) -> float:
         return sum(member.cpu_s() for member in self._cluster.members)
 
-    def _held(self, topic: str, partitions: int) -> int:
+    def _count_held(self, topic: str, partitions: int) -> int:
         """Returns the number of records that a new topic holds, as its brokers report it."""
         consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "counter", "log_level": 0})
         held = 0
 
-        def counted(number: int) -> bool:
+        def count_partition(number: int) -> bool:
             nonlocal held
             try:
                 low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), ASK_WITHIN_S)
@@ -166,7 +166,9 @@ class KafkaDriver:
 
         try:
             for number in range(partitions):
-                until(lambda number=number: counted(number), f"end of {topic}-{number}", within_s=COUNTED_WITHIN_S)  # type: ignore[misc]
+                until(
+                    lambda number=number: count_partition(number), f"end of {topic}-{number}", within_s=COUNTED_WITHIN_S
+                )  # type: ignore[misc]
         finally:
             consumer.close()
         return held
@@ -175,4 +177,4 @@ class KafkaDriver:
         """Raises `RecordsMissing` if the topic holds less: a leader that was paused answers as before until it learns of
         the next.
         """
-        require_held(acknowledged, lambda: self._held(topic, partitions))
+        require_held(acknowledged, lambda: self._count_held(topic, partitions))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jepsen_like.bench.answers import titled
+from jepsen_like.bench.answers import title_of
 from jepsen_like.bench.broker_tables import MEGABYTES, P50, P99, BrokerTables, LoadRows, Measure, systems_of
 from jepsen_like.bench.failover import KILL, PAUSE
 from jepsen_like.bench.figures import Document, DocumentTable, ProducerErrors, describe, middle
@@ -38,7 +38,7 @@ def producers(document: Document) -> list[list[str]]:
             longest_ms = [figure.longest_s * 1000 for figure in figures]
             rows.append(
                 [
-                    titled(document.systems[system]),
+                    title_of(document.systems[system]),
                     f"{len(figures)}",
                     f"{sum(figure.acknowledged for figure in figures):,}",
                     f"{sum(figure.failed for figure in figures):,}",

@@ -69,7 +69,7 @@ class RocketCluster(BenchCluster):
         finally:
             link.close()
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Returns the number of messages that the topic holds on all masters."""
         places = [self.led_by()] if self._is_group else self.masters
         try:

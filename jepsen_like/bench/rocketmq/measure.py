@@ -80,7 +80,7 @@ class RocketBench(BrokerBench[RocketSystem]):
                 with system.cluster(self._home / system.key, TWO_MASTERS) as cluster:
                     figure = killed_under_producers(cluster, system.key, self._run, chance.uniform(*BEFORE_FAULT_S))
             except self.failures as error:
-                self._failed("producers", system.key, error, f"after {number} kills")
+                self._note_failure("producers", system.key, error, f"after {number} kills")
                 return
             self._found.figures.append(figure)
             self._display.step()
@@ -98,7 +98,7 @@ def killed_under_producers(cluster: RocketCluster, key: str, run: str, settle_s:
     producers = MovingProducers(
         [cluster.ports[place] for place in cluster.masters], cluster.topic, RECORD_BYTES, PRODUCERS
     )
-    before = cluster.written()
+    before = cluster.count_written()
     killed = cluster.members[cluster.masters[0]]
     producers.start()
     try:
@@ -151,7 +151,7 @@ class RocketDriver:
         self._next_topic()
         if load.reads:
             self._run(FILL, FILL_S)
-        held = self._cluster.written()
+        held = self._cluster.count_written()
         cpu_s, kernel = self._cluster.cpu_s(), kernel_ticks()
         sample, count = self._run(load, self._seconds)
         used_s = self._cluster.cpu_s() - cpu_s + kernel_cpu_s(kernel)

@@ -200,10 +200,10 @@ def ask(port: int, request: Command, within_s: float = ASK_WITHIN_S) -> Command:
     """One question over a connection of its own. Raises `OSError` if there is no answer in time."""
     with socket.create_connection((LOOPBACK, port), timeout=within_s) as stream:
         stream.sendall(b"".join(encode(request)))
-        return decode(_received(stream, _LENGTH.unpack(_received(stream, _LENGTH.size))[0]), ANSWER_HEADER_BYTES_MAX)
+        return decode(_receive(stream, _LENGTH.unpack(_receive(stream, _LENGTH.size))[0]), ANSWER_HEADER_BYTES_MAX)
 
 
-def _received(stream: socket.socket, size: int) -> bytes:
+def _receive(stream: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         chunk = stream.recv(size - len(data))

@@ -1,4 +1,4 @@
-"""What the harness asks the brokers of a cluster: Metadata, ListOffsets and Fetch, on connections past the fault network.
+"""Asks the brokers of a cluster for Metadata, ListOffsets and Fetch, on connections past the fault network.
 
 Each broker's own log is read as a debugging consumer (replica id -2), which any replica answers, to its own end.
 """
@@ -39,7 +39,7 @@ from kafka_compat.protocol.batch_header import InvalidBatch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 TOPIC: Final = "log"
-"""What a run writes to; its partitions are the objects of the history."""
+"""The topic of a run; its partitions are the objects of the history."""
 ANSWERS_WITHIN_S: Final = 1.0
 READS_WITHIN_S: Final = 30.0
 READ_THROUGH_WITHIN_S: Final = 20.0
@@ -90,7 +90,7 @@ class KafkaControl(Control):
         self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
     ) -> None:
         self.topic: str | None = None
-        """What the load writes to, once `prepare` has made it."""
+        """The topic of the load, once `prepare` has made it."""
         self._cluster_id = cluster_id
         self._direct = dict(direct)
         self._can_answer = can_answer
@@ -190,7 +190,7 @@ class KafkaControl(Control):
         return goal if view.brokers else None
 
     async def has_reached(self, node: int, goal: Any) -> bool:
-        """Whether it is in the ISR of every partition that it has a copy of, and holds as much."""
+        """Returns True if it is in the ISR of every partition that it has a copy of, and holds as much."""
         view = await self.view()
         mine = [name for name in goal if name in view.partitions and node in view.partitions[name].replica_nodes]
         if node not in view.brokers or any(node not in view.partitions[name].isr_nodes for name in mine):
@@ -203,13 +203,13 @@ class KafkaControl(Control):
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
-                ends, why = await self._settled()
+                ends, why = await self._agree()
                 if ends is not None:
                     return {name.partition: end for name, end in ends.items()}
                 await trio.sleep(POLL_S)
         raise NotServing(f"the brokers do not agree {within_s:g} s after everything was healed: {why}")
 
-    async def _settled(self) -> tuple[Ends | None, str]:
+    async def _agree(self) -> tuple[Ends | None, str]:
         """The ends on which all replicas agree; else None and why not."""
         states = (await self.view()).of_topic(self.topic or TOPIC)
         if not states:
@@ -238,7 +238,7 @@ class KafkaControl(Control):
         return agreed, ""
 
     async def ends(self, node: int, names: list[TopicPartition], what: int = END) -> Ends | None:
-        """Where a broker's own copies end (or begin); None if it does not tell."""
+        """Returns the offsets at which a broker's own copies end (or begin); None if it does not answer."""
         if not names:
             return {}
         by_topic: dict[str, list[ListOffsetsPartition]] = {}
@@ -333,7 +333,7 @@ class KafkaControl(Control):
                 await trio.sleep(POLL_S)
 
     async def _is_read(self, node: int) -> bool:
-        """Whether each copy that a broker holds was read to its end."""
+        """Returns True if each copy that a broker holds was read to its end."""
         states = (await self.view()).of_topic(self.topic or TOPIC)
         names = [name for name, state in states.items() if node in state.replica_nodes]
         starts, ends = await self.ends(node, names, START), await self.ends(node, names)

@@ -52,7 +52,7 @@ class MemberWorker:
         """Consume until told otherwise."""
         stopping = False
         while True:
-            consumer = None if stopping else self._joined()
+            consumer = None if stopping else self._join()
             leaves_at = time.monotonic() + (math.inf if self._is_alone else self._rng.uniform(*STAYS_S))
             while True:
                 for command, *_ in self._pipe.commands():
@@ -71,7 +71,7 @@ class MemberWorker:
             if stopping:
                 self._pipe.say(STOPPED)
 
-    def _joined(self) -> Consumer:
+    def _join(self) -> Consumer:
         consumer = Consumer(dict(self._plan.client))
         self._commit_at = time.monotonic() + COMMIT_EVERY_S
         if self._is_alone:

@@ -19,7 +19,7 @@ from jepsen_like.systems.kafka.promises import (
     describe,
     losses_allowed,
 )
-from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, shown
+from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, show
 
 ISR: Final = "isr"
 _RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.minutes", "log.retention.hours")
@@ -107,7 +107,7 @@ class KafkaMode(Mode):
         """The `name=value` settings of every broker of a cluster of so many."""
         factors = {name: self.factor(nodes, name) for name in (names.FACTOR, names.OFFSETS_FACTOR)}
         of_brokers = {name: value for name, value in self.settings.items() if name not in names.CLIENT_SETTINGS}
-        return [f"{name}={shown(value)}" for name, value in sorted({**of_brokers, **factors}.items())]
+        return [f"{name}={show(value)}" for name, value in sorted({**of_brokers, **factors}.items())]
 
     # ---------------------------------------------------------------- what is promised
 

@@ -41,11 +41,11 @@ class Sender:
         self._last: dict[int, SentRow] = {}
         """The last message of each slot that has ended."""
         self._has_failed = False
-        self._producer = self._made()
+        self._producer = self._make_producer()
         self._started = time.monotonic()
         self._tickets = 0
 
-    def _made(self) -> Producer:
+    def _make_producer(self) -> Producer:
         return Producer({**self._plan.client, "error_cb": self._on_error})
 
     def run(self) -> None:
@@ -94,7 +94,7 @@ class Sender:
         try:
             self._producer.produce(self._plan.topic, record, partition=partition, on_delivery=report)
         except (BufferError, KafkaException):
-            self._ended(slot, value, partition, t_inv, late_us, NOT_QUEUED)
+            self._end(slot, value, partition, t_inv, late_us, NOT_QUEUED)
             time.sleep(BACK_OFF_S)
             return False
         return True
@@ -110,12 +110,12 @@ class Sender:
         message: Message,
     ) -> None:
         if error is None:
-            self._ended(slot, value, partition, t_inv, late_us, 0, message.offset())
+            self._end(slot, value, partition, t_inv, late_us, 0, message.offset())
         else:
             self._has_failed |= error.fatal()
-            self._ended(slot, value, partition, t_inv, late_us, error.code())
+            self._end(slot, value, partition, t_inv, late_us, error.code())
 
-    def _ended(
+    def _end(
         self, slot: int, value: int, partition: int, t_inv: int, late_us: int, code: int, offset: int | None = None
     ) -> None:
         ended = outcome_of(code, may_retry=self._plan.may_retry)
@@ -152,7 +152,7 @@ class Sender:
         self._pipe.flush(force=True)
         self._pipe.incarnation += 1
         self._has_failed = False
-        self._producer = self._made()
+        self._producer = self._make_producer()
 
     # ---------------------------------------------------------------- the end
 

@@ -83,11 +83,11 @@ def parse_words(words: Iterable[str]) -> dict[str, Value]:
             raise WrongSettingWord(f"{given} needs a value: {given}=…")
         if name in found:
             raise WrongSettingWord(f"{name} is given twice")
-        found[name] = _parsed(name, text)
+        found[name] = _parse(name, text)
     return found
 
 
-def _parsed(name: str, text: str) -> Value:
+def _parse(name: str, text: str) -> Value:
     if name in CLIENT_SETTINGS:
         try:
             return CLIENT_SETTINGS[name](text)
@@ -105,7 +105,7 @@ def _parsed(name: str, text: str) -> Value:
     return int(kept) if kind in (ConfigKind.INT, ConfigKind.LONG) else kept
 
 
-def shown(value: Value) -> str:
+def show(value: Value) -> str:
     """A value as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -131,5 +131,5 @@ __all__ = [
     "Value",
     "WrongSettingWord",
     "parse_words",
-    "shown",
+    "show",
 ]

@@ -119,7 +119,7 @@ class KafkaAdapter(System):
         return QueueRecorder(history) if workload in GROUPS else Recorder(history)
 
     def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
-        """What the check of a queue expects of these clients."""
+        """Returns what the check of a queue expects of these clients."""
         assert isinstance(mode, KafkaMode)
         if workload not in GROUPS:
             return {}

@@ -71,7 +71,7 @@ class LogWorkload:
         """Of the one log."""
         return {LOG: self._claimed}
 
-    def trimmed(self, request: Request, start_offset: int) -> None:
+    def on_trimmed(self, request: Request, start_offset: int) -> None:
         """Reads go on behind it."""
         if not self.expires or request.f is not Action.READ or start_offset <= request.offset:
             raise Nonsense(f"{request.f.name} at {request.offset} was answered by a log that begins at {start_offset}")

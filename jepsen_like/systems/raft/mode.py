@@ -9,7 +9,7 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
 from jepsen_like.nemesis.kind import Reach
-from jepsen_like.nemesis.table import named
+from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.raft.promises import Replication, allowances, describe, may_lose
 from log.frame import HEADER_BYTES
@@ -75,7 +75,7 @@ class RaftMode(Mode):
             frame_bytes=HEADER_BYTES,
             segment_bytes_max=self.effective.segment_bytes_max,
             # What no flush has secured may come back with the file that had left.
-            starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in named(names)),
+            starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in kinds_named(names)),
         )
 
     def promise(self, kinds: Iterable[str]) -> str:

@@ -57,7 +57,7 @@ class RegisterWorkload:
         """Registers have no end."""
         return {}
 
-    def trimmed(self, request: Request, start_offset: int) -> None:
+    def on_trimmed(self, request: Request, start_offset: int) -> None:
         """No register is ever out of reach."""
         raise Nonsense(f"{request.f.name} of a register was answered by a log that begins at {start_offset}")
 

@@ -80,12 +80,12 @@ class RemotingConnection:
             raise
 
     async def _frame(self) -> bytes:
-        size = _LENGTH.unpack(await self._received(_LENGTH.size))[0]
+        size = _LENGTH.unpack(await self._receive(_LENGTH.size))[0]
         if not 0 <= size <= FRAME_BYTES_MAX:
             raise MalformedFrame(f"a frame of {size} bytes")
-        return await self._received(size)
+        return await self._receive(size)
 
-    async def _received(self, size: int) -> bytes:
+    async def _receive(self, size: int) -> bytes:
         while len(self._buffered) < size:
             data = await self._stream.receive_some(RECEIVE_BYTES)
             if not data:

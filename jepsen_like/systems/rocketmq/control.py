@@ -143,7 +143,7 @@ class RocketControl(Control):
 
     async def copies(self, scope: Scope) -> tuple[int, ...]:
         """Every broker of the group has a copy."""
-        return self._groups.named(scope)
+        return self._groups.members_named(scope)
 
     # ---------------------------------------------------------------- how far they are
 
@@ -284,14 +284,16 @@ class RocketControl(Control):
                 await trio.sleep(POLL_S)
             while True:
                 try:
-                    if await self._on(self._direct[max(self._direct)], lambda one: self._found(one, mode, workload)):
+                    if await self._on(
+                        self._direct[max(self._direct)], lambda one: self._find_queues(one, mode, workload)
+                    ):
                         return
                 except _NO_ANSWER as error:
                     why = str(error)
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
-    async def _found(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
+    async def _find_queues(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
         """Returns True if clients find the queues at the name server, which is told to pin them where keys stay with
         their queues.
         """

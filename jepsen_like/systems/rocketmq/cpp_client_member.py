@@ -41,7 +41,7 @@ class PushedMember:
             is_leaving = self._is_leaving
             self._under_way += not is_leaving
         if is_leaving:
-            return self._refused()
+            return self._refuse()
         t_inv = time.monotonic_ns()
         message = RecvMessage(handle)
         value, is_whole = value_of(message.body or b"")
@@ -54,7 +54,7 @@ class PushedMember:
             self._changed.notify_all()
         return CONSUMED
 
-    def _refused(self) -> int:
+    def _refuse(self) -> int:
         if not self._plan.is_orderly:
             FOREVER.wait()  # it has crashed
         return AGAIN_LATER

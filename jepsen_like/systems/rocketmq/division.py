@@ -44,7 +44,7 @@ class Division:
         """The brokers of every group."""
         return tuple(self.members(number) for number in range(self.pairs))
 
-    def named(self, scope: Scope) -> tuple[int, ...]:
+    def members_named(self, scope: Scope) -> tuple[int, ...]:
         """The brokers of the group with this name. Raises `ValueError` for another name."""
         return self.members(self.scopes.index(scope))
 

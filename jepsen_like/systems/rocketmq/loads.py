@@ -14,7 +14,7 @@ from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
 from jepsen_like.systems.rocketmq.cpp_client_load import CppClientLoad
 from jepsen_like.systems.rocketmq.log_workload import PushedProbes, QueueWorkload
 from jepsen_like.systems.rocketmq.mode import RocketMode
-from jepsen_like.systems.rocketmq.own_client import numbered
+from jepsen_like.systems.rocketmq.own_client import number_queues
 from jepsen_like.systems.rocketmq.own_load import OwnLoad
 from jepsen_like.systems.rocketmq.positions import QueueReader
 from jepsen_like.systems.rocketmq.processes import brokers_of
@@ -69,7 +69,7 @@ def load_of(
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     host, port = addresses[max(addresses)]
-    objects = numbered(mode.division.scopes, mode.queues)
+    objects = number_queues(mode.division.scopes, mode.queues)
     base = RocketClientPlan(
         role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS, objects=len(objects)
     )

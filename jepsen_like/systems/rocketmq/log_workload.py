@@ -60,7 +60,7 @@ class QueueWorkload:
         """Of every queue."""
         return dict(self._claimed)
 
-    def trimmed(self, request: Request, start_offset: int) -> None:
+    def on_trimmed(self, request: Request, start_offset: int) -> None:
         """Nothing leaves a queue within a run."""
         raise Nonsense(f"queue {request.object} begins at {start_offset}")
 

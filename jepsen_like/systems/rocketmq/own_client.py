@@ -232,7 +232,7 @@ async def _send(client: OwnClient, plan: RocketClientPlan, queue: Queue, value: 
         return unknown
 
 
-def numbered(scopes: Sequence[str], queues: int) -> dict[Queue, int]:
+def number_queues(scopes: Sequence[str], queues: int) -> dict[Queue, int]:
     """The object of every queue: those of the first broker name come first."""
     return {
         Queue(name, number): place * queues + number for place, name in enumerate(scopes) for number in range(queues)

@@ -64,7 +64,7 @@ LOCKED_FOR_S: Final = 30.0
 """So long after it was renewed a lock is relied on: brokers keep it for 60 s."""
 
 
-def allocated(queues: Sequence[Queue], members: Iterable[str], member: str) -> Sequence[Queue]:
+def allocate(queues: Sequence[Queue], members: Iterable[str], member: str) -> Sequence[Queue]:
     """The queues of a member, all of them divided evenly in order, the first members have one more
     (AllocateMessageQueueAveragely).
     """
@@ -141,7 +141,7 @@ class OwnMember:
             mine = await self._division()
             if mine is not None:
                 await self._give_up([queue for queue in self._held if queue not in mine])
-                for queue, until in (await self._locked(mine)).items():
+                for queue, until in (await self._lock(mine)).items():
                     if queue in self._held:
                         self._held[queue].locked_until = until
                     else:
@@ -164,7 +164,7 @@ class OwnMember:
             for broker in (each for of_name in brokers for each in of_name.values()):
                 nursery.start_soon(self._beat, broker, answered)
         ids = next((answered[each] for of_name in brokers for each in of_name.values() if answered.get(each)), None)
-        return None if ids is None else allocated(queues, ids, self._id)
+        return None if ids is None else allocate(queues, ids, self._id)
 
     async def _beat(self, broker: RemotingClient, answered: dict[RemotingClient, tuple[str, ...]]) -> None:
         consumer = ConsumerData(
@@ -182,7 +182,7 @@ class OwnMember:
             if answer.code == ResponseCode.SUCCESS:
                 answered[broker] = GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list
 
-    async def _locked(self, mine: Sequence[Queue]) -> dict[Queue, float]:
+    async def _lock(self, mine: Sequence[Queue]) -> dict[Queue, float]:
         """Those of the queues that may be consumed, and until when; an orderly member's are given up if their master
         has them for another.
         """

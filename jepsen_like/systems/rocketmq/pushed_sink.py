@@ -60,7 +60,7 @@ class PushedRecorder(QueueRecorder):
         if request.is_write:
             super().ok(request, seen, **about)
 
-    def ended(self, request: Request, *args: Any, **about: Any) -> None:
+    def record_end(self, request: Request, *args: Any, **about: Any) -> None:
         """See `Recorder`."""
         if request.is_write:
-            super().ended(request, *args, **about)
+            super().record_end(request, *args, **about)

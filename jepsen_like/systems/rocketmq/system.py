@@ -54,7 +54,7 @@ class RocketMqSystem(System):
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:
-        """What clients of RocketMQ are given."""
+        """Returns what clients of RocketMQ are given."""
         host, port = addresses[max(addresses)]
         return f"namesrvAddr={host}:{port}"
 

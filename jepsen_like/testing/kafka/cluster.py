@@ -71,7 +71,7 @@ class BreakableKafka(FaultyCluster):
         """As every client takes it."""
         return ",".join(self.addresses)
 
-    def acknowledged(
+    def note_acknowledged(
         self, topic: str, partition: int, offset: int, value: bytes | None, key: bytes | None = None
     ) -> None:
         """Have `check` look for this record, which a broker acknowledged; from any thread."""
@@ -125,7 +125,7 @@ class BreakableKafka(FaultyCluster):
         with trio.move_on_after(within_s):
             while True:
                 try:
-                    found = await self._settled()
+                    found = await self._agree()
                     if not isinstance(found, str):
                         return self.ledger.verdict(await self._logs(found))
                     why = found
@@ -134,7 +134,7 @@ class BreakableKafka(FaultyCluster):
                 await trio.sleep(POLL_S)
         raise WaitedTooLong(f"the replicas do not agree {within_s:g} s after everything was healed: {why}")
 
-    async def _settled(self) -> dict[TopicPartition, tuple[int, tuple[int, ...]]] | str:
+    async def _agree(self) -> dict[TopicPartition, tuple[int, tuple[int, ...]]] | str:
         """Returns the end of every partition and its replicas, or why they do not agree yet."""
         view, agreed = await self._control.view(), {}
         if view.brokers != set(self.nodes):

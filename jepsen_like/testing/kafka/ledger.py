@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from jepsen_like.testing.ledger import shown
+from jepsen_like.testing.ledger import show
 from kafka_compat.model import TopicPartition
 from kafka_compat.records import read_records
 
@@ -72,7 +72,7 @@ class RecordLedger:
         known = self._promised.setdefault(TopicPartition(topic, partition), {}).setdefault(offset, content)
         if known != content:
             self._broken.append(
-                f"{topic}-{partition}: {_shown(known)} and {_shown(content)} were acknowledged at {offset}"
+                f"{topic}-{partition}: {_show(known)} and {_show(content)} were acknowledged at {offset}"
             )
 
     def forget(self, topic: str) -> None:
@@ -100,10 +100,10 @@ class RecordLedger:
                     if offset < log.start:
                         continue
                     if offset not in held:
-                        broken.append(f"{name}: offset {offset}, {_shown(content)}, is lost on broker {broker}")
+                        broken.append(f"{name}: offset {offset}, {_show(content)}, is lost on broker {broker}")
                     elif (found := held[offset]) != content:
                         broken.append(
-                            f"{name}: offset {offset} was {_shown(content)} and is {_shown(found)} on broker {broker}"
+                            f"{name}: offset {offset} was {_show(content)} and is {_show(found)} on broker {broker}"
                         )
         return KafkaVerdict(self.acknowledged, len(logs), tuple(broken), expired)
 
@@ -129,6 +129,6 @@ def _from(log: ReplicaRecords, begin: int) -> dict[int, bytes]:
     return {base: log.batches[base] for base in bases[max(0, bisect.bisect_right(bases, begin) - 1) :]}
 
 
-def _shown(content: Content) -> str:
+def _show(content: Content) -> str:
     value = content[1]
-    return repr(value) if value is None else shown(value)
+    return repr(value) if value is None else show(value)

@@ -24,11 +24,11 @@ class _KafkaFace(FaultyFace[KafkaT_co]):
         """As every client takes it: where it reaches the brokers, behind the faults."""
         return self._loop.living.bootstrap_servers
 
-    def acknowledged(
+    def note_acknowledged(
         self, topic: str, partition: int, offset: int, value: bytes | None, key: bytes | None = None
     ) -> None:
         """Have `check` look for this record, which a broker acknowledged."""
-        self._loop.living.acknowledged(topic, partition, offset, value, key)
+        self._loop.living.note_acknowledged(topic, partition, offset, value, key)
 
     def producer(self, settings: Mapping[str, Any] | None = None) -> Any:
         """Returns a producer of confluent-kafka with acks=all; `check` looks for everything that is acknowledged to it.
@@ -42,12 +42,12 @@ class _KafkaFace(FaultyFace[KafkaT_co]):
             raise ImportError(
                 "producer() needs the package confluent-kafka, which cannot be imported here; "
                 f"run: {sys.executable} -m pip install 'quorumlog[kafka]', or pass what another client was "
-                "acknowledged to acknowledged()"
+                "acknowledged to note_acknowledged()"
             ) from error
         given = {"acks": "all", **(settings or {})}
         if str(given["acks"]) not in ("all", "-1"):
             raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")
-        return WitnessedProducer({"bootstrap.servers": self.bootstrap_servers, **given}, self.acknowledged)
+        return WitnessedProducer({"bootstrap.servers": self.bootstrap_servers, **given}, self.note_acknowledged)
 
     def forget(self, topic: str) -> None:
         """The test deleted this topic: `check` looks for nothing of it."""

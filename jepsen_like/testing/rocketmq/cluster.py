@@ -97,7 +97,7 @@ class BreakableRocketMq(FaultyCluster):
         """As every client takes it."""
         return text_of(self._clients[self.name_server])
 
-    def acknowledged(
+    def note_acknowledged(
         self,
         topic: str,
         queue_id: int,
@@ -149,16 +149,16 @@ class BreakableRocketMq(FaultyCluster):
         """
         try:
             await status_of(self._direct[node])
-            known = await self._registered() if self._can_answer(self.name_server) else self._expected()
+            known = await self._fetch_registered() if self._can_answer(self.name_server) else self._addresses()
         except NoBrokerAnswer:
             return False
         name, broker_id = self.groups.name_of(node), self.groups.id_of(node)
         return known.get((name, broker_id)) == text_of(self._clients[node])
 
-    async def _registered(self) -> dict[tuple[str, int], str]:
+    async def _fetch_registered(self) -> dict[tuple[str, int], str]:
         return await registered_at(self._direct[self.name_server])
 
-    def _expected(self) -> dict[tuple[str, int], str]:
+    def _addresses(self) -> dict[tuple[str, int], str]:
         groups = self.groups
         return {(groups.name_of(each), groups.id_of(each)): text_of(self._clients[each]) for each in self.brokers}
 
@@ -180,8 +180,8 @@ class BreakableRocketMq(FaultyCluster):
         raise WaitedTooLong(f"the brokers do not all serve within {within_s:g} s: {why}")
 
     async def _why_not_serving(self) -> str:
-        if await self._registered() != self._expected():
-            return f"the name server knows {sorted(await self._registered())}"
+        if await self._fetch_registered() != self._addresses():
+            return f"the name server knows {sorted(await self._fetch_registered())}"
         for name in self.groups.names:
             members, master = self.groups.members(name), self.groups.master_of(name)
             slaves = {self.groups.id_of(each) for each in members} - {MASTER_ID}
@@ -237,7 +237,7 @@ class BreakableRocketMq(FaultyCluster):
     def _is_cut(self, one: int, other: int) -> bool:
         return not self._cut.isdisjoint({(one, other), (other, one)})
 
-    def _harmed(self, nodes: tuple[int, ...], harm: str) -> None:
+    def _note_harm(self, nodes: tuple[int, ...], harm: str) -> None:
         for name in self.groups.names:
             members = self.groups.members(name)
             hit = [node for node in nodes if node in members]
@@ -370,12 +370,12 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         """See `ThreadedCluster`."""
         await super().power(*nodes)
         self._power_cuts.update(nodes)
-        self._harmed(nodes, WITHOUT_POWER)
+        self._note_harm(nodes, WITHOUT_POWER)
 
     async def wipe(self, *nodes: int) -> None:
         """See `ThreadedCluster`."""
         await super().wipe(*nodes)
-        self._harmed(nodes, WIPED)
+        self._note_harm(nodes, WIPED)
 
 
 class _GroupsSystem(RocketMqSystem):
@@ -454,4 +454,4 @@ class RocketMqProcesses(ServerProcesses, BreakableRocketMq):
     async def wipe(self, *nodes: int) -> None:
         """See `ServerProcesses`."""
         await super().wipe(*nodes)
-        self._harmed(nodes, WIPED)
+        self._note_harm(nodes, WIPED)

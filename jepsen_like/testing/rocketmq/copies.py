@@ -70,7 +70,7 @@ def _ids(text: str) -> frozenset[int]:
     return frozenset(int(each) for each in text.split(",") if each)
 
 
-async def asked(address: Address, ask: Callable[[RemotingConnection], Awaitable[T]], *, within_s: float) -> T:
+async def ask_alone(address: Address, ask: Callable[[RemotingConnection], Awaitable[T]], *, within_s: float) -> T:
     """Returns what is asked on a connection of its own. Raises `NoBrokerAnswer`, whatever is the reason."""
     try:
         with trio.move_on_after(within_s):
@@ -92,7 +92,7 @@ async def status_of(address: Address) -> CopyStatus:
             KVTable.decode((await _answer(connection, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
         )
 
-    return await asked(address, ask, within_s=ANSWERS_WITHIN_S)
+    return await ask_alone(address, ask, within_s=ANSWERS_WITHIN_S)
 
 
 async def registered_at(address: Address) -> dict[tuple[str, int], str]:
@@ -106,7 +106,7 @@ async def registered_at(address: Address) -> dict[tuple[str, int], str]:
             for broker_id, told in data.broker_addrs.items()
         }
 
-    return await asked(address, ask, within_s=ANSWERS_WITHIN_S)
+    return await ask_alone(address, ask, within_s=ANSWERS_WITHIN_S)
 
 
 async def queues_of(address: Address, also: Collection[QueueName], status: CopyStatus) -> dict[QueueName, QueueCopy]:
@@ -124,16 +124,16 @@ async def queues_of(address: Address, also: Collection[QueueName], status: CopyS
             if not is_system_topic(name)
             for queue in range(topic.read_queue_nums)
         }
-        found = {queue: await _pulled(connection, queue) for queue in sorted(known)}
+        found = {queue: await _pull(connection, queue) for queue in sorted(known)}
         unknown = set(also) - known
         if unknown:
-            found |= await _walked(connection, unknown, status)
+            found |= await _walk(connection, unknown, status)
         return found
 
-    return await asked(address, ask, within_s=READS_WITHIN_S)
+    return await ask_alone(address, ask, within_s=READS_WITHIN_S)
 
 
-async def _pulled(connection: RemotingConnection, queue: QueueName) -> QueueCopy:
+async def _pull(connection: RemotingConnection, queue: QueueName) -> QueueCopy:
     """A queue as consumers get it."""
     ends = [
         OffsetResponseHeader.read(
@@ -156,14 +156,14 @@ async def _pulled(connection: RemotingConnection, queue: QueueName) -> QueueCopy
         body = bytes((await _answer(connection, RequestCode.PULL_MESSAGE, header)).body)
         before = offset
         for at, head in read_heads(body):
-            copy.messages[head.queue_offset] = _held(head, body[at : at + head.size])
+            copy.messages[head.queue_offset] = _hold(head, body[at : at + head.size])
             offset = max(offset, head.queue_offset + 1)
         if offset == before:
             raise NoBrokerAnswer(f"{queue[0]}-{queue[1]} goes up to {end}, and {offset} is not shown")
     return copy
 
 
-async def _walked(
+async def _walk(
     connection: RemotingConnection, queues: Collection[QueueName], status: CopyStatus
 ) -> dict[QueueName, QueueCopy]:
     """The same of queues whose topic the broker does not know, message by message: a slave knows those of its master
@@ -178,14 +178,14 @@ async def _walked(
         head = read_head(record)
         queue = head.topic, head.queue_id
         if queue in found:
-            found[queue].messages[head.queue_offset] = _held(head, record)
+            found[queue].messages[head.queue_offset] = _hold(head, record)
         at += head.size
     for copy in found.values():
         copy.start = min(copy.messages, default=0)
     return found
 
 
-def _held(head: RecordHead, record: bytes) -> HeldMessage:
+def _hold(head: RecordHead, record: bytes) -> HeldMessage:
     return HeldMessage(record, bytes(head.body(record)))
 
 

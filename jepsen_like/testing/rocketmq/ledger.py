@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.testing.ledger import shown
+from jepsen_like.testing.ledger import show
 from rocketmq_compat.replication.acks import SendStatus
 
 TOLD_MAX: Final = 5
@@ -76,7 +76,7 @@ class AcknowledgedMessage:
     """The copies that a check has found it on, with the harms before that."""
 
     def __str__(self) -> str:
-        return f"{self.queue[0]}-{self.queue[1]}: offset {self.offset}, {shown(self.body)}"
+        return f"{self.queue[0]}-{self.queue[1]}: offset {self.offset}, {show(self.body)}"
 
 
 @attrs.frozen
@@ -132,7 +132,7 @@ class CopyLedger:
             if each.body == message.body:
                 return
             if each.master == message.master and self._harm(each.master, each.since, each) is None:
-                self._broken.append(f"{each}, and {shown(message.body)} were acknowledged at the same place of {name}")
+                self._broken.append(f"{each}, and {show(message.body)} were acknowledged at the same place of {name}")
         known.append(message)
 
     def on_harm(self, nodes: Collection[int], harm: str, group: Collection[int]) -> None:

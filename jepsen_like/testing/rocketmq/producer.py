@@ -75,7 +75,7 @@ class SentMessage:
 
 
 class OnAcknowledged(Protocol):
-    """Takes an acknowledged message: see `cluster.BreakableRocketMq.acknowledged`."""
+    """Takes an acknowledged message: see `cluster.BreakableRocketMq.note_acknowledged`."""
 
     def __call__(
         self,

@@ -42,7 +42,7 @@ class _RocketMqFace(FaultyFace[RocketT_co]):
         """As every client takes it: where it reaches the name server, behind the faults."""
         return self._loop.living.namesrv_addr
 
-    def acknowledged(
+    def note_acknowledged(
         self,
         topic: str,
         queue_id: int,
@@ -55,13 +55,15 @@ class _RocketMqFace(FaultyFace[RocketT_co]):
         """Have `check` look for this message, which a broker acknowledged; `status` is the number of RocketMQ's
         response code.
         """
-        self._loop.living.acknowledged(topic, queue_id, queue_offset, body, broker_name=broker_name, status=status)
+        self._loop.living.note_acknowledged(topic, queue_id, queue_offset, body, broker_name=broker_name, status=status)
 
     def producer(self) -> RocketMqProducer:
         """Returns a producer, for a `with` block; `check` looks for everything that is acknowledged to it."""
         living = self._loop.living
         opener = producer.RocketMqProducer.open
-        return RocketMqProducer(lambda: opener(living.namesrv_addr, living.acknowledged, lambda: living.ledger.now))
+        return RocketMqProducer(
+            lambda: opener(living.namesrv_addr, living.note_acknowledged, lambda: living.ledger.now)
+        )
 
     master = blocking(BreakableRocketMq.master)
     wait_until_serving = blocking(BreakableRocketMq.wait_until_serving)

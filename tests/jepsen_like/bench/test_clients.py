@@ -107,7 +107,7 @@ class Nodes(BenchCluster):
     def leader(self) -> int | None:
         return 0
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         return 0
 
     def ready(self) -> bool:

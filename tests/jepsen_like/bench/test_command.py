@@ -17,7 +17,7 @@ from jepsen_like.bench import figures, measurement, systems
 from jepsen_like.bench.command_options import ending_as_by_ctrl_c
 from jepsen_like.bench.conversation import LOADS
 from jepsen_like.bench.figures import Failover, Throughput
-from jepsen_like.bench.grown import grown
+from jepsen_like.bench.grown import measure_grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
 from jepsen_like.bench.own_cluster import DURABLE, QuorumlogCluster
 from jepsen_like.bench.processes import until
@@ -107,7 +107,7 @@ def test_memory_and_restarts_are_of_the_log_that_was_asked_for(tmp_path: Path) -
     with DURABLE.cluster(tmp_path / "cluster") as cluster:
         assert isinstance(cluster, QuorumlogCluster)
         sizes = {"appends": 5_000, "log_bytes": 2**20}
-        memory, restart = grown(cluster, "quorumlog", "r1", **sizes, restarts=1, told=told.append)
+        memory, restart = measure_grown(cluster, "quorumlog", "r1", **sizes, restarts=1, told=told.append)
     assert isinstance(memory, figures.Memory)
     assert memory.appends >= 5_000
     assert len(memory.before) == len(memory.after) == 3

@@ -12,7 +12,7 @@ SEEDS: Final = range(1000)
 
 def never_drawn() -> Sequence[str]:
     """Returns every way that `SEEDS` leave out, one line each; empty if none is."""
-    drawn = [Stops.drawn(NODES, seed) for seed in SEEDS]
+    drawn = [Stops.draw(NODES, seed) for seed in SEEDS]
     ways = {(each.nodes, each.order, each.is_kill) for each in drawn}
     starts = {(each.order, each.nodes == each.starts) for each in drawn}
     gaps = {each.gap_s for each in drawn}

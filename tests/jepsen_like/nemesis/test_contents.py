@@ -26,7 +26,7 @@ def drawn(kind: ContentKind, order: Order) -> ResolvedTarget:
     """A hit of all nodes in this order, quickly started, each disk in its turn."""
     for seed in range(1000):
         hit = kind.select(random.Random(seed), Target.ALL, (1, 2, 3), 1)
-        stops = Stops.drawn(hit.nodes, hit.seed)
+        stops = Stops.draw(hit.nodes, hit.seed)
         if stops.order is order and stops.gap_s == 0.1:
             return hit
     raise AssertionError(order)

@@ -133,7 +133,7 @@ async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
                 await account.room_for(cluster, [1])
         await cluster.restart([3])
         await account.room_for(cluster, [1])
-        assert await cluster.caught_up([1, 2, 3], within_s=60)
+        assert await cluster.wait_until_caught_up([1, 2, 3], within_s=60)
         assert account.behind == frozenset()
 
 

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 from jepsen_like.nemesis.schedule import Fault, schedule
-from jepsen_like.nemesis.table import KINDS, named
+from jepsen_like.nemesis.table import KINDS, kinds_named
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
 
-FEW = named(["kill", "pause", "partition"])
+FEW = kinds_named(["kill", "pause", "partition"])
 EVERY = tuple(KINDS.values())
 SEEDS = range(200)
 

@@ -19,9 +19,9 @@ def hit_by(seed: int, kind: ContentKind | None = None) -> ResolvedTarget:
 
 
 def test_the_seed_decides() -> None:
-    drawn = [Stops.drawn(NODES, seed) for seed in SEEDS]
+    drawn = [Stops.draw(NODES, seed) for seed in SEEDS]
     random.seed(1)
-    assert [Stops.drawn(NODES, seed) for seed in SEEDS] == drawn
+    assert [Stops.draw(NODES, seed) for seed in SEEDS] == drawn
 
 
 def test_every_order_is_drawn_with_every_signal() -> None:
@@ -33,7 +33,7 @@ def test_when_all_are_stopped_one_disk_is_touched_and_often_that_of_the_last(kin
     hits = [hit_by(seed, kind) for seed in SEEDS]
     assert {hit.nodes for hit in hits} == {NODES}
     assert {len(hit.damaged) for hit in hits} == {1}
-    place = Counter(Stops.drawn(hit.nodes, hit.seed).nodes.index(hit.damaged[0]) for hit in hits)
+    place = Counter(Stops.draw(hit.nodes, hit.seed).nodes.index(hit.damaged[0]) for hit in hits)
     assert place[2] > len(SEEDS) / 2
     assert min(place[0], place[1]) > len(SEEDS) / 10
 

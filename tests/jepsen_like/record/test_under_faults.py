@@ -16,16 +16,18 @@ def test_what_was_left_and_what_became_of_it(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path / "history.parquet") as history:
         recorder = QueueRecorder(history)
 
-        def sent(value: int, at_s: int, *, node: int = -1) -> None:
-            recorder.sent(value, partition=0, offset=value, process=1, t_inv=at_s * S, t_ret=at_s * S + 1, node=node)
+        def record_send(value: int, at_s: int, *, node: int = -1) -> None:
+            recorder.record_send(
+                value, partition=0, offset=value, process=1, t_inv=at_s * S, t_ret=at_s * S + 1, node=node
+            )
 
         def given(value: int, at_s: int) -> None:
             one = array("q", [value])
-            recorder.polled(one, one, partition=0, process=2, t_inv=at_s * S, t_ret=at_s * S + 1, group=0)
+            recorder.record_poll(one, one, partition=0, process=2, t_inv=at_s * S, t_ret=at_s * S + 1, group=0)
 
         for value, at_s in ((4, 1), (5, 1), (6, 2), (8, 3), (9, 8), (13, 11)):
-            sent(value, at_s)
-        sent(10, 8, node=3)  # our own clients are no part of the load
+            record_send(value, at_s)
+        record_send(10, 8, node=3)  # our own clients are no part of the load
         for value, at_s in ((4, 2), (5, 6), (6, 9), (4, 9), (9, 9), (8, 12)):
             given(value, at_s)
     (found,) = under_faults(tmp_path, {"queue": {"pushed": True, "keys": KEYS}}, [a_fault(4, 10)])

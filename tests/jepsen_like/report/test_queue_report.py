@@ -43,13 +43,13 @@ def states_written(run: Path, *, partitions: int = 2) -> None:
 def history_written(run: Path) -> None:
     with HistoryWriter(run / "history.parquet") as history:
         recorder = QueueRecorder(history)
-        recorder.sent(1, partition=0, offset=0, process=1, t_inv=ORIGIN, t_ret=ORIGIN + S)
-        recorder.assigned([0, 1], process=7, t_ns=ORIGIN - S, group=3)
-        recorder.revoked([0], process=7, t_ns=ORIGIN + 20 * S, group=3)
-        recorder.assigned([0, 1], process=8, t_ns=ORIGIN + 21 * S, group=3)
-        recorder.revoked([1], process=7, t_ns=ORIGIN + 25 * S, group=3, is_lost=True)
+        recorder.record_send(1, partition=0, offset=0, process=1, t_inv=ORIGIN, t_ret=ORIGIN + S)
+        recorder.record_assignment([0, 1], process=7, t_ns=ORIGIN - S, group=3)
+        recorder.record_revocation([0], process=7, t_ns=ORIGIN + 20 * S, group=3)
+        recorder.record_assignment([0, 1], process=8, t_ns=ORIGIN + 21 * S, group=3)
+        recorder.record_revocation([1], process=7, t_ns=ORIGIN + 25 * S, group=3, is_lost=True)
         for number, outcome in enumerate((Outcome.OK, Outcome.FAIL)):
-            recorder.committed(
+            recorder.record_commit(
                 outcome,
                 group=3,
                 offset=10 + number,

@@ -32,7 +32,7 @@ def stops_of(name: str) -> tuple[Stops, tuple[int, ...]]:
     """What the one fault of a scenario's trials does."""
     (fault,) = {fault for trial in scenarios()[name][1].trials for fault in trial.faults}
     hit = KINDS[fault.kind].select(fault.rng(), fault.target, NODES, 1)
-    return Stops.drawn(hit.nodes, hit.seed), hit.damaged
+    return Stops.draw(hit.nodes, hit.seed), hit.damaged
 
 
 def test_the_named_scenarios_stop_and_touch_what_their_stories_tell() -> None:

@@ -154,7 +154,7 @@ class ToyWorkload:
     def claimed_ends(self) -> Mapping[int, int]:
         return {}
 
-    def trimmed(self, request: Request, start_offset: int) -> None:
+    def on_trimmed(self, request: Request, start_offset: int) -> None:
         raise Nonsense("nothing ever leaves this log")
 
     def interpret(self, request: Request, answer: Any) -> Seen:

@@ -54,7 +54,7 @@ async def test_a_majority_goes_on_without_a_killed_leader_which_catches_up_when_
         await cluster.start(leader)
         verdict = await cluster.check()
         assert (verdict.valid, verdict.acknowledged, verdict.committed) == (True, 2, 2)
-        assert [await cluster.committed(node) for node in cluster.nodes] == [[b"one", b"two"]] * 3
+        assert [await cluster.fetch_committed(node) for node in cluster.nodes] == [[b"one", b"two"]] * 3
         assert f"n{leader}  killed" in cluster.story()
 
 
@@ -100,7 +100,7 @@ async def test_a_paused_leader_is_replaced_and_finds_its_place_when_it_goes_on(o
             await client.append([b"meanwhile"])
         await cluster.resume()
         assert (await cluster.check()).valid
-        assert await cluster.committed(leader) == [b"meanwhile"]
+        assert await cluster.fetch_committed(leader) == [b"meanwhile"]
 
 
 @BOTH
@@ -237,7 +237,7 @@ async def test_a_fault_that_would_hit_no_node_is_refused_and_changes_nothing(ope
             cluster.isolate,
             cluster.cut_clients,
             cluster.status,
-            cluster.committed,
+            cluster.fetch_committed,
         ]
         for call in calls:
             for nobody in (4, 0, None):
@@ -297,7 +297,7 @@ def test_plain_python_breaks_a_cluster_with_the_same_calls() -> None:
         cluster.start(leader)
         verdict = cluster.check()
         assert (verdict.valid, verdict.acknowledged) == (True, 2)
-        assert cluster.committed(leader) == [b"one", b"two"]
+        assert cluster.fetch_committed(leader) == [b"one", b"two"]
         assert "killed" in cluster.story()
 
 
@@ -311,7 +311,7 @@ def test_asyncio_breaks_a_cluster_with_the_same_calls() -> None:
             await cluster.wait_for_leader()
             await client.append([b"two"])
             assert (await cluster.check()).valid
-            assert await cluster.committed(leader) == [b"one", b"two"]
+            assert await cluster.fetch_committed(leader) == [b"one", b"two"]
 
     asyncio.run(main())
 

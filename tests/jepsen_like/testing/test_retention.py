@@ -46,7 +46,7 @@ async def test_a_node_that_missed_what_has_left_is_reset_to_a_snapshot_and_agree
         assert f"{verdict.expired} have left it" in str(verdict)
         assert snapshots(cluster.events(), late) >= 1
         for node in cluster.nodes:
-            held = await cluster.committed(node)
+            held = await cluster.fetch_committed(node)
             assert 0 < len(held) < len(RECORDS)
             assert held == RECORDS[-len(held) :]
         # Only as the leader does it have to answer from a state of its own.
@@ -103,7 +103,7 @@ async def test_a_log_that_begins_no_later_than_the_place_it_refused_ends_the_che
 
         monkeypatch.setattr(cluster, "_read", refuse)
         with trio.fail_after(5), pytest.raises(ProtocolError, match="node 1 answers a read at 0: the records before"):
-            await cluster.committed(1)
+            await cluster.fetch_committed(1)
 
 
 async def test_a_cluster_whose_logs_let_go_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ class World:
     def claimed_ends(self) -> Mapping[int, int]:
         return {}
 
-    def trimmed(self, request: Request, start_offset: int) -> None:
+    def on_trimmed(self, request: Request, start_offset: int) -> None:
         raise AssertionError
 
     def rate(self, group: int, since_s: float, until_s: float) -> float:

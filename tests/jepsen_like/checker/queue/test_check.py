@@ -59,24 +59,24 @@ class Run:
     )
 
     def send(self, value: int, offset: int, at: int, *, partition: int = 5, producer: int = 1) -> None:
-        self.recorder.sent(
+        self.recorder.record_send(
             value, partition=partition, offset=offset, process=producer, t_inv=at, t_ret=at + S // 2, epoch=1, node=1
         )
 
     def poll(self, offsets: list[int], at: int, *, consumer: int = READER, values: list[int] | None = None) -> None:
         found = [value_of(5, offset) for offset in offsets] if values is None else values
-        self.recorder.polled(
+        self.recorder.record_poll(
             array("q", found), array("q", offsets), partition=5, process=consumer, t_inv=at, t_ret=at + S // 10
         )
 
     def assign(self, member: int, at: int, generation: int = NONE) -> None:
-        self.recorder.assigned([5], process=member, t_ns=at, group=GROUP, generation=generation)
+        self.recorder.record_assignment([5], process=member, t_ns=at, group=GROUP, generation=generation)
 
     def revoke(self, member: int, at: int) -> None:
-        self.recorder.revoked([5], process=member, t_ns=at, group=GROUP)
+        self.recorder.record_revocation([5], process=member, t_ns=at, group=GROUP)
 
     def commit(self, member: int, offset: int, at: int, generation: int = NONE) -> None:
-        self.recorder.committed(
+        self.recorder.record_commit(
             Outcome.OK,
             group=GROUP,
             offset=offset,
@@ -123,7 +123,7 @@ def a_phantom(run: Run) -> None:
 
 
 def damaged_bytes(run: Run) -> None:
-    run.recorder.polled([NONE], [RECORDS], partition=5, process=READER, t_inv=50 * S, t_ret=51 * S, is_whole=False)
+    run.recorder.record_poll([NONE], [RECORDS], partition=5, process=READER, t_inv=50 * S, t_ret=51 * S, is_whole=False)
 
 
 def an_aborted_read(run: Run) -> None:
@@ -133,15 +133,15 @@ def an_aborted_read(run: Run) -> None:
 
 
 def a_late_send_before(run: Run) -> None:
-    run.recorder.sent(5900, partition=5, offset=RECORDS, process=30, t_inv=50 * S, t_ret=51 * S)
-    run.recorder.sent(5901, partition=5, offset=RECORDS + 1, process=31, t_inv=45 * S, t_ret=46 * S)
+    run.recorder.record_send(5900, partition=5, offset=RECORDS, process=30, t_inv=50 * S, t_ret=51 * S)
+    run.recorder.record_send(5901, partition=5, offset=RECORDS + 1, process=31, t_inv=45 * S, t_ret=46 * S)
     for log in (run.final[5], *run.logs[5].values()):
         log += [5900, 5901]
 
 
 def sends_out_of_order(run: Run) -> None:
-    run.recorder.sent(5900, partition=5, offset=RECORDS, process=30, t_inv=46 * S, t_ret=51 * S)
-    run.recorder.sent(5901, partition=5, offset=RECORDS + 1, process=30, t_inv=45 * S, t_ret=52 * S)
+    run.recorder.record_send(5900, partition=5, offset=RECORDS, process=30, t_inv=46 * S, t_ret=51 * S)
+    run.recorder.record_send(5901, partition=5, offset=RECORDS + 1, process=30, t_inv=45 * S, t_ret=52 * S)
     for log in (run.final[5], *run.logs[5].values()):
         log += [5900, 5901]
 
@@ -260,7 +260,7 @@ def written(
         for partition in PARTITIONS:
             for offset in range(RECORDS):
                 run.send(value_of(partition, offset), offset, (offset + 1) * S, partition=partition)
-            run.recorder.assigned([partition], process=READER, t_ns=0, positions=[0])
+            run.recorder.record_assignment([partition], process=READER, t_ns=0, positions=[0])
         run.poll([0, 1, 2], 40 * S)
         plant(run)
         for partition in PARTITIONS if with_final_read else ():
@@ -268,7 +268,7 @@ def written(
             run.recorder.final_read(
                 partition, start=0, end=len(values), process=LAST_READER, t_inv=90 * S, t_ret=91 * S
             )
-            run.recorder.polled(
+            run.recorder.record_poll(
                 array("q", values),
                 array("q", range(len(values))),
                 partition=partition,
@@ -364,7 +364,7 @@ def test_a_hole_is_no_lost_end(tmp_path: Path) -> None:
 def test_what_a_consumer_had_read_is_excused_only_by_a_fault_that_costs_that(tmp_path: Path) -> None:
     def plant(run: Run) -> None:
         a_lost_end(run)
-        run.recorder.polled([5900], [RECORDS], partition=5, process=77, t_inv=55 * S, t_ret=56 * S)
+        run.recorder.record_poll([5900], [RECORDS], partition=5, process=77, t_inv=55 * S, t_ret=56 * S)
 
     run = written(tmp_path / "run", plant)
     assert judged(run, kill()).valid is False
@@ -408,7 +408,7 @@ def test_retries_without_idempotence_may_double(tmp_path: Path) -> None:
 
 def test_malformed_histories_and_settings_are_refused_by_name(tmp_path: Path) -> None:
     def backwards(run: Run) -> None:
-        run.recorder.sent(5900, partition=5, offset=1, process=1, t_inv=9 * S, t_ret=8 * S)
+        run.recorder.record_send(5900, partition=5, offset=1, process=1, t_inv=9 * S, t_ret=8 * S)
 
     with pytest.raises(UnreadableHistory, match="malformed: an operation of process 1 ended at 8000000000 ns, before"):
         judged(written(tmp_path / "backwards", backwards))

@@ -52,7 +52,9 @@ class Run:
                 if value % KEYS >= QUEUES:
                     continue  # its sender knows better
                 at = sent_at(value // KEYS - 1)
-                self.recorder.sent(value, partition=queue, offset=number, process=SENDER, t_inv=at, t_ret=at + 5 * MS)
+                self.recorder.record_send(
+                    value, partition=queue, offset=number, process=SENDER, t_inv=at, t_ret=at + 5 * MS
+                )
             for value, at, member in self.given[queue]:
                 self.give(queue, value, at, member)
             for position, at in self.looks[queue]:
@@ -63,14 +65,16 @@ class Run:
     def give(self, queue: int, value: int, at: int, member: int = FIRST, *, takes: int = 5 * MS) -> None:
         offset = self.logs[queue].index(value)
         values, offsets = array("q", [value]), array("q", [offset])
-        self.recorder.polled(values, offsets, partition=queue, process=member, t_inv=at, t_ret=at + takes, group=GROUP)
+        self.recorder.record_poll(
+            values, offsets, partition=queue, process=member, t_inv=at, t_ret=at + takes, group=GROUP
+        )
 
     def look(self, queue: int, position: int, at: int) -> None:
         about = {"partition": queue, "process": LOOKER, "t_inv": at, "t_ret": at + MS}
         self.recorder.position_read(position, group=GROUP, **about)
 
     def joins(self, at: int) -> None:
-        self.recorder.assigned(range(QUEUES), process=NEWCOMER, t_ns=at, group=GROUP)
+        self.recorder.record_assignment(range(QUEUES), process=NEWCOMER, t_ns=at, group=GROUP)
 
 
 def sound_run(recorder: QueueRecorder) -> Run:

@@ -110,14 +110,14 @@ def test_an_answer_about_another_offset_is_nonsense() -> None:
 
 
 def test_records_have_left_only_where_they_may_and_only_those_below_the_start() -> None:
-    LogWorkload(expires=True).trimmed(log_read(3), 7)
+    LogWorkload(expires=True).on_trimmed(log_read(3), 7)
     for workload, request in (
         (LogWorkload(), log_read(3)),
         (LogWorkload(expires=True), log_read(7)),
         (LogWorkload(expires=True), LogWorkload().write(random.Random(1))),
     ):
         with pytest.raises(Nonsense, match="answered by a log that begins at 7"):
-            workload.trimmed(request, 7)
+            workload.on_trimmed(request, 7)
 
 
 def test_a_damaged_record_is_seen_as_damaged() -> None:

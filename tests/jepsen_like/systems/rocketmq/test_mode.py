@@ -122,7 +122,7 @@ def test_every_group_has_a_master_and_peers_of_its_own() -> None:
     groups = Division(pairs=2, nodes=6)
     assert (groups.scopes, groups.all()) == (("broker-a", "broker-b"), ((1, 2, 3), (4, 5, 6)))
     assert [groups.master(number, [2, 6, 5]) for number in (0, 1)] == [2, 5]
-    assert (groups.named("broker-b"), groups.objects(1, 4)) == ((4, 5, 6), range(4, 8))
+    assert (groups.members_named("broker-b"), groups.objects(1, 4)) == ((4, 5, 6), range(4, 8))
     mode = RocketMode.of(["pairs=3"], "sync-slave").on(3)
     assert [settings_of(node, "broker", "sync-slave", pairs=3)[1]["brokerName"] for node in (1, 2, 3)] == list(
         mode.division.scopes

@@ -7,8 +7,8 @@ import trio
 
 from jepsen_like.history.ops import Outcome
 from jepsen_like.systems.rocketmq.client_plan import MEMBER, RocketClientPlan
-from jepsen_like.systems.rocketmq.own_client import Queue, numbered, places_of, produce, queues_of
-from jepsen_like.systems.rocketmq.own_member import OwnMember, allocated, start_of
+from jepsen_like.systems.rocketmq.own_client import Queue, number_queues, places_of, produce, queues_of
+from jepsen_like.systems.rocketmq.own_member import OwnMember, allocate, start_of
 from jepsen_like.workload.client_rows import GivenRow, SentRow
 from rocketmq_compat.remoting.bodies import READABLE, WRITABLE, BrokerData, QueueData, TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
@@ -25,10 +25,10 @@ from tests.rocketmq_compat.broker.pairs import ask, eventually, name_server, run
 def test_queues_are_divided_as_allocate_message_queue_averagely_does(queues: int, sizes: list[int]) -> None:
     everything = [Queue("broker-a", number) for number in range(queues)]
     members = ["c", "a", "b", "a"]  # each member sees the ids in another order
-    shares = [allocated(everything, members, member) for member in "abc"]
+    shares = [allocate(everything, members, member) for member in "abc"]
     assert [len(share) for share in shares] == sizes
     assert [queue for share in shares for queue in share] == everything
-    assert not allocated(everything, members, "d")
+    assert not allocate(everything, members, "d")
 
 
 def test_a_member_begins_at_the_position_or_at_the_first_message_and_not_by_a_refusal() -> None:
@@ -49,7 +49,7 @@ def test_pinned_queues_stay_while_their_master_is_away_and_others_do_not() -> No
             BrokerData(cluster="c", broker_name="broker-b", broker_addrs={0: "127.0.0.1:3"}),
         ),
     )
-    everything = tuple(numbered(["broker-a", "broker-b"], 2))
+    everything = tuple(number_queues(["broker-a", "broker-b"], 2))
     assert queues_of(route) == everything
     assert places_of(route) == everything[2:]
     pinned = TopicRouteData(order_topic_conf="broker-a:2;broker-b:2", queue_datas=(), broker_datas=())
@@ -62,7 +62,7 @@ async def test_members_share_the_queues_and_hand_them_over_between_two_messages(
     sent: list[SentRow] = []
     given: dict[str, list[GivenRow]] = {"first": [], "second": []}
     stopping, first_leaves, second_leaves = trio.Event(), trio.Event(), trio.Event()
-    objects = numbered(["DEFAULT_BROKER"], 2)
+    objects = number_queues(["DEFAULT_BROKER"], 2)
     async with name_server() as names:
         address = "{}:{}".format(*names.address)
         async with running_broker(f"namesrvAddr={address}", "brokerName=DEFAULT_BROKER") as broker:

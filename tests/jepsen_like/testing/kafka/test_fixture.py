@@ -109,7 +109,7 @@ def test_asyncio_and_kafka_python(kafka_cluster: LocalKafka) -> None:
         await producer.start()
         try:
             sent = await producer.send_and_wait("orders", b"one")
-            kafka_cluster.acknowledged(sent.topic, sent.partition, sent.offset, b"one")
+            kafka_cluster.note_acknowledged(sent.topic, sent.partition, sent.offset, b"one")
             await asyncio.to_thread(kafka_cluster.leader, "orders", 0)
         finally:
             await producer.stop()
@@ -117,7 +117,7 @@ def test_asyncio_and_kafka_python(kafka_cluster: LocalKafka) -> None:
     asyncio.run(main())
     other = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
     told = other.send("orders", b"two").get(20)
-    kafka_cluster.acknowledged(told.topic, told.partition, told.offset, b"two")
+    kafka_cluster.note_acknowledged(told.topic, told.partition, told.offset, b"two")
     other.close()
     assert kafka_cluster.check().acknowledged == 2
 

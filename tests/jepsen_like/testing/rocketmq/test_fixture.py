@@ -228,7 +228,7 @@ async def test_trio(rocketmq_cluster: LocalRocketMq) -> None:
 def test_a_message_that_was_told_as_acknowledged_and_is_not_there_breaks_the_promise(
     rocketmq_cluster: LocalRocketMq,
 ) -> None:
-    rocketmq_cluster.acknowledged("orders", 3, 7, b"never sent")
+    rocketmq_cluster.note_acknowledged("orders", 3, 7, b"never sent")
     verdict = rocketmq_cluster.check()
     assert verdict.broken == ("orders-3: offset 7, b'never sent', is lost on broker 1",)
     assert not verdict.valid
@@ -268,7 +268,7 @@ def test_two_workers_have_clusters_of_their_own_and_a_loss_fails_a_test(pytester
                 assert producer.send("orders", b"one").queue_offset == 0
 
         def test_loss(rocketmq_cluster):
-            rocketmq_cluster.acknowledged("orders", 0, 0, b"never sent")
+            rocketmq_cluster.note_acknowledged("orders", 0, 0, b"never sent")
 
         @pytest.mark.rocketmq_cluster(slave=2)
         def test_marker(rocketmq_cluster):
