@@ -53,15 +53,15 @@ def _loss(name: str, story: str, duration_s: float, *trials: Trial) -> NamedScen
     return NamedScenario(name=name, story=story, workload=LOG_WORKLOAD, duration_s=duration_s, trials=trials)
 
 
+def _trial(setting: str, faults: tuple[Fault, ...], shows: Shows, *others: str) -> Trial:
+    """One partition, and the setting by which this trial differs."""
+    return Trial(name=setting, settings=(ONE_PARTITION, *others, setting), faults=faults, shows=shows)
+
+
 def _eligible_or_not(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
-    return tuple(
-        Trial(
-            name=f"{ELIGIBLE}={version}",
-            settings=(ONE_PARTITION, TWO_HOLDERS, f"{ELIGIBLE}={version}"),
-            faults=faults,
-            shows=shows,
-        )
-        for version, shows in ((1, Shows.NO_LOSS), (0, Shows.LOSS))
+    return (
+        _trial(f"{ELIGIBLE}=1", faults, Shows.NO_LOSS, TWO_HOLDERS),
+        _trial(f"{ELIGIBLE}=0", faults, Shows.LOSS, TWO_HOLDERS),
     )
 
 
@@ -71,60 +71,39 @@ SCENARIOS: Final = (
         "A leader whose followers lag is killed. With acks=1 the next leader lacks what only the old one had; with acks=all that was "
         "never acknowledged.",
         9.0,
-        Trial(name="acks=1", settings=(ONE_PARTITION, "acks=1"), faults=KILL_BEHIND_A_CUT, shows=Shows.LOSS),
-        Trial(name="acks=all", settings=(ONE_PARTITION, "acks=all"), faults=KILL_BEHIND_A_CUT, shows=Shows.NO_LOSS),
+        _trial("acks=1", KILL_BEHIND_A_CUT, Shows.LOSS),
+        _trial("acks=all", KILL_BEHIND_A_CUT, Shows.NO_LOSS),
     ),
     _loss(
         "last-isr-member-wiped",
         "The ISR has shrunk to the leader when its disk is replaced by an empty one. It is the only one that may lead, and all that it "
         "had acknowledged is gone.",
         9.0,
-        Trial(
-            name="min.insync.replicas=1",
-            settings=(ONE_PARTITION, *TWO_COPIES, "min.insync.replicas=1"),
-            faults=WIPE_OF_THE_LAST,
-            shows=Shows.LOSS,
-        ),
+        _trial("min.insync.replicas=1", WIPE_OF_THE_LAST, Shows.LOSS, *TWO_COPIES),
     ),
     _loss(
         "unclean-election",
         "The ISR has shrunk to the leader, and the leader dies. With unclean elections the follower that is behind leads, and what it "
         "lacks is gone; without them the partition waits for its leader.",
         12.0,
-        *(
-            Trial(
-                name=f"unclean.leader.election.enable={is_unclean}",
-                settings=(ONE_PARTITION, *TWO_COPIES, f"unclean.leader.election.enable={is_unclean}"),
-                faults=KILL_OF_THE_LAST,
-                shows=shows,
-            )
-            for is_unclean, shows in (("true", Shows.LOSS), ("false", Shows.NO_LOSS))
-        ),
+        _trial("unclean.leader.election.enable=true", KILL_OF_THE_LAST, Shows.LOSS, *TWO_COPIES),
+        _trial("unclean.leader.election.enable=false", KILL_OF_THE_LAST, Shows.NO_LOSS, *TWO_COPIES),
     ),
     _loss(
         "clean-election",
         "Leaders are killed with SIGKILL, then all brokers at once. What is acknowledged with acks=all is with every member of the ISR, "
         "and only those are elected.",
         11.0,
-        *(
-            Trial(
-                name=f"min.insync.replicas={least}",
-                settings=(ONE_PARTITION, f"min.insync.replicas={least}"),
-                faults=KILLS,
-                shows=Shows.NO_LOSS,
-            )
-            for least in (1, 2)
-        ),
+        _trial("min.insync.replicas=1", KILLS, Shows.NO_LOSS),
+        _trial("min.insync.replicas=2", KILLS, Shows.NO_LOSS),
     ),
     _loss(
         "power-cut",
         "All brokers lose their power at once. What was acknowledged out of the page cache of each of them is gone; what every member "
         "of the ISR had flushed before the acknowledgement is not.",
         8.0,
-        *(
-            Trial(name=f"flush={flush}", settings=(ONE_PARTITION, f"flush={flush}"), faults=POWER_CUT, shows=shows)
-            for flush, shows in (("page-cache", Shows.LOSS), ("before-ack", Shows.NO_LOSS))
-        ),
+        _trial("flush=page-cache", POWER_CUT, Shows.LOSS),
+        _trial("flush=before-ack", POWER_CUT, Shows.NO_LOSS),
     ),
     _loss(
         "last-stopped-damaged",

@@ -2,9 +2,12 @@
 
 from typing import Final
 
+import attrs
+
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.scenario import NamedScenario, Shows, Trial
+from jepsen_like.systems.rocketmq.client_settings import LOG_WORKLOAD
 from jepsen_like.systems.rocketmq.promises import RocketReplication
 
 KILLED: Final = (
@@ -46,155 +49,89 @@ OURS: Final = ("client=own",)
 PAIRS: Final = (RocketReplication.ASYNC_SLAVE, RocketReplication.SYNC_SLAVE)
 SAFE: Final = (RocketReplication.SYNC_SLAVE, RocketReplication.RAFT)
 
+
+def _scenario(name: str, duration_s: float, story: str, *trials: Trial, nodes: int = 3) -> NamedScenario:
+    return NamedScenario(
+        name=name, story=story, workload=LOG_WORKLOAD, duration_s=duration_s, trials=trials, nodes=nodes
+    )
+
+
+def _trial(way: RocketReplication, faults: tuple[Fault, ...], shows: Shows, *settings: str) -> Trial:
+    return Trial(name=way.value, replication=way.value, settings=(*OURS, *settings), faults=faults, shows=shows)
+
+
+def _diverges(name: str, faults: tuple[Fault, ...], shows: Shows, divergence: str = "rocketmq") -> Trial:
+    """A pair with this `haDivergence`."""
+    setting = f"haDivergence={divergence}"
+    return attrs.evolve(_trial(RocketReplication.SYNC_SLAVE, faults, shows, setting), name=f"{name}{setting}")
+
+
+def _lags(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
+    """What slaves lacked is lost with an asynchronous master; with a synchronous one nothing was acknowledged that they lacked."""
+    return tuple(_trial(way, faults, shows) for way, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True))
+
+
 SCENARIOS: Final = (
-    NamedScenario(
-        name="master-killed",
-        story=(
-            "The master is killed with SIGKILL, then all brokers at once. With given roles its queues take nothing while it is away; then it "
-            "has all that it had acknowledged, since the operating system kept what was written. A raft group elects another master."
-        ),
-        workload="log",
-        duration_s=8.0,
-        trials=tuple(
-            Trial(name=each.value, replication=each.value, settings=OURS, faults=KILLED, shows=Shows.NO_LOSS)
-            for each in RocketReplication
-        ),
+    _scenario(
+        "master-killed",
+        8.0,
+        "The master is killed with SIGKILL, then all brokers at once. With given roles its queues take nothing while it is away; then it "
+        "has all that it had acknowledged, since the operating system kept what was written. A raft group elects another master.",
+        *(_trial(way, KILLED, Shows.NO_LOSS) for way in RocketReplication),
     ),
-    NamedScenario(
-        name="master-lost",
-        story=(
-            "The slaves lag behind a cut when the master is lost with its disk, and an operator promotes the slave that holds the most. "
-            "An asynchronous master had acknowledged what no slave has; a synchronous one had not."
-        ),
-        workload="log",
-        duration_s=9.0,
-        trials=tuple(
-            Trial(name=each.value, replication=each.value, settings=OURS, faults=LOST_BEHIND_A_CUT, shows=shows)
-            for each, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True)
-        ),
+    _scenario(
+        "master-lost",
+        9.0,
+        "The slaves lag behind a cut when the master is lost with its disk, and an operator promotes the slave that holds the most. "
+        "An asynchronous master had acknowledged what no slave has; a synchronous one had not.",
+        *_lags(LOST_BEHIND_A_CUT),
     ),
-    NamedScenario(
-        name="master-lost-its-tail",
-        story=(
-            "A power cut takes from the master what it had not flushed, although its slaves have it. RocketMQ's master goes on behind other "
-            "bytes than theirs, and what it had acknowledged is gone. Ours takes nothing until it has copied back what its slaves have."
-        ),
-        workload="log",
-        duration_s=11.0,
-        trials=(
-            Trial(
-                name="haDivergence=rocketmq",
-                replication=RocketReplication.SYNC_SLAVE,
-                settings=(*OURS, "haDivergence=rocketmq"),
-                faults=POWER_OF_MASTER,
-                shows=Shows.LOSS,
-            ),
-            Trial(
-                name="haDivergence=refuse",
-                replication=RocketReplication.SYNC_SLAVE,
-                settings=(*OURS, "haDivergence=refuse"),
-                faults=POWER_OF_MASTER,
-                shows=Shows.NO_LOSS,
-            ),
-        ),
+    _scenario(
+        "master-lost-its-tail",
+        11.0,
+        "A power cut takes from the master what it had not flushed, although its slaves have it. RocketMQ's master goes on behind other "
+        "bytes than theirs, and what it had acknowledged is gone. Ours takes nothing until it has copied back what its slaves have.",
+        _diverges("", POWER_OF_MASTER, Shows.LOSS),
+        _diverges("", POWER_OF_MASTER, Shows.NO_LOSS, "refuse"),
     ),
-    NamedScenario(
-        name="pair-killed",
-        story=(
-            "Two pairs of brokers, and producers whose topic lies on both. The master of one is killed with SIGKILL and started again. Its queues "
-            "take nothing meanwhile; the producers send to the other pair, and come back."
-        ),
-        workload="log",
-        duration_s=9.0,
+    _scenario(
+        "pair-killed",
+        9.0,
+        "Two pairs of brokers, and producers whose topic lies on both. The master of one is killed with SIGKILL and started again. Its queues "
+        "take nothing meanwhile; the producers send to the other pair, and come back.",
+        *(_trial(way, ONE_OF_TWO_KILLED, Shows.SCOPE_STOPS_ALONE, "pairs=2") for way in PAIRS),
         nodes=4,
-        trials=tuple(
-            Trial(
-                name=each.value,
-                replication=each.value,
-                settings=(*OURS, "pairs=2"),
-                faults=ONE_OF_TWO_KILLED,
-                shows=Shows.SCOPE_STOPS_ALONE,
-            )
-            for each in PAIRS
-        ),
     ),
-    NamedScenario(
-        name="group-loses-two",
-        story=(
-            "A raft group of three, as DLedger's. With its master dead the other two elect one and go on. With two dead nothing is acknowledged "
-            "until one of them is back, and nothing is lost."
-        ),
-        workload="log",
-        duration_s=14.0,
-        trials=(
-            Trial(
-                name=RocketReplication.RAFT.value,
-                replication=RocketReplication.RAFT,
-                settings=OURS,
-                faults=ONE_THEN_TWO_KILLED,
-                shows=Shows.MAJORITY_COUNTS,
-            ),
-        ),
+    _scenario(
+        "group-loses-two",
+        14.0,
+        "A raft group of three, as DLedger's. With its master dead the other two elect one and go on. With two dead nothing is acknowledged "
+        "until one of them is back, and nothing is lost.",
+        _trial(RocketReplication.RAFT, ONE_THEN_TWO_KILLED, Shows.MAJORITY_COUNTS),
     ),
-    NamedScenario(
-        name="master-wiped",
-        story=(
-            "The master loses its disk and is started again, empty, as an automatic restart does. Ours takes nothing until it has copied back what "
-            "its slaves hold, or an operator promotes one. An asynchronous master had acknowledged what no slave has; a synchronous one had not. "
-            "RocketMQ's answers SEND_OK, since its slaves report more than it has, for what none of them has."
-        ),
-        workload="log",
-        duration_s=11.0,
-        trials=(
-            *(
-                Trial(name=each.value, replication=each.value, settings=OURS, faults=WIPED_BEHIND_A_CUT, shows=shows)
-                for each, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True)
-            ),
-            Trial(
-                name="sync-slave, haDivergence=rocketmq",
-                replication=RocketReplication.SYNC_SLAVE,
-                settings=(*OURS, "haDivergence=rocketmq"),
-                faults=WIPED,
-                shows=Shows.LOSS,
-            ),
-        ),
+    _scenario(
+        "master-wiped",
+        11.0,
+        "The master loses its disk and is started again, empty, as an automatic restart does. Ours takes nothing until it has copied back what "
+        "its slaves hold, or an operator promotes one. An asynchronous master had acknowledged what no slave has; a synchronous one had not. "
+        "RocketMQ's answers SEND_OK, since its slaves report more than it has, for what none of them has.",
+        *_lags(WIPED_BEHIND_A_CUT),
+        _diverges("sync-slave, ", WIPED, Shows.LOSS),
     ),
-    NamedScenario(
-        name="master-damaged",
-        story=(
-            "All brokers are stopped in turn, the first one last, and a bit of its commit log flips. A master cuts the log before the damage, and takes "
-            "nothing until it has copied back what its slaves hold. A raft group elects another master, and the log is repaired from that."
-        ),
-        workload="log",
-        duration_s=12.0,
-        trials=tuple(
-            Trial(name=each.value, replication=each.value, settings=OURS, faults=MASTER_DAMAGED, shows=Shows.NO_LOSS)
-            for each in SAFE
-        ),
+    _scenario(
+        "master-damaged",
+        12.0,
+        "All brokers are stopped in turn, the first one last, and a bit of its commit log flips. A master cuts the log before the damage, and takes "
+        "nothing until it has copied back what its slaves hold. A raft group elects another master, and the log is repaired from that.",
+        *(_trial(way, MASTER_DAMAGED, Shows.NO_LOSS) for way in SAFE),
     ),
-    NamedScenario(
-        name="all-killed-commit-log-gone",
-        story=(
-            "All brokers are killed at once, and the commit log of the first one, the master of a pair, is gone. Ours copies back what its slaves hold "
-            "before it takes anything. RocketMQ's begins at 0 again, and what it had acknowledged is gone."
-        ),
-        workload="log",
-        duration_s=12.0,
-        trials=(
-            *(
-                Trial(
-                    name=each.value, replication=each.value, settings=OURS, faults=COMMIT_LOG_GONE, shows=Shows.NO_LOSS
-                )
-                for each in SAFE
-            ),
-            Trial(
-                name="sync-slave, haDivergence=rocketmq",
-                replication=RocketReplication.SYNC_SLAVE,
-                settings=(*OURS, "haDivergence=rocketmq"),
-                faults=COMMIT_LOG_GONE,
-                shows=Shows.LOSS,
-            ),
-        ),
+    _scenario(
+        "all-killed-commit-log-gone",
+        12.0,
+        "All brokers are killed at once, and the commit log of the first one, the master of a pair, is gone. Ours copies back what its slaves hold "
+        "before it takes anything. RocketMQ's begins at 0 again, and what it had acknowledged is gone.",
+        *(_trial(way, COMMIT_LOG_GONE, Shows.NO_LOSS) for way in SAFE),
+        _diverges("sync-slave, ", COMMIT_LOG_GONE, Shows.LOSS),
     ),
     NamedScenario(
         name="consumers-move-to-slave",
