@@ -14,9 +14,8 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.process import NodeProcess
-from jepsen_like.nemesis.kind import DrawnAs, Reach, Seen, Withheld, look_at
-from jepsen_like.nemesis.machines import MachineKind
-from jepsen_like.nemesis.processes import CAUGHT_UP_WITHIN_S
+from jepsen_like.nemesis.kind import DrawnAs, MachineKind, Reach, Seen, Withheld, look_at
+from jepsen_like.nemesis.processes import await_copies
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, processes
 from jepsen_like.port.file_damage import Damage, damage, differences, is_damageable, list_files, vanish, vanishable
@@ -61,7 +60,8 @@ class ContentKind(MachineKind):
         """Complete when those that stay down are down, and every disk is touched."""
         if bare := [node for node in hit.damaged if not self.finds(cluster, cluster.nodes[node])]:
             raise Withheld(f"n{bare[0]} had nothing yet that it could be done to")
-        await self._await_copies(cluster, hit)
+        if cluster.mode.may_hold_alone:  # else nothing could be promised
+            await await_copies(cluster, hit.damaged)
         stops, rng = Stops.draw(hit.nodes, hit.seed), random.Random(hit.seed)
         seen: Seen = {"order": str(stops)}
         for number, group in enumerate(stops.groups, 1):
@@ -71,12 +71,6 @@ class ContentKind(MachineKind):
             if stops.order is Order.ROLLING and number < len(stops.groups):
                 await cluster.restart(group)
         return seen
-
-    async def _await_copies(self, cluster: Cluster, hit: ResolvedTarget) -> None:
-        """Wait for another copy where one node alone may hold what was acknowledged; else nothing could be promised."""
-        others = [node for node in cluster.targets if node not in hit.damaged]
-        if cluster.mode.may_hold_alone and not await cluster.wait_until_caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
-            raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
 
     def _touch_and_observe(self, cluster: Cluster, node: int, rng: random.Random, *, is_harmed: bool) -> Seen:
         """Touch the disk of one node, and look at it before and after. Returns what is seen of process and disk."""

@@ -10,10 +10,9 @@ from typing import ClassVar, Final
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, Word
 from jepsen_like.nemesis.kind import Seen, look_at
-from jepsen_like.nemesis.machines import MachineKind, pages
+from jepsen_like.nemesis.machines import PageKind, pages
 from jepsen_like.nemesis.targets import ResolvedTarget
 
 SLOW_SYNCS_S: Final = (0.01, 0.05, 0.2, 0.5, 2.0)
@@ -29,32 +28,22 @@ SHORT_WRITES: Final = 1_000_000
 """More than happen while a fault holds."""
 
 
-class DiskKind(MachineKind):
+class DiskKind(PageKind):
     """A fault in the calls of a process on its files."""
 
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
+    part: ClassVar[str] = "disk"
     counts: ClassVar[Word]
     """The library's counter of its effects."""
     counted: ClassVar[str]
     """In words, before a number."""
 
-    def begin(self, page: FaultPage, rng: random.Random) -> str:
-        """Begin the fault on one node. Returns what is done, in words."""
-        raise NotImplementedError
+    def mark(self, page: FaultPage) -> tuple[int, ...]:
+        """How often it took effect."""
+        return (page[self.counts],)
 
-    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """To all together, each in its own way."""
-        rng = random.Random(hit.seed)
-        return {str(node): self.begin(page, rng) for node, page in pages(cluster, hit).items()}
-
-    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """Hold the fault. Returns how often it took effect on each node."""
-        before = {node: page[self.counts] for node, page in pages(cluster, hit).items()}
-        await trio.sleep(hold_s)
-        return {
-            f"disk of {node}": f"n{node} {self.counted}: {page[self.counts] - before[node]:,}"
-            for node, page in pages(cluster, hit).items()
-        }
+    def tell(self, page: FaultPage, *before: int) -> str:
+        """How often it took effect since."""
+        return f"{self.counted}: {page[self.counts] - before[0]:,}"
 
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Disks that work, nodes that run."""
@@ -62,10 +51,10 @@ class DiskKind(MachineKind):
             page.heal_disk()
         await cluster.restart(hit.nodes)
         await trio.sleep(HEALED_FOR_S)  # calls that were under way are counted by now
-        before = {node: page[self.counts] for node, page in pages(cluster, hit).items()}
+        before = {node: self.mark(page) for node, page in pages(cluster, hit).items()}
         await trio.sleep(HEALED_FOR_S)
         return look_at(cluster, hit.nodes) | {
-            f"disk of {node}": f"n{node} healed: {self.counted}: {page[self.counts] - before[node]:,}"
+            f"disk of {node}": f"n{node} healed: {self.tell(page, *before[node])}"
             for node, page in pages(cluster, hit).items()
         }
 

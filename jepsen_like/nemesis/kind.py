@@ -19,7 +19,7 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need, lacking
-from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
 from jepsen_like.port.port import Scope
 from jepsen_like.port.wires import Network
 
@@ -124,6 +124,17 @@ class NemesisKind(abc.ABC):
         the mode can `spare`.
         """
         return self.takes_down and hit > spare
+
+
+class MachineKind(NemesisKind):
+    """A fault of whole machines, or of their processes."""
+
+    lane: ClassVar[Lane] = Lane.MACHINE
+    targets: ClassVar[tuple[Target, ...]] = (Target.ALL, Target.ONE, Target.MINORITY, Target.MAJORITY)
+
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+        """So many nodes."""
+        return ResolvedTarget(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:

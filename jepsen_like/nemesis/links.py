@@ -1,8 +1,8 @@
 """Faults of the ways between processes, node to node and client to node. They are undone all at once."""
 
 import random
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import attrs
 import trio
@@ -17,11 +17,7 @@ FLAP_S = (0.05, 0.3)
 """The times for which a flapping link is cut, and for which it is not."""
 RESET_S = (0.05, 0.5)
 """Connections live this long between two resets."""
-DELAY_S = (0.005, 0.06)
-JITTER_S = (0.0, 0.06)
-"""One way; an election timeout is a second and more, so a slow group still serves."""
 SHRINK_POLL_S = 0.1
-BYTES_PER_S = (24 * 1024.0, 256 * 1024.0)
 
 
 class LinkKind(NemesisKind):
@@ -47,18 +43,12 @@ class Parting(LinkKind):
     """A fault that parts groups of nodes."""
 
     drawn_as: ClassVar[DrawnAs | None] = "cut"
+    shows: ClassVar[str] = "cut"
     targets: ClassVar[tuple[Target, ...]] = (Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING)
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """The ways between the parts."""
         return draw_parts(rng, target, nodes, leader)
-
-
-class Partition(Parting):
-    """Links that pass nothing."""
-
-    name: ClassVar[str] = "partition"
-    shows: ClassVar[str] = "cut"
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All at once."""
@@ -66,16 +56,16 @@ class Partition(Parting):
         return {}
 
 
+class Partition(Parting):
+    """Links that pass nothing."""
+
+    name: ClassVar[str] = "partition"
+
+
 class Flapping(Parting):
     """Links that are cut and healed again many times a second, all together."""
 
     name: ClassVar[str] = "flapping"
-    shows: ClassVar[str] = "cut"
-
-    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """The first cut."""
-        cluster.network.impose(CUT, hit.pairs, hit.clients)
-        return {}
 
     async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """Heal and cut, again and again."""
@@ -144,9 +134,13 @@ class Around(LinkKind):
 class Imposed(Around):
     """One condition, drawn from the fault's seed."""
 
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """The fields of the condition that are drawn, each from the least to the most."""
+
     def condition(self, rng: random.Random) -> Condition:
         """Returns the condition of the ways while it holds."""
-        raise NotImplementedError
+        drawn: dict[str, Any] = {name: rng.uniform(*bounds) for name, bounds in self.ranges.items()}
+        return Condition(**drawn)
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All ways at once; each direction may be chosen alone."""
@@ -160,6 +154,8 @@ class Slow(Imposed):
 
     name: ClassVar[str] = "slow"
     shows: ClassVar[str] = "slow by"
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"delay_s": (0.005, 0.06), "jitter_s": (0.0, 0.06)}
+    """One way; an election timeout is a second and more, so a slow group still serves."""
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Slow the ways in and the ways out by different measures."""
@@ -170,20 +166,13 @@ class Slow(Imposed):
         cluster.network.impose(self.condition(rng), outward)
         return {}
 
-    def condition(self, rng: random.Random) -> Condition:
-        """Some milliseconds."""
-        return Condition(delay_s=rng.uniform(*DELAY_S), jitter_s=rng.uniform(*JITTER_S))
-
 
 class Throttle(Imposed):
     """Links that pass no more than so many bytes a second."""
 
     name: ClassVar[str] = "throttle"
     shows: ClassVar[str] = "throttled to"
-
-    def condition(self, rng: random.Random) -> Condition:
-        """Some dozen KiB/s."""
-        return Condition(bytes_per_s=rng.uniform(*BYTES_PER_S))
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"bytes_per_s": (24 * 1024.0, 256 * 1024.0)}
 
 
 class HalfOpen(Imposed):

@@ -1,8 +1,8 @@
 """Faults of what a process runs on: its power, its clocks. Disks are in `disks`."""
 
+import abc
 import math
 import random
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import trio
@@ -10,8 +10,8 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, FaultPage, Word
-from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, look_at
-from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
+from jepsen_like.nemesis.kind import DrawnAs, MachineKind, Reach, Seen, look_at
+from jepsen_like.nemesis.targets import ResolvedTarget
 
 JUMPS_S: Final = (60, -60, 3600, -3600)
 STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
@@ -22,17 +22,6 @@ TOLD_WITHIN_S: Final = 1.0
 TOLD_FOR_S: Final = 0.1
 """Over which time the rate of a healed clock is measured."""
 POLL_S: Final = 0.02
-
-
-class MachineKind(NemesisKind):
-    """A fault of whole machines."""
-
-    lane: ClassVar[Lane] = Lane.MACHINE
-    targets: ClassVar[tuple[Target, ...]] = (Target.ALL, Target.ONE, Target.MINORITY, Target.MAJORITY)
-
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-        """So many nodes."""
-        return ResolvedTarget(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
 class Power(MachineKind):
@@ -66,10 +55,44 @@ class Power(MachineKind):
         return {node: f"{state}, {found[node]}" for node, state in look_at(cluster, hit.nodes).items()}
 
 
-class ClockKind(MachineKind):
-    """A fault of a process's clock, by the library in it."""
+class PageKind(MachineKind, abc.ABC):
+    """A fault by the library in the process, whose page shows what comes of it."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
+    part: ClassVar[str]
+    """The part of the machine that it is about, in a word."""
+
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """Begin the fault on one node. Returns what is done, in words."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def mark(self, page: FaultPage) -> tuple[int, ...]:
+        """Returns the counters of a page to compare with later."""
+
+    @abc.abstractmethod
+    def tell(self, page: FaultPage, *before: int) -> str:
+        """Returns what the process has met since `mark` gave these counters, in words."""
+
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """To all together, each in its own way."""
+        rng = random.Random(hit.seed)
+        return {str(node): self.begin(page, rng) for node, page in pages(cluster, hit).items()}
+
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
+        """Hold the fault. Returns what the process on each node met meanwhile."""
+        before = {node: self.mark(page) for node, page in pages(cluster, hit).items()}
+        await trio.sleep(hold_s)
+        return {
+            f"{self.part} of {node}": f"n{node} {self.tell(page, *before[node])}"
+            for node, page in pages(cluster, hit).items()
+        }
+
+
+class ClockKind(PageKind, abc.ABC):
+    """A fault of a process's clock."""
+
+    part: ClassVar[str] = "clock"
 
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Right clocks; a monotonic one that was off goes on from where it is."""
@@ -108,29 +131,24 @@ class ClockJump(ClockKind):
 
     name: ClassVar[str] = "clock-jump"
 
-    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Each node has a time of its own."""
-        rng = random.Random(hit.seed)
-        seen = {}
-        for node, page in pages(cluster, hit).items():
-            jump_s = rng.choice(JUMPS_S)
-            if rng.random() < STROBE_CHANCE:
-                period_s = rng.choice(STROBE_PERIODS_S)
-                page.strobe_wall(jump_s * SECOND_NS, round(period_s * SECOND_NS))
-                seen[str(node)] = f"to and fro by {jump_s:+} s every {period_s * 1e3:g} ms"
-            else:
-                page.jump_wall(jump_s * SECOND_NS)
-                seen[str(node)] = f"a jump of {jump_s:+} s"
-        return seen
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """A time of its own."""
+        jump_s = rng.choice(JUMPS_S)
+        if rng.random() < STROBE_CHANCE:
+            period_s = rng.choice(STROBE_PERIODS_S)
+            page.strobe_wall(jump_s * SECOND_NS, round(period_s * SECOND_NS))
+            return f"to and fro by {jump_s:+} s every {period_s * 1e3:g} ms"
+        page.jump_wall(jump_s * SECOND_NS)
+        return f"a jump of {jump_s:+} s"
 
-    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """Hold the fault. Returns the times that the processes read meanwhile."""
-        before = {node: page[Word.WALL_READS] for node, page in pages(cluster, hit).items()}
-        await trio.sleep(hold_s)
-        return {
-            f"clock of {node}": f"n{node} {_told_wall(page, before[node])}"
-            for node, page in pages(cluster, hit).items()
-        }
+    def mark(self, page: FaultPage) -> tuple[int, ...]:
+        """How often the process read the wall clock."""
+        return (page[Word.WALL_READS],)
+
+    def tell(self, page: FaultPage, *before: int) -> str:
+        """The times that it read."""
+        off_s = (page[Word.WALL_OWN_NS] - page[Word.WALL_REAL_NS]) / SECOND_NS
+        return f"asked the time {page[Word.WALL_READS] - before[0]:,} times, last told it {off_s:+.3f} s off"
 
 
 class ClockDrift(ClockKind):
@@ -138,42 +156,24 @@ class ClockDrift(ClockKind):
 
     name: ClassVar[str] = "clock-drift"
 
-    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Each node has a rate of its own."""
-        rng = random.Random(hit.seed)
-        seen = {}
-        for node, page in pages(cluster, hit).items():
-            rate = rng.choice(RATES)
-            page.drift(rate)
-            seen[str(node)] = f"its clock runs {rate:g} times as fast"
-        return seen
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """A rate of its own."""
+        rate = rng.choice(RATES)
+        page.drift(rate)
+        return f"its clock runs {rate:g} times as fast"
 
-    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """Hold the fault. Returns the clocks' rates, by the times that the processes read."""
-        before = {
-            node: (page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS])
-            for node, page in pages(cluster, hit).items()
-        }
-        await trio.sleep(hold_s)
-        return {
-            f"clock of {node}": f"n{node} {_told_rate(page, *before[node])}"
-            for node, page in pages(cluster, hit).items()
-        }
+    def mark(self, page: FaultPage) -> tuple[int, ...]:
+        """The times that the process read last, its own and the real one."""
+        return page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]
+
+    def tell(self, page: FaultPage, *before: int) -> str:
+        """The rate of the clock, by the times that it read."""
+        own_s, real_s = ((now - then) / SECOND_NS for now, then in zip(self.mark(page), before, strict=True))
+        rate = own_s / real_s if real_s > 0 else math.nan
+        return f"was told that {own_s:.3f} s passed in {real_s:.3f} s: {rate:.2f} times as fast"
 
 
 def pages(cluster: Cluster, hit: ResolvedTarget) -> dict[int, FaultPage]:
     """The pages of the nodes that are hit."""
     found = {node: cluster.nodes[node].machine.page for node in hit.nodes}
     return {node: page for node, page in found.items() if page is not None}
-
-
-def _told_wall(page: FaultPage, reads_before: int) -> str:
-    off_s = (page[Word.WALL_OWN_NS] - page[Word.WALL_REAL_NS]) / SECOND_NS
-    return f"asked the time {page[Word.WALL_READS] - reads_before:,} times, last told it {off_s:+.3f} s off"
-
-
-def _told_rate(page: FaultPage, own_before_ns: int, real_before_ns: int) -> str:
-    own_s = (page[Word.MONOTONIC_OWN_NS] - own_before_ns) / SECOND_NS
-    real_s = (page[Word.MONOTONIC_REAL_NS] - real_before_ns) / SECOND_NS
-    rate = own_s / real_s if real_s > 0 else math.nan
-    return f"was told that {own_s:.3f} s passed in {real_s:.3f} s: {rate:.2f} times as fast"

@@ -1,17 +1,11 @@
 """Faults of single packets, below TCP: only a network that handles packets can do them."""
 
-import random
+from collections.abc import Mapping
 from typing import ClassVar
 
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.links import Imposed
-from jepsen_like.port.wires import Condition, Network
-
-LOSS = (0.02, 0.3)
-DUPLICATE = (0.05, 0.5)
-REORDER = (0.05, 0.4)
-HELD_UP_S = (0.001, 0.03)
-CORRUPT = (0.005, 0.08)
+from jepsen_like.port.wires import Network
 
 
 class PacketKind(Imposed):
@@ -31,10 +25,7 @@ class PacketLoss(PacketKind):
 
     name: ClassVar[str] = "loss"
     shows: ClassVar[str] = "loses"
-
-    def condition(self, rng: random.Random) -> Condition:
-        """Up to a third of them."""
-        return Condition(loss=rng.uniform(*LOSS))
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"loss": (0.02, 0.3)}
 
 
 class Duplicate(PacketKind):
@@ -42,21 +33,19 @@ class Duplicate(PacketKind):
 
     name: ClassVar[str] = "duplicate"
     shows: ClassVar[str] = "doubles"
-
-    def condition(self, rng: random.Random) -> Condition:
-        """Up to half of them."""
-        return Condition(duplicate=rng.uniform(*DUPLICATE))
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"duplicate": (0.05, 0.5)}
 
 
 class Reorder(PacketKind):
-    """Packets that are overtaken by later ones."""
+    """Packets that are overtaken by later ones, since some are held up for a while."""
 
     name: ClassVar[str] = "reorder"
     shows: ClassVar[str] = "holds up"
-
-    def condition(self, rng: random.Random) -> Condition:
-        """Some are held up for a while."""
-        return Condition(reorder=rng.uniform(*REORDER), delay_s=rng.uniform(*HELD_UP_S), jitter_s=HELD_UP_S[1])
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "reorder": (0.05, 0.4),
+        "delay_s": (0.001, 0.03),
+        "jitter_s": (0.03, 0.03),
+    }
 
 
 class Corrupt(PacketKind):
@@ -64,7 +53,4 @@ class Corrupt(PacketKind):
 
     name: ClassVar[str] = "corrupt"
     shows: ClassVar[str] = "damages"
-
-    def condition(self, rng: random.Random) -> Condition:
-        """A few of a hundred."""
-        return Condition(corrupt=rng.uniform(*CORRUPT))
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"corrupt": (0.005, 0.08)}

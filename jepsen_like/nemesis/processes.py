@@ -1,28 +1,22 @@
 """Faults of processes: killed, stopped, asked to end; and the one after which the disk is a new one."""
 
-import random
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import ClassVar, Final
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, Withheld, look_at
-from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
+from jepsen_like.nemesis.kind import DrawnAs, MachineKind, Reach, Seen, Withheld, look_at
+from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.port.file_damage import empty_disk
 
 CAUGHT_UP_WITHIN_S: Final = 20.0
 
 
-class ProcessKind(NemesisKind):
+class ProcessKind(MachineKind):
     """A fault of whole processes."""
 
-    lane: ClassVar[Lane] = Lane.MACHINE
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY, Target.ALL)
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
-
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-        """So many nodes."""
-        return ResolvedTarget(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Start what does not run."""
@@ -71,7 +65,35 @@ class Pause(ProcessKind):
         return look_at(cluster, hit.nodes)
 
 
-class Wipe(ProcessKind):
+class DiskLost(ProcessKind):
+    """A fault after which a disk is a new one."""
+
+    serves_within_s: ClassVar[float] = 20.0
+    """All that another node holds is copied to the node."""
+    reach: ClassVar[Reach] = Reach.DISK
+    damages: ClassVar[bool] = True
+
+
+class MasterLost(DiskLost):
+    """One of the leader, in systems whose roles are given; in others nodes elect."""
+
+    targets: ClassVar[tuple[Target, ...]] = ()
+    nodes_min: ClassVar[int] = 2
+
+
+def empty(cluster: Cluster, node: int) -> int:
+    """Take away the data of a node that is down. Returns how many bytes that were."""
+    return empty_disk(cluster.nodes[node].machine.data, cluster.system.kept_by_wipe)
+
+
+async def await_copies(cluster: Cluster, hit: Collection[int]) -> None:
+    """Wait until all other nodes hold everything. Raises `Withheld` if that takes too long."""
+    others = [node for node in cluster.targets if node not in hit]
+    if not await cluster.wait_until_caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
+        raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
+
+
+class Wipe(DiskLost):
     """SIGKILL, the data directory emptied while the process is down, then started again with nothing.
 
     Where the mode survives that, it waits until the other nodes hold everything: without another copy any system loses.
@@ -79,48 +101,34 @@ class Wipe(ProcessKind):
 
     name: ClassVar[str] = "wipe"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
-    serves_within_s: ClassVar[float] = 20.0
-    """All that the others hold is copied to the node."""
-    reach: ClassVar[Reach] = Reach.DISK
-    damages: ClassVar[bool] = True
     nodes_min: ClassVar[int] = 3
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Killed together, then emptied one by one."""
-        others = [node for node in cluster.targets if node not in hit.nodes]
-        if cluster.mode.survives(self.name) and not await cluster.wait_until_caught_up(
-            others, within_s=CAUGHT_UP_WITHIN_S
-        ):
-            raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
+        if cluster.mode.survives(self.name):
+            await await_copies(cluster, hit.nodes)
         await cluster.kill(hit.nodes)
         seen = look_at(cluster, hit.nodes)
         for node in hit.nodes:
-            removed = empty_disk(cluster.nodes[node].machine.data, cluster.system.kept_by_wipe)
+            removed = empty(cluster, node)
             seen[str(node)] += f"; {removed:,} bytes removed"
         return seen
 
 
-class PromoteByHand(ProcessKind):
+class PromoteByHand(MasterLost):
     """The leader dies for good.
 
-    An operator lets the node lead that holds the most, and starts the old one as its follower, on an empty disk. For
-    systems whose roles are given; in others nodes elect.
+    An operator lets the node lead that holds the most, and starts the old one as its follower, on an empty disk.
     """
 
     name: ClassVar[str] = "promote-by-hand"
-    targets: ClassVar[tuple[Target, ...]] = ()
-    serves_within_s: ClassVar[float] = 20.0
-    """All that the new leader holds is copied to the old one."""
-    reach: ClassVar[Reach] = Reach.DISK
-    damages: ClassVar[bool] = True
-    nodes_min: ClassVar[int] = 2
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Killed and emptied; then the others are started again with another leader."""
         (old,) = hit.nodes
         await cluster.kill(hit.nodes)
         seen = look_at(cluster, hit.nodes)
-        removed = empty_disk(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        removed = empty(cluster, old)
         successor = await cluster.control.successor(old)
         if successor is None:
             return {**seen, "successor": "none answers"}
@@ -128,27 +136,21 @@ class PromoteByHand(ProcessKind):
         return {**seen, "successor": f"n{successor} leads, {removed:,} bytes of n{old} removed"}
 
 
-class WipeMaster(ProcessKind):
+class WipeMaster(MasterLost):
     """The leader loses its disk, and is started again at once, empty and in its old role, as an automatic restart does.
 
     In the end an operator sees it, lets the node lead that holds the most, and starts the old one as its follower, on
-    an empty disk. For systems whose roles are given.
+    an empty disk.
     """
 
     name: ClassVar[str] = "wipe-master"
-    targets: ClassVar[tuple[Target, ...]] = ()
-    serves_within_s: ClassVar[float] = 20.0
-    """All that the new leader holds is copied to the old one."""
-    reach: ClassVar[Reach] = Reach.DISK
-    damages: ClassVar[bool] = True
-    nodes_min: ClassVar[int] = 2
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Killed, emptied and started."""
         (old,) = hit.nodes
         await cluster.kill(hit.nodes)
         dead = cluster.nodes[old].observe()
-        removed = empty_disk(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        removed = empty(cluster, old)
         await cluster.restart(hit.nodes)
         return {str(old): f"{dead}; {removed:,} bytes removed; started again, {cluster.nodes[old].observe()}"}
 
@@ -159,6 +161,6 @@ class WipeMaster(ProcessKind):
         if successor is None:
             return {**await super().undo(cluster, hit), "successor": "none answers"}
         await cluster.kill(hit.nodes)
-        empty_disk(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        empty(cluster, old)
         await cluster.promote(successor)
         return {**await super().undo(cluster, hit), "successor": f"n{successor} leads"}

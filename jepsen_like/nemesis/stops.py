@@ -63,9 +63,7 @@ class Stops:
         stopped = f"{self.signal} to {_names(self.nodes)}"
         if len(self.nodes) == 1:
             return stopped
-        if self.order is Order.TOGETHER:
-            return f"{stopped}, {self.order}"
-        if self.order is Order.ROLLING:
+        if self.order in (Order.TOGETHER, Order.ROLLING):
             return f"{stopped}, {self.order}"
         return f"{stopped}, {self.order}; {_names(self.starts)} started every {self.gap_s:g} s"
 

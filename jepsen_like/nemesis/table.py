@@ -12,35 +12,15 @@ from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
 from jepsen_like.nemesis.processes import Kill, Pause, PromoteByHand, Restart, Wipe, WipeMaster
 
-_KINDS: Final[tuple[NemesisKind, ...]] = (
-    Kill(),
-    Pause(),
-    Restart(),
-    Partition(),
-    Flapping(),
-    Slow(),
-    Throttle(),
-    HalfOpen(),
-    Reset(),
-    PacketLoss(),
-    Duplicate(),
-    Reorder(),
-    Corrupt(),
-    Power(),
-    ClockJump(),
-    ClockDrift(),
-    DiskSlow(),
-    DiskShort(),
-    DiskFull(),
-    DiskError(),
-    DamagedFiles(),
-    Vanished(),
-    Wipe(),
-    PromoteByHand(),
-    WipeMaster(),
-    ShrinkIsr(),
+_KINDS: Final[tuple[type[NemesisKind], ...]] = (
+    *(Kill, Pause, Restart),
+    *(Partition, Flapping, Slow, Throttle, HalfOpen, Reset),
+    *(PacketLoss, Duplicate, Reorder, Corrupt),
+    *(Power, ClockJump, ClockDrift),
+    *(DiskSlow, DiskShort, DiskFull, DiskError, DamagedFiles, Vanished),
+    *(Wipe, PromoteByHand, WipeMaster, ShrinkIsr),
 )
-KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})
+KINDS: Final[Kinds] = MappingProxyType({kind.name: kind() for kind in _KINDS})
 
 
 def usable(here: Here) -> tuple[str, ...]:

@@ -179,8 +179,8 @@ NEMESES: Sequence[Mutant] = (
         module="jepsen_like.nemesis.links",
         edits=[
             Edit(
-                '        """All at once."""\n        cluster.network.impose(CUT, hit.pairs, hit.clients)\n        return {}\n\n\nclass Flapping',
-                '        """All at once."""\n        cluster.network.impose(CUT, (), ())\n        return {}\n\n\nclass Flapping',
+                '        """All at once."""\n        cluster.network.impose(CUT, hit.pairs, hit.clients)\n        return {}\n\n\nclass Partition',
+                '        """All at once."""\n        cluster.network.impose(CUT, (), ())\n        return {}\n\n\nclass Partition',
             )
         ],
         oracles=["evidence"],

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from jepsen_like.bench.workers import say
@@ -38,16 +39,45 @@ def main() -> None:
             say({"failed": f"{question['ask']}: {error}"})
 
 
+@attrs.frozen
+class Stopwatch:
+    """The time since a load began: on the wall, and on the processor of this process."""
+
+    began_ns: int = attrs.field(factory=time.perf_counter_ns)
+    cpu_began_s: float = attrs.field(factory=time.process_time)
+
+    def answer(self, records: int, warm: int, latencies_ns: list[int]) -> dict[str, Any]:
+        """Returns the results of a load that has ended now; `warm` are the records before it."""
+        return {
+            "records": records,
+            "warm": warm,
+            "lasted_s": (time.perf_counter_ns() - self.began_ns) / 1e9,
+            "latencies_ns": latencies_ns,
+            "cpu_s": time.process_time() - self.cpu_began_s,
+        }
+
+
+def producer_of(question: Mapping[str, Any]) -> tuple[Producer, int]:
+    """Returns a producer, and how many records it has sent: one for each partition, so that connections and metadata of
+    all are there.
+    """
+    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    for number in range(question["partitions"]):
+        producer.produce(
+            question["topic"], bytes(question["record_bytes"]), partition=number, on_delivery=note_latency([])
+        )
+    if producer.flush(FLUSH_WITHIN_S):
+        raise TimeoutError(f"the first records are not acknowledged after {FLUSH_WITHIN_S:g} s")
+    return producer, question["partitions"]
+
+
 def stream(question: Mapping[str, Any]) -> dict[str, Any]:
     """Records for so many seconds, and the time until the last of them was acknowledged."""
-    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    producer, warmed = producer_of(question)
     topic, value = question["topic"], bytes(question["record_bytes"])
     latencies: list[int] = []
-    clock = time.perf_counter_ns
-    warmed = warm(producer, topic, value, question["partitions"])
-    cpu, began = time.process_time(), clock()
-    end = began + int(question["seconds"] * 1e9)
-    count = 0
+    clock, watch, count = time.perf_counter_ns, Stopwatch(), 0
+    end = watch.began_ns + int(question["seconds"] * 1e9)
     while clock() < end:
         for number in range(HANDED_OVER):
             if number % SAMPLED_EVERY:
@@ -56,28 +86,9 @@ def stream(question: Mapping[str, Any]) -> dict[str, Any]:
                 hand_over(producer, topic, value, on_delivery=note_latency(latencies))
         count += HANDED_OVER
         producer.poll(0)
-    left = producer.flush(FLUSH_WITHIN_S)
-    if left:
+    if left := producer.flush(FLUSH_WITHIN_S):
         raise TimeoutError(f"{left} records are not acknowledged after {FLUSH_WITHIN_S:g} s")
-    lasted_s = (clock() - began) / 1e9
-    return {
-        "records": count,
-        "warm": warmed,
-        "lasted_s": lasted_s,
-        "latencies_ns": latencies,
-        "cpu_s": time.process_time() - cpu,
-    }
-
-
-def warm(producer: Producer, topic: str, value: bytes, partitions: int) -> int:
-    """A record for each partition, which it returns the number of: connections and metadata of all are there
-    afterwards.
-    """
-    for number in range(partitions):
-        producer.produce(topic, value, partition=number, on_delivery=note_latency([]))
-    if producer.flush(FLUSH_WITHIN_S):
-        raise TimeoutError(f"the first records are not acknowledged after {FLUSH_WITHIN_S:g} s")
-    return partitions
+    return watch.answer(count, warmed, latencies)
 
 
 def hand_over(producer: Producer, topic: str, value: bytes, **settings: Any) -> None:
@@ -107,25 +118,16 @@ def note_latency(latencies: list[int]) -> Callable[[Any, Any], None]:
 
 def one(question: Mapping[str, Any]) -> dict[str, Any]:
     """One record after the other, each acknowledged before the next."""
-    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    producer, warmed = producer_of(question)
     topic, value = question["topic"], bytes(question["record_bytes"])
     latencies: list[int] = []
-    clock = time.perf_counter_ns
-    warmed = warm(producer, topic, value, question["partitions"])
-    cpu, began = time.process_time(), clock()
-    end = began + int(question["seconds"] * 1e9)
+    clock, watch = time.perf_counter_ns, Stopwatch()
+    end = watch.began_ns + int(question["seconds"] * 1e9)
     while clock() < end:
         producer.produce(topic, value, on_delivery=note_latency(latencies))
         if producer.flush(FLUSH_WITHIN_S):
             raise TimeoutError(f"a record is not acknowledged after {FLUSH_WITHIN_S:g} s")
-    lasted_s = (clock() - began) / 1e9
-    return {
-        "records": len(latencies),
-        "warm": warmed,
-        "lasted_s": lasted_s,
-        "latencies_ns": latencies,
-        "cpu_s": time.process_time() - cpu,
-    }
+    return watch.answer(len(latencies), warmed, latencies)
 
 
 def read(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,17 +143,15 @@ def read(question: Mapping[str, Any]) -> dict[str, Any]:
     latencies: list[int] = []
     try:
         whole_reading(consumer, places, min(total, CHUNK))
-        cpu, began = time.process_time(), time.perf_counter_ns()
-        end = began + int(question["seconds"] * 1e9)
+        watch = Stopwatch()
+        end = watch.began_ns + int(question["seconds"] * 1e9)
         while (started := time.perf_counter_ns()) < end:
             whole_reading(consumer, places, total)
             latencies.append(time.perf_counter_ns() - started)
             count += total
-        lasted_s = (time.perf_counter_ns() - began) / 1e9
-        cpu_s = time.process_time() - cpu
+        return watch.answer(count, 0, latencies)
     finally:
         consumer.close()
-    return {"records": count, "warm": 0, "lasted_s": lasted_s, "latencies_ns": latencies, "cpu_s": cpu_s}
 
 
 def whole_reading(consumer: Consumer, places: list[TopicPartition], total: int) -> None:
@@ -172,11 +172,10 @@ def gap(question: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns the longest time between two acknowledgements, and how many records were acknowledged and how many failed.
     """
-    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    producer, warmed = producer_of(question)
     topic, value = question["topic"], bytes(question["record_bytes"])
     acknowledged: list[int] = []
     failed: list[str] = []
-    warmed = warm(producer, topic, value, question["partitions"])
     say({"ready": True})
     after: list[bool] = []
     told, end = False, time.monotonic() + FAULT_WITHIN_S
@@ -213,12 +212,7 @@ def noting(
     return on_delivered
 
 
-WORK: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "stream": stream,
-    "one": one,
-    "read": read,
-    "gap": gap,
-}
+WORK = {work.__name__: work for work in (stream, one, read, gap)}
 
 if __name__ == "__main__":
     main()

@@ -27,15 +27,10 @@ COUNTED_WITHIN_S = 30.0
 SETTLE_S = (0.3, 0.8)
 """Between the first records and the fault; drawn, so that faults do not keep step with heartbeats."""
 FILL_S = 2.0
+SAFE: Mapping[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
 FAULT_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    KILL: {"acks": "all", "enable.idempotence": True, "linger.ms": 0},
-    PAUSE: {
-        "acks": "all",
-        "enable.idempotence": True,
-        "linger.ms": 0,
-        "socket.timeout.ms": 3000,
-        "request.timeout.ms": 2000,
-    },
+    KILL: SAFE,
+    PAUSE: {**SAFE, "socket.timeout.ms": 3000, "request.timeout.ms": 2000},
 }
 """Of the producer.
 
@@ -166,9 +161,7 @@ class KafkaDriver:
 
         try:
             for number in range(partitions):
-                until(
-                    lambda number=number: count_partition(number), f"end of {topic}-{number}", within_s=COUNTED_WITHIN_S
-                )  # type: ignore[misc]
+                until(partial(count_partition, number), f"end of {topic}-{number}", within_s=COUNTED_WITHIN_S)
         finally:
             consumer.close()
         return held
