@@ -9,12 +9,23 @@ Automatic commits have no rows, and a check would find offsets that no client co
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 from jepsen_like.workload.recorder import Recorder
 
 FINAL_READ = 1
 """`b` of the tail that begins the final read of a partition."""
+
+
+class RowKeys(TypedDict):
+    """The fields that every row has; `node` is known to few clients."""
+
+    partition: int
+    process: int
+    t_inv: int
+    t_ret: int
+    node: NotRequired[int]
 
 
 class QueueRecorder(Recorder):
@@ -25,91 +36,40 @@ class QueueRecorder(Recorder):
     outcome, and `acked` those acknowledged.
     """
 
-    def record_send(
-        self,
-        value: int,
-        *,
-        partition: int,
-        offset: int,
-        process: int,
-        t_inv: int,
-        t_ret: int,
-        epoch: int = NONE,
-        node: int = NONE,
-    ) -> None:
+    def record_send(self, value: int, *, offset: int, epoch: int = NONE, **keys: Unpack[RowKeys]) -> None:
         """A message was acknowledged. `t_inv`: before it was given to the client, `t_ret`: when its answer was known.
 
         `offset` is `NONE` where the answer has none (acks=0). `process` is the producer: of one producer, messages to
         one partition are recorded in any order, for `t_inv` tells which was sent first.
         """
-        self.began_ns = min(self.began_ns or t_inv, t_inv)
+        self.began_ns = min(self.began_ns or keys["t_inv"], keys["t_inv"])
         self.counts.ok += 1
         self.counts.acked += 1
-        self.recent_latency_s.append((t_ret - t_inv) / 1e9)
-        self._history.record(
-            Op(
-                f=Action.SEND,
-                type=Outcome.OK,
-                t_inv=t_inv,
-                t_ret=t_ret,
-                object=partition,
-                process=process,
-                a=value,
-                offset=offset,
-                epoch=epoch,
-                node=node,
-            )
-        )
+        self.recent_latency_s.append((keys["t_ret"] - keys["t_inv"]) / 1e9)
+        self._record(Action.SEND, Outcome.OK, a=value, offset=offset, epoch=epoch, **keys)
 
-    def not_sent(
-        self,
-        value: int,
-        outcome: Outcome,
-        error: ErrorCode,
-        *,
-        partition: int,
-        process: int,
-        t_inv: int,
-        t_ret: int,
-        node: int = NONE,
-    ) -> None:
+    def not_sent(self, value: int, outcome: Outcome, error: ErrorCode, **keys: Unpack[RowKeys]) -> None:
         """A message was not acknowledged.
 
         `FAIL` only for an answer that proves that no attempt appended it, and that none will; every timeout, lost
         connection, error after an append, and refusal after an earlier attempt without an answer is `INFO`, which has
         no end.
         """
-        self.began_ns = min(self.began_ns or t_inv, t_inv)
+        self.began_ns = min(self.began_ns or keys["t_inv"], keys["t_inv"])
         if outcome is Outcome.FAIL:
             self.counts.fail += 1
         else:
             self.counts.info += 1
-        self._history.record(
-            Op(
-                f=Action.SEND,
-                type=outcome,
-                t_inv=t_inv,
-                t_ret=t_ret if outcome is Outcome.FAIL else NEVER,
-                object=partition,
-                process=process,
-                err=error,
-                a=value,
-                node=node,
-            )
-        )
+        self._record(Action.SEND, outcome, a=value, err=error, **keys)
 
     def record_poll(
         self,
         values: Sequence[int],
         offsets: Sequence[int],
         *,
-        partition: int,
-        process: int,
-        t_inv: int,
-        t_ret: int,
-        node: int = NONE,
         is_whole: bool = True,
         group: int = NONE,
+        **keys: Unpack[RowKeys],
     ) -> None:
         """A poll brought these records of one partition, in this order; call it for each partition of the poll.
 
@@ -117,18 +77,8 @@ class QueueRecorder(Recorder):
         value (then `is_whole` is false). A poll that brought nothing needs no row. `group`: of messages that a client
         pushed to a member of it, from the begin of its listener to the end.
         """
-        op = Op(
-            f=Action.POLL,
-            type=Outcome.OK,
-            t_inv=t_inv,
-            t_ret=t_ret,
-            object=partition,
-            b=group,
-            process=process,
-            err=ErrorCode.NONE if is_whole else ErrorCode.DAMAGED_VALUE,
-            node=node,
-        )
-        self._history.record_rows(op, values, offsets)
+        error = ErrorCode.NONE if is_whole else ErrorCode.DAMAGED_VALUE
+        self._history.record_rows(_op(Action.POLL, Outcome.OK, b=group, err=error, **keys), values, offsets)
 
     def record_commit(
         self,
@@ -136,42 +86,22 @@ class QueueRecorder(Recorder):
         *,
         group: int,
         offset: int,
-        partition: int,
-        process: int,
-        t_inv: int,
-        t_ret: int,
         generation: int = NONE,
         error: ErrorCode = ErrorCode.NONE,
-        node: int = NONE,
+        **keys: Unpack[RowKeys],
     ) -> None:
         """A commit of one partition ended so: `offset` is the next record to be read, not the last one that was.
 
         `generation` is that of the request, where the client tells it.
         """
-        self._of_group(
-            Action.COMMIT, outcome, group, generation, offset, partition, process, t_inv, t_ret, error=error, node=node
-        )
+        self._record(Action.COMMIT, outcome, a=group, b=generation, offset=offset, err=error, **keys)
 
-    def position_read(
-        self, offset: int, *, group: int, partition: int, process: int, t_inv: int, t_ret: int, node: int = NONE
-    ) -> None:
+    def position_read(self, offset: int, *, group: int, **keys: Unpack[RowKeys]) -> None:
         """A group's committed offset was asked for and answered; `NONE`: nothing is committed.
 
         Failed questions need no row.
         """
-        self._of_group(
-            Action.COMMITTED,
-            Outcome.OK,
-            group,
-            NONE,
-            offset,
-            partition,
-            process,
-            t_inv,
-            t_ret,
-            error=ErrorCode.NONE,
-            node=node,
-        )
+        self._record(Action.COMMITTED, Outcome.OK, a=group, offset=offset, **keys)
 
     def record_assignment(
         self,
@@ -190,7 +120,7 @@ class QueueRecorder(Recorder):
         """
         for place, partition in enumerate(partitions):
             start = positions[place] if positions else NONE
-            self._of_group(Action.ASSIGN, Outcome.OK, group, generation, start, partition, process, t_ns, t_ns)
+            self._record_at(t_ns, Action.ASSIGN, Outcome.OK, partition, process, a=group, b=generation, offset=start)
 
     def record_revocation(
         self,
@@ -209,63 +139,28 @@ class QueueRecorder(Recorder):
         """
         outcome = Outcome.INFO if is_lost else Outcome.OK
         for partition in partitions:
-            self._of_group(Action.REVOKE, outcome, group, generation, NONE, partition, process, t_ns, t_ns)
+            self._record_at(t_ns, Action.REVOKE, outcome, partition, process, a=group, b=generation)
 
     def sought(self, partition: int, offset: int = NONE, *, process: int, t_ns: int) -> None:
         """A consumer's position was set to `offset` at `t_ns`; `NONE`: by its reset rule, after it was out of range."""
-        self._of_group(Action.SEEK, Outcome.OK, NONE, NONE, offset, partition, process, t_ns, t_ns)
+        self._record_at(t_ns, Action.SEEK, Outcome.OK, partition, process, offset=offset)
 
-    def final_read(
-        self, partition: int, *, start: int, end: int, process: int, t_inv: int, t_ret: int, node: int = NONE
-    ) -> None:
+    def final_read(self, *, start: int, end: int, **keys: Unpack[RowKeys]) -> None:
         """The final read of a partition begins: after the last message was answered and all is healed.
 
         `start` and `end` are the earliest and the latest offset as listed between `t_inv` and `t_ret`. `process` is a
         consumer of its own that now polls all of `start` to `end`, exclusive; its polls follow, and no other row of it.
         """
-        self._history.record(
-            Op(
-                f=Action.TAIL,
-                type=Outcome.OK,
-                t_inv=t_inv,
-                t_ret=t_ret,
-                object=partition,
-                process=process,
-                b=FINAL_READ,
-                seen=start,
-                offset=end,
-                node=node,
-            )
-        )
+        self._record(Action.TAIL, Outcome.OK, b=FINAL_READ, seen=start, offset=end, **keys)
 
-    def _of_group(
-        self,
-        f: Action,
-        outcome: Outcome,
-        group: int,
-        generation: int,
-        offset: int,
-        partition: int,
-        process: int,
-        t_inv: int,
-        t_ret: int,
-        *,
-        error: ErrorCode = ErrorCode.NONE,
-        node: int = NONE,
-    ) -> None:
-        has_end = outcome is not Outcome.INFO or f is Action.REVOKE
-        self._history.record(
-            Op(
-                f=f,
-                type=outcome,
-                t_inv=t_inv,
-                t_ret=t_ret if has_end else NEVER,
-                object=partition,
-                process=process,
-                err=error,
-                a=group,
-                b=generation,
-                offset=offset,
-                node=node,
-            )
-        )
+    def _record_at(self, t_ns: int, f: Action, outcome: Outcome, partition: int, process: int, **fields: int) -> None:
+        self._record(f, outcome, partition=partition, process=process, t_inv=t_ns, t_ret=t_ns, **fields)
+
+    def _record(self, f: Action, outcome: Outcome, **fields: Any) -> None:
+        self._history.record(_op(f, outcome, **fields))
+
+
+def _op(f: Action, outcome: Outcome, *, partition: int, t_ret: int, **fields: Any) -> Op:
+    """An operation of unknown outcome has no end, but for a consumer that gives up what it holds."""
+    has_end = outcome is not Outcome.INFO or f is Action.REVOKE
+    return Op(f=f, type=outcome, object=partition, t_ret=t_ret if has_end else NEVER, **fields)
