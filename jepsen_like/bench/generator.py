@@ -8,7 +8,8 @@ servers'.
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Generic, Self, TypeVar
 
 import attrs
 
@@ -60,15 +61,21 @@ class LoadLane:
         self.stream.setblocking(False)
 
 
-class Generator:
-    """Connections to one port, one conversation each."""
+LaneT = TypeVar("LaneT", bound=LoadLane)
 
-    def __init__(self, port: int, conversations: Sequence[Conversation]) -> None:
+
+class Connections(Generic[LaneT]):
+    """Connections to one server in one epoll loop, one conversation each; use as a context manager."""
+
+    peer = "server"
+    asked = "write"
+    """The words of its errors."""
+
+    def __init__(self, lanes: Iterable[LaneT]) -> None:
         self._epoll = select.epoll()
-        self._lanes: dict[int, LoadLane] = {}
+        self._lanes: dict[int, LaneT] = {}
         try:
-            for conversation in conversations:
-                lane = LoadLane(port, conversation)
+            for lane in lanes:
                 self._lanes[lane.stream.fileno()] = lane
             for descriptor, lane in self._lanes.items():
                 lane.greet()
@@ -77,65 +84,40 @@ class Generator:
             self.close()
             raise
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close every connection."""
         self._epoll.close()
         for lane in self._lanes.values():
             lane.stream.close()
 
-    def run(self, seconds: float) -> Sample:
-        """Drive the load for `seconds`, then wait for the last answers. Returns the latencies.
+    def _wait(self, under_way: int) -> list[tuple[LaneT, int]]:
+        """Returns the connections that are ready. Raises `LoadFailed` if none is for `PATIENCE_S`."""
+        ready = self._epoll.poll(PATIENCE_S)
+        if not ready:
+            raise LoadFailed(f"{under_way} requests without an answer for {PATIENCE_S:g} s")
+        return [(self._lanes[descriptor], events) for descriptor, events in ready]
 
-        Raises `LoadFailed` at the first refusal, or if a connection breaks or stops answering.
-        """
-        latencies: list[int] = []
-        clock = time.perf_counter_ns
-        cpu_began, began = time.process_time(), clock()
-        end = began + int(seconds * 1e9)
-        under_way = len(self._lanes)
-        for descriptor, lane in self._lanes.items():
-            lane.started_ns = clock()
-            self._send(descriptor, lane, lane.conversation.request())
-        while under_way:
-            ready = self._epoll.poll(PATIENCE_S)
-            if not ready:
-                raise LoadFailed(f"{under_way} requests without an answer for {PATIENCE_S:g} s")
-            for descriptor, events in ready:
-                lane = self._lanes[descriptor]
-                if events & select.EPOLLOUT:
-                    self._send(descriptor, lane, b"")
-                    if events == select.EPOLLOUT:
-                        continue
-                conversation = lane.conversation
-                done = self._take(lane)
-                if conversation.owed:
-                    owed, conversation.owed = conversation.owed, b""
-                    self._send(descriptor, lane, owed)
-                if not done:
-                    continue
-                now = clock()
-                latencies.append(now - lane.started_ns)
-                if now < end:
-                    lane.started_ns = now
-                    self._send(descriptor, lane, conversation.request())
-                else:
-                    under_way -= 1
-        return Sample(latencies, (clock() - began) / 1e9, time.process_time() - cpu_began)
-
-    def _take(self, lane: LoadLane) -> int:
+    def _take(self, lane: LaneT) -> int:
         try:
             chunk = lane.stream.recv(READ_BYTES)
         except OSError as error:
             raise LoadFailed(f"a connection broke: {error}") from error
         conversation = lane.conversation
         if not chunk:
-            raise LoadFailed(f"the server closed a connection ({conversation.refusal or 'without an error message'})")
+            why = conversation.refusal or "without an error message"
+            raise LoadFailed(f"the {self.peer} closed a connection ({why})")
         done = conversation.take(chunk)
         if conversation.refusal:
-            raise LoadFailed(f"a write was refused: {conversation.refusal}")
+            raise LoadFailed(f"a {self.asked} was refused: {conversation.refusal}")
         return done
 
-    def _send(self, descriptor: int, lane: LoadLane, data: bytes) -> None:
+    def _send(self, lane: LaneT, data: bytes) -> None:
         if lane.unsent:
             data = lane.unsent + data
         try:
@@ -147,4 +129,46 @@ class Generator:
         waits = sent < len(data)
         if waits or lane.unsent:
             lane.unsent = data[sent:]
-            self._epoll.modify(descriptor, select.EPOLLIN | (select.EPOLLOUT if waits else 0))
+            self._epoll.modify(lane.stream, select.EPOLLIN | (select.EPOLLOUT if waits else 0))
+
+
+class Generator(Connections[LoadLane]):
+    """One request under way on each connection."""
+
+    def __init__(self, port: int, conversations: Iterable[Conversation]) -> None:
+        super().__init__(LoadLane(port, conversation) for conversation in conversations)
+
+    def run(self, seconds: float) -> Sample:
+        """Drive the load for `seconds`, then wait for the last answers. Returns the latencies.
+
+        Raises `LoadFailed` at the first refusal, or if a connection breaks or stops answering.
+        """
+        latencies: list[int] = []
+        clock = time.perf_counter_ns
+        cpu_began, began = time.process_time(), clock()
+        end = began + int(seconds * 1e9)
+        under_way = len(self._lanes)
+        for lane in self._lanes.values():
+            lane.started_ns = clock()
+            self._send(lane, lane.conversation.request())
+        while under_way:
+            for lane, events in self._wait(under_way):
+                if events & select.EPOLLOUT:
+                    self._send(lane, b"")
+                    if events == select.EPOLLOUT:
+                        continue
+                conversation = lane.conversation
+                done = self._take(lane)
+                if conversation.owed:
+                    owed, conversation.owed = conversation.owed, b""
+                    self._send(lane, owed)
+                if not done:
+                    continue
+                now = clock()
+                latencies.append(now - lane.started_ns)
+                if now < end:
+                    lane.started_ns = now
+                    self._send(lane, conversation.request())
+                else:
+                    under_way -= 1
+        return Sample(latencies, (clock() - began) / 1e9, time.process_time() - cpu_began)

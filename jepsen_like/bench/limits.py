@@ -68,14 +68,11 @@ def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Figures:
             with running([server]):
                 until(lambda: answers(port), "echo server", members=[server])
                 for load in loads:
-                    generator = Generator(port, [EchoConversation(load) for _ in range(load.connections)])
-                    try:
+                    with Generator(port, [EchoConversation(load) for _ in range(load.connections)]) as generator:
                         generator.run(WARM_UP_S)
                         cpu = server.cpu_s()
                         sample = generator.run(seconds)
                         yield figure_of_load(ECHO, load, sample, server.cpu_s() - cpu)
-                    finally:
-                        generator.close()
         finally:
             shutil.rmtree(home, ignore_errors=True)
 

@@ -72,11 +72,8 @@ class BenchCluster(ABC):
         """Connections for a load, to the leader."""
         self.prepare(load)
         conversations = [self.converse(load, lane) for lane in range(load.connections)]
-        generator = Generator(self.ports[self.led_by()], conversations)
-        try:
+        with Generator(self.ports[self.led_by()], conversations) as generator:
             yield generator
-        finally:
-            generator.close()
 
 
 def require_held(acknowledged: int, written: Callable[[], int]) -> None:

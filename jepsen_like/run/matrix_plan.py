@@ -84,22 +84,6 @@ def _followers_cut(way: ModeRow) -> Fault:
     return _fault(1, way.cuts_followers, 1.0, 1.5 if way.cuts_followers == "shrink-isr" else 3.0)
 
 
-def _kill(way: ModeRow) -> tuple[Fault, ...]:
-    return (_fault(1, "partition", 1.5, 1.1), _fault(2, "kill", 2.4, 2.5))
-
-
-def _pause(way: ModeRow) -> tuple[Fault, ...]:
-    return (_followers_cut(way), _fault(2, "pause", 3.5, 4.0))
-
-
-def _part(way: ModeRow) -> tuple[Fault, ...]:
-    return (_fault(1, "partition", 1.5, 4.0),)
-
-
-def _wipe(way: ModeRow) -> tuple[Fault, ...]:
-    return (_followers_cut(way), _fault(2, way.loses_disk, 3.5, 1.0))
-
-
 def _powerless(way: ModeRow) -> tuple[Fault, ...]:
     cut = _fault(1, "power", 2.5, 1.0, Target.ALL)
     return (cut, Fault(2, BY_HAND, Target.LEADER, 5.5, 1.0, SEED_OF_FAULTS)) if way.loses_disk == BY_HAND else (cut,)
@@ -119,7 +103,7 @@ COLUMNS: Final = (
             "when the next one begins."
         ),
         duration_s=7.0,
-        faults=_kill,
+        faults=lambda way: (_fault(1, "partition", 1.5, 1.1), _fault(2, "kill", 2.4, 2.5)),
     ),
     Column(
         name="pause",
@@ -128,7 +112,7 @@ COLUMNS: Final = (
             "followers come back before it does: a mode elects one that is behind, waits, or had stopped before."
         ),
         duration_s=9.5,
-        faults=_pause,
+        faults=lambda way: (_followers_cut(way), _fault(2, "pause", 3.5, 4.0)),
     ),
     Column(
         name="partition",
@@ -137,7 +121,7 @@ COLUMNS: Final = (
             "it went on to acknowledge may be dropped when the cut ends."
         ),
         duration_s=8.0,
-        faults=_part,
+        faults=lambda way: (_fault(1, "partition", 1.5, 4.0),),
     ),
     Column(
         name="wipe",
@@ -146,7 +130,7 @@ COLUMNS: Final = (
             "Of RocketMQ's fixed roles an operator lets the slave lead that holds the most."
         ),
         duration_s=8.5,
-        faults=_wipe,
+        faults=lambda way: (_followers_cut(way), _fault(2, way.loses_disk, 3.5, 1.0)),
     ),
     Column(
         name="power",
@@ -161,6 +145,10 @@ COLUMNS: Final = (
 _ISR: Final = ("num.partitions=1", "replica.lag.time.max.ms=1000")
 _ONE_QUEUE: Final = ("queues=1", "client=own")
 """Clients of our own see a new master at once; RocketMQ's look for it every 30 s, which would be all that a cell shows."""
+
+
+def _raft(name: str, waits: str, *settings: str) -> ModeRow:
+    return ModeRow(name=name, system="raft", replication="raft", settings=settings, waits=waits)
 
 
 def _kafka(name: str, waits: str, *settings: str) -> ModeRow:
@@ -188,20 +176,8 @@ def _rocketmq(name: str, replication: str, waits: str, *settings: str, loses_dis
 
 
 WAYS: Final = (
-    ModeRow(
-        name="raft, before-ack",
-        system="raft",
-        replication="raft",
-        settings=("flush=before-ack",),
-        waits="the disks of a majority",
-    ),
-    ModeRow(
-        name="raft, page cache",
-        system="raft",
-        replication="raft",
-        settings=("flush=none",),
-        waits="the memory of a majority",
-    ),
+    _raft("raft, before-ack", "the disks of a majority", "flush=before-ack"),
+    _raft("raft, page cache", "the memory of a majority", "flush=none"),
     _rocketmq("rocketmq, async-slave", "async-slave", "the memory of the master"),
     _rocketmq("rocketmq, sync-slave", "sync-slave", "the memory of the master and of a slave"),
     _rocketmq("rocketmq, DLedger durable", "raft", "the disks of a majority", "ack=durable", loses_disk="wipe"),

@@ -32,7 +32,7 @@ from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.system import RaftSystem
 from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.faulty import NodeEvent
-from jepsen_like.testing.processes import home_of
+from jepsen_like.testing.processes import ServerProcesses, home_of
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
 from raft.errors import RaftError, ShuttingDown
@@ -276,7 +276,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-class ProcessCluster(BreakableCluster):
+class ProcessCluster(ServerProcesses, BreakableCluster):
     """Nodes as processes of their own, on the real disk. Made by `open`."""
 
     def __init__(self, cluster: Cluster, directory: Path, settings: NodeSettings) -> None:
@@ -285,7 +285,7 @@ class ProcessCluster(BreakableCluster):
         super().__init__(cluster.cluster_id, cluster.nodes, addresses, cluster.network, settings)
         self.directory = directory
         """The files that the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
-        self._cluster = cluster
+        self._install(cluster)
 
     @classmethod
     @asynccontextmanager
@@ -312,8 +312,7 @@ class ProcessCluster(BreakableCluster):
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`."""
         self._require(node)
-        process = self._cluster.nodes[node]
-        if process.is_running and not process.is_paused:
+        if self._can_answer(node):
             with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(RaftError):
                 async with self._connection(node) as connection:
                     return await connection.status()
@@ -342,50 +341,3 @@ class ProcessCluster(BreakableCluster):
 
     def _connection(self, node: int) -> contextlib.AbstractAsyncContextManager[Connection]:
         return Connection.open(*self._cluster.direct[node], self.cluster_id)
-
-    # ---------------------------------------------------------------- nodes
-
-    async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`. Raises `NodeDidNotStart`, in an exception group, if one does not come up."""
-        self._require(*nodes)
-        down = [node for node in nodes or self.nodes if not self._cluster.nodes[node].is_running]
-        await self._cluster.start(down)
-        for node in down:
-            self.tell(node, "started")
-
-    async def stop(self, *nodes: int) -> None:
-        """See `BreakableCluster`."""
-        self._require(*nodes)
-        await self._note_all(nodes)
-        await self._cluster.stop(nodes)
-        self._tell_all(nodes, "stopped")
-
-    async def kill(self, *nodes: int) -> None:
-        """See `BreakableCluster`."""
-        self._require(*nodes)
-        await self._note_all(nodes)
-        await self._cluster.kill(nodes)
-        self._tell_all(nodes, "killed")
-
-    async def pause(self, *nodes: int) -> None:
-        """See `BreakableCluster`."""
-        self._require(*nodes)
-        running = [node for node in nodes if self._cluster.nodes[node].is_running]
-        await self._cluster.pause(running)
-        self._tell_all(running, "paused")
-
-    async def resume(self, *nodes: int) -> None:
-        """See `BreakableCluster`."""
-        self._require(*nodes)
-        paused = [node for node in nodes or self.nodes if self._cluster.nodes[node].is_paused]
-        for node in paused:
-            self._cluster.nodes[node].resume()
-        self._tell_all(paused, "resumed")
-
-    async def _note_all(self, nodes: Iterable[int]) -> None:
-        for node in nodes:
-            await self._note(node)
-
-    def _tell_all(self, nodes: Iterable[int], event: str) -> None:
-        for node in nodes:
-            self.tell(node, event)

@@ -81,6 +81,10 @@ class FaultyCluster(ABC):
     async def resume(self, *nodes: int) -> None:
         """Let these nodes go on; all that are paused if none is named."""
 
+    async def _note(self, node: int) -> None:
+        """Ask a node what is to be known of it before it is brought down."""
+        return
+
     # ---------------------------------------------------------------- the network
 
     async def cut(self, one: int, other: int) -> None:

@@ -26,18 +26,11 @@ class ServerProcesses(FaultyCluster):
 
     async def stop(self, *nodes: int) -> None:
         """See `FaultyCluster`."""
-        await self._do(self._cluster.stop, nodes, "stopped")
+        await self._do(self._cluster.stop, nodes, "stopped", ends=True)
 
     async def kill(self, *nodes: int) -> None:
         """See `FaultyCluster`."""
-        await self._do(self._cluster.kill, nodes, "killed")
-
-    async def wipe(self, *nodes: int) -> None:
-        """Kill these servers and take away what they have of the data."""
-        await self.kill(*nodes)
-        for node in nodes:
-            empty_disk(self._cluster.nodes[node].machine.data, self._cluster.system.kept_by_wipe)
-            self.tell(node, "wiped")
+        await self._do(self._cluster.kill, nodes, "killed", ends=True)
 
     async def pause(self, *nodes: int) -> None:
         """See `FaultyCluster`."""
@@ -52,13 +45,32 @@ class ServerProcesses(FaultyCluster):
                 self.tell(node, "resumed")
 
     async def _do(
-        self, do: Callable[[Iterable[int]], Awaitable[None]], nodes: Sequence[int], event: str, *, running: bool = True
+        self,
+        do: Callable[[Iterable[int]], Awaitable[None]],
+        nodes: Sequence[int],
+        event: str,
+        *,
+        running: bool = True,
+        ends: bool = False,
     ) -> None:
         self._require(*nodes)
+        for node in nodes if ends else ():
+            await self._note(node)
         hit = [node for node in nodes if self._cluster.nodes[node].is_running is running]
         await do(hit)
         for node in hit:
             self.tell(node, event)
+
+
+class DataProcesses(ServerProcesses):
+    """Servers that may lose what they have of the data."""
+
+    async def wipe(self, *nodes: int) -> None:
+        """Kill these servers and take away what they have of the data."""
+        await self.kill(*nodes)
+        for node in nodes:
+            empty_disk(self._cluster.nodes[node].machine.data, self._cluster.system.kept_by_wipe)
+            self.tell(node, "wiped")
 
 
 @contextmanager

@@ -9,72 +9,36 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
 import attrs
 
-from jepsen_like.bench.generator import PATIENCE_S, LoadFailed, Sample
-from jepsen_like.bench.rocketmq.wire import RECEIVE_BYTES, SendConversation
+from jepsen_like.bench.generator import Connections, LoadLane, Sample
+from jepsen_like.bench.rocketmq.wire import RECEIVE_BYTES, RocketConversation, SendConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
 
-class NumberedConversation(Protocol):
-    """One connection's side of the protocol: requests with numbers."""
+class WindowLane(LoadLane):
+    """One connection, and when each request under way on it was begun, by its number."""
 
-    refusal: str
-    number: int
-    answered: list[int]
+    __slots__ = ("begun_ns", "numbered")
 
-    def request(self) -> bytes:
-        """The next request; `number` is its number then."""
-
-    def take(self, chunk: bytes) -> int:
-        """Returns how many requests these bytes completed; `answered` are their numbers then."""
+    def __init__(self, port: int, conversation: RocketConversation) -> None:
+        super().__init__(port, conversation)
+        self.numbered = conversation
+        self.begun_ns: dict[int, int] = {}
 
 
-class WindowLane:
-    """One connection with what waits to be sent on it."""
+class WindowedLoad(Connections[WindowLane]):
+    """Connections to one port, with so many requests under way on each."""
 
-    __slots__ = ("conversation", "started_ns", "stream", "unsent")
+    peer = "broker"
+    asked = "request"
 
-    def __init__(self, port: int, conversation: NumberedConversation) -> None:
-        self.stream = socket.create_connection((LOOPBACK, port), timeout=PATIENCE_S)
-        self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream.setblocking(False)
-        self.conversation = conversation
-        self.unsent = b""
-        self.started_ns: dict[int, int] = {}
-
-
-class WindowedLoad:
-    """Connections to one port; use as a context manager."""
-
-    def __init__(self, port: int, conversations: Sequence[NumberedConversation], window: int) -> None:
-        self._epoll = select.epoll()
+    def __init__(self, port: int, conversations: Iterable[RocketConversation], window: int) -> None:
+        super().__init__(WindowLane(port, conversation) for conversation in conversations)
         self._window = window
-        self._lanes: dict[int, WindowLane] = {}
-        try:
-            for conversation in conversations:
-                lane = WindowLane(port, conversation)
-                self._lanes[lane.stream.fileno()] = lane
-                self._epoll.register(lane.stream, select.EPOLLIN)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> "WindowedLoad":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._epoll.close()
-        for lane in self._lanes.values():
-            lane.stream.close()
 
     def run(self, seconds: float) -> Sample:
         """Drive the load for `seconds`, then wait for the last answers.
@@ -89,59 +53,29 @@ class WindowedLoad:
             self._ask(lane, self._window)
         under_way = len(self._lanes) * self._window
         while under_way:
-            ready = self._epoll.poll(PATIENCE_S)
-            if not ready:
-                raise LoadFailed(f"{under_way} requests without an answer for {PATIENCE_S:g} s")
-            for descriptor, events in ready:
-                lane = self._lanes[descriptor]
+            for lane, events in self._wait(under_way):
                 if events & select.EPOLLOUT:
                     self._send(lane, b"")
                     if events == select.EPOLLOUT:
                         continue
                 done = self._take(lane)
                 now = clock()
-                latencies += [now - lane.started_ns.pop(number) for number in lane.conversation.answered]
+                latencies += [now - lane.begun_ns.pop(number) for number in lane.numbered.answered]
                 if now < end:
                     self._ask(lane, done)
                 else:
                     under_way -= done
         return Sample(latencies, (clock() - began) / 1e9, time.process_time() - cpu_began)
 
-    def _take(self, lane: WindowLane) -> int:
-        try:
-            chunk = lane.stream.recv(RECEIVE_BYTES)
-        except OSError as error:
-            raise LoadFailed(f"a connection broke: {error}") from error
-        if not chunk:
-            raise LoadFailed("the broker closed a connection")
-        done = lane.conversation.take(chunk)
-        if lane.conversation.refusal:
-            raise LoadFailed(f"a request was refused: {lane.conversation.refusal}")
-        return done
-
     def _ask(self, lane: WindowLane, count: int) -> None:
         if not count:
             return
-        requests, conversation = [], lane.conversation
+        requests, conversation = [], lane.numbered
         now = time.perf_counter_ns()
         for _ in range(count):
             requests.append(conversation.request())
-            lane.started_ns[conversation.number] = now
+            lane.begun_ns[conversation.number] = now
         self._send(lane, b"".join(requests))
-
-    def _send(self, lane: WindowLane, data: bytes) -> None:
-        if lane.unsent:
-            data = lane.unsent + data
-        try:
-            sent = lane.stream.send(data)
-        except BlockingIOError:
-            sent = 0
-        except OSError as error:
-            raise LoadFailed(f"a connection broke: {error}") from error
-        waits = sent < len(data)
-        if waits or lane.unsent:
-            lane.unsent = data[sent:]
-            self._epoll.modify(lane.stream, select.EPOLLIN | (select.EPOLLOUT if waits else 0))
 
 
 # ---------------------------------------------------------------- producers that move on

@@ -9,6 +9,7 @@ SUCCESS or a refusal; that of a message that is stored with less than its mode p
 import re
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -111,28 +112,44 @@ class AnswerReader:
         return found
 
 
-class SendConversation:
-    """One connection of a producer, see `Conversation`; `lane` is the first queue, and the next message goes to the
-    next one.
-    """
+class RocketConversation(ABC):
+    """One connection of a client, see `Conversation`: its requests have numbers."""
 
-    def __init__(self, topic: str, record_bytes: int, batch: int = 1, lane: int = 0) -> None:
+    def __init__(self, lane: int = 0) -> None:
         self.greeted = True
         self.owed = b""
         self.refusal = ""
-        self.is_definite = False
-        """True if what the last refusal refused is certainly not stored."""
         self.number = FIRST_OPAQUE + 10_000_000 * lane
         """Of the last request."""
         self.answered: list[int] = []
         """The numbers of the requests that the last bytes completed with success."""
-        self._queue = lane
-        self._templates = [send_template(topic, queue, record_bytes, batch) for queue in range(QUEUES)]
         self._reader = AnswerReader()
 
     def hello(self) -> bytes:
         """Nothing: the protocol has no handshake."""
         return b""
+
+    @abstractmethod
+    def request(self) -> bytes:
+        """The next request; `number` is its number then."""
+
+    @abstractmethod
+    def take(self, chunk: bytes) -> int:
+        """Returns how many requests these bytes completed; `answered` are their numbers then."""
+
+    def _refuse(self, answer: RocketAnswer) -> None:
+        self.refusal = f"code {answer.code}: {answer.header.decode(errors='replace')[:300]}"
+
+
+class SendConversation(RocketConversation):
+    """One connection of a producer; `lane` is the first queue, and the next message goes to the next one."""
+
+    def __init__(self, topic: str, record_bytes: int, batch: int = 1, lane: int = 0) -> None:
+        super().__init__(lane)
+        self.is_definite = False
+        """True if what the last refusal refused is certainly not stored."""
+        self._queue = lane
+        self._templates = [send_template(topic, queue, record_bytes, batch) for queue in range(QUEUES)]
 
     def request(self) -> bytes:
         """The next message or batch."""
@@ -147,24 +164,21 @@ class SendConversation:
             if answer.code == ResponseCode.SUCCESS:
                 self.answered.append(answer.opaque)
             else:
-                self.refusal = f"code {answer.code}: {answer.header.decode(errors='replace')[:300]}"
+                self._refuse(answer)
                 self.is_definite = answer.code in CERTAINLY_NOT_STORED
         return len(self.answered)
 
 
-class PullConversation:
+class PullConversation(RocketConversation):
     """One connection of a consumer that reads a queue from its beginning to its end, again and again."""
 
     def __init__(self, topic: str, queue_id: int) -> None:
-        self.refusal = ""
-        self.number = FIRST_OPAQUE
-        self.answered: list[int] = []
+        super().__init__()
         self.messages = 0
         """So many were read."""
         self._topic = topic
         self._queue_id = queue_id
         self._offset = 0
-        self._reader = AnswerReader()
 
     def request(self) -> bytes:
         """The next messages."""
@@ -191,7 +205,7 @@ class PullConversation:
             elif answer.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
                 self._offset = 0  # from the beginning again, where Apache's broker may not show the first message yet
             else:
-                self.refusal = f"code {answer.code}: {answer.header.decode(errors='replace')[:300]}"
+                self._refuse(answer)
             self.answered.append(answer.opaque)
         return len(self.answered)
 

@@ -23,7 +23,7 @@ from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.kafka.wire import NoAnswer
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaRecords
-from jepsen_like.testing.processes import ServerProcesses, home_of
+from jepsen_like.testing.processes import DataProcesses, home_of
 from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
 from kafka_compat.broker.broker import Broker, BrokerPlan
 from kafka_compat.config import Settings
@@ -235,7 +235,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
         self.ledger.on_broken(what)
 
 
-class ProcessKafka(ServerProcesses, BreakableKafka):
+class ProcessKafka(DataProcesses, BreakableKafka):
     """Brokers as processes of their own, on the real disk. Made by `open`."""
 
     def __init__(self, cluster: Cluster) -> None:

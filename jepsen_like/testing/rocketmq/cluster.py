@@ -27,7 +27,7 @@ from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer
 from jepsen_like.systems.rocketmq.processes import BROKER, NAMESERVER
 from jepsen_like.systems.rocketmq.system import RocketMqSystem
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
-from jepsen_like.testing.processes import ServerProcesses, home_of
+from jepsen_like.testing.processes import DataProcesses, home_of
 from jepsen_like.testing.rocketmq.copies import CopyStatus, queues_of, registered_at, status_of
 from jepsen_like.testing.rocketmq.groups import MASTER_ID, OF_NAME_SERVER, BrokerGroups
 from jepsen_like.testing.rocketmq.ledger import (
@@ -415,7 +415,7 @@ class _GroupsSystem(RocketMqSystem):
         return self.command(self._plans[node])
 
 
-class RocketMqProcesses(ServerProcesses, BreakableRocketMq):
+class RocketMqProcesses(DataProcesses, BreakableRocketMq):
     """A name server and brokers as processes of their own, on the real disk. Made by `open`."""
 
     def __init__(self, groups: BrokerGroups, system: _GroupsSystem, cluster: Cluster) -> None:
@@ -452,6 +452,6 @@ class RocketMqProcesses(ServerProcesses, BreakableRocketMq):
             self._cluster.nodes[node].command = self._system.command_now(node)
 
     async def wipe(self, *nodes: int) -> None:
-        """See `ServerProcesses`."""
+        """See `DataProcesses`."""
         await super().wipe(*nodes)
         self._note_harm(nodes, WIPED)

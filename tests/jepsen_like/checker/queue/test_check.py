@@ -266,7 +266,7 @@ def written(
         for partition in PARTITIONS if with_final_read else ():
             values = run.final[partition]
             run.recorder.final_read(
-                partition, start=0, end=len(values), process=LAST_READER, t_inv=90 * S, t_ret=91 * S
+                partition=partition, start=0, end=len(values), process=LAST_READER, t_inv=90 * S, t_ret=91 * S
             )
             run.recorder.record_poll(
                 array("q", values),
