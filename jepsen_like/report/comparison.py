@@ -4,19 +4,17 @@ another.
 A directory of a scenario holds `scenario.json` and a run directory for each trial, whose own page tells the rest.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
 from markupsafe import Markup
 
 from jepsen_like.record.results import count
 from jepsen_like.report.canvas import seconds
-from jepsen_like.report.findings import UnreadableRun, read_findings
+from jepsen_like.report.findings import read_findings, read_told
 from jepsen_like.report.overview import overview
-from jepsen_like.report.page import describe_loss, face_of, trust, verdict
+from jepsen_like.report.page import describe_loss, face_of, fill, verdict
 from jepsen_like.report.partitions import group_picture
 from jepsen_like.report.queue_states import read_queue_states
 
@@ -38,21 +36,14 @@ def render_comparison(directory: Path) -> Path:
 
     Raises `UnreadableRun` if one of its files is missing.
     """
-    try:
-        told = json.loads((directory / SCENARIO).read_text())
-    except (OSError, ValueError) as error:
-        raise UnreadableRun(directory / SCENARIO, str(error)) from error
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    text = environment.get_template("comparison.html.jinja").render(
+    told = read_told(directory / SCENARIO)
+    text = fill(
+        "comparison.html.jinja",
         name=told["name"],
         system=told["system"],
         story=told["story"],
         command=told["command"],
         directory=directory.resolve().name,
-        style=trust(here / "report.css"),
         verdict=sum_up(told["trials"]),
         with_groups=any(row["stalls"] for row in told["trials"]),
         with_scopes=any(row["silences"] for row in told["trials"]),

@@ -269,6 +269,14 @@ def read_findings(run_directory: Path) -> RunFindings:
         raise UnreadableRun(run_directory / "results.json", f"not what a run writes: {error!r}") from error
 
 
+def read_told(path: Path) -> Any:
+    """Returns what a scenario or a matrix wrote of itself. Raises `UnreadableRun`."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UnreadableRun(path, str(error)) from error
+
+
 def read_object(path: Path, when_missing: str) -> dict[str, Any]:
     """A JSON object from a file."""
     try:

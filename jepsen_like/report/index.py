@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import jinja2
 
 from jepsen_like.record.results import RecoveryTimes
 from jepsen_like.record.words import available, faults_words, mode_words
 from jepsen_like.report.canvas import seconds
 from jepsen_like.report.findings import RunFindings, ShownFault, UnreadableRun, read_findings
-from jepsen_like.report.page import face_of, trust
+from jepsen_like.report.page import face_of, fill, trust
 
 INDEX: Final = "index.html"
 TEST: Final = "test.json"
@@ -77,21 +76,16 @@ def render_index(directory: Path) -> Path:
     runs = list(index_runs(directory))
     if not runs:
         raise UnreadableRun(directory, f"holds no run directories (none with {TEST})")
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
     counts = [(kind, sign, sum(run.kind == kind for run in runs), words) for kind, sign, words in BANNERS]
     worst = next((kind, sign) for kind, sign, number, _ in counts if number)
-    text = environment.get_template("index.html.jinja").render(
+    text = fill(
+        "index.html.jinja",
         kind=worst[0],
         sign=worst[1],
         headline=f"{len(runs)} run{'s' * (len(runs) != 1)}",
         counts=[(kind, f"{number} {words}") for kind, _, number, words in counts if number],
         directory=directory.resolve().name,
-        style=trust(here / "report.css"),
-        script=trust(here / "index.js"),
+        script=trust("index.js"),
         columns=COLUMNS,
         runs=runs,
         systems=sorted({run.system for run in runs}),

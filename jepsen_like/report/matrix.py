@@ -4,21 +4,19 @@ what.
 A directory of a matrix holds `matrix.json` and a run directory for each cell, whose own page tells the rest.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
 from markupsafe import Markup
 
 from jepsen_like.report import matrix_words
 from jepsen_like.report.canvas import Scale, element, round_off, seconds, ticks
-from jepsen_like.report.findings import UnreadableRun
+from jepsen_like.report.findings import read_told
 from jepsen_like.report.index import index_runs, render_index
 from jepsen_like.report.matrix_words import BROKEN, CALM, KEPT, LOST, NOT_DONE, UNDECIDED
-from jepsen_like.report.page import trust
+from jepsen_like.report.page import fill
 
 MATRIX: Final = "matrix.json"
 FACES: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -39,19 +37,13 @@ def render_matrix(directory: Path) -> Path:
 
     Raises `UnreadableRun` if it has no matrix.json.
     """
-    try:
-        told = json.loads((directory / MATRIX).read_text())
-    except (OSError, ValueError) as error:
-        raise UnreadableRun(directory / MATRIX, str(error)) from error
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
+    told = read_told(directory / MATRIX)
     kinds = {matrix_words.kind_of(row) for row in told["cells"]}
     kind, sign, headline = next(face for of, face in FACES.items() if of in kinds or of == NOT_DONE)
     present = list(dict.fromkeys(row["column"] for row in told["cells"]))
     stories = {column["name"]: column["story"] for column in told["columns"]}
-    text = environment.get_template("matrix.html.jinja").render(
+    text = fill(
+        "matrix.html.jinja",
         kind=kind,
         sign=sign,
         headline=headline,
@@ -60,7 +52,6 @@ def render_matrix(directory: Path) -> Path:
         machine=told["machine"],
         quick=told["quick"],
         directory=directory.resolve().name,
-        style=trust(here / "report.css"),
         columns=[{"name": name, "story": stories[name]} for name in present],
         rows=[_row(told, number, way) for number, way in enumerate(matrix_words.ways_of(told), 1)],
         common=", ".join(matrix_words.common(told)),

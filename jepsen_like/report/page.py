@@ -27,6 +27,7 @@ from jepsen_like.report.partitions import TONES, group_picture, partitions_pictu
 from jepsen_like.report.queue_states import QueueStates, read_queue_states
 from jepsen_like.report.witness import witness
 
+HERE = Path(__file__).parent
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
 EXAMPLES_MAX = 50
@@ -115,19 +116,15 @@ def render_report(run_directory: Path) -> Path:
 
 def page(found: RunFindings, directory: str, states: QueueStates | None = None) -> str:
     """The page as text; `states` of a run of a queue."""
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
     face = face_of(found)
     is_loss_allowed = count(found.results.lost_allowed) > 0
     shown, left_out = gather_violations(found)
-    return environment.get_template("report.html.jinja").render(
+    return fill(
+        "report.html.jinja",
         title=title(found),
         directory=directory,
         icon_colour=face[3],
-        style=trust(here / "report.css"),
-        script=trust(here / "report.js"),
+        script=trust("report.js"),
         verdict=verdict(found, face),
         cards=list(cards(found)),
         repro=repro(found),
@@ -187,9 +184,18 @@ def face_of(found: RunFindings) -> tuple[str, str, str, str]:
     return FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
 
 
-def trust(path: Path) -> Markup:
+def fill(template: str, **values: object) -> str:
+    """Returns a page: a template of this package with these values and the style of all pages."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    return environment.get_template(template).render(style=trust("report.css"), **values)
+
+
+def trust(name: str) -> Markup:
     """A file of this package, to go into the page as it is."""
-    return Markup(path.read_text(encoding="utf-8"))
+    return Markup((HERE / name).read_text(encoding="utf-8"))
 
 
 def words(name: str) -> str:

@@ -40,7 +40,6 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
-from jepsen_like.port.registry import SYSTEMS
 from jepsen_like.port.wires import Network
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.allowed import of_partitions
@@ -54,13 +53,14 @@ from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.run.options import (
     ALL_NEMESES,
     NO_NEMESIS,
-    NODES,
-    NODES_MAX,
     choose,
+    directory_option,
     first_cause,
+    network_option,
+    nodes_option,
     one_of,
     parse_nemesis,
-    parse_system,
+    system_option,
     unless_given,
 )
 from jepsen_like.run.results import Observed, build_results
@@ -78,25 +78,26 @@ DESCRIPTORS_OF_CLIENT = 6
 TOLERATED_SHOWN_MAX = 5
 LATEST = "latest"
 REPORT = "report.html"
+RUNS = Path("runs")
 QUICK_HELP = "Check in this process, without a JVM."
 
 
+def engine_for(*, quick: bool) -> Engine:
+    """Returns the engine of the checks. Raises `EnvironmentMissing` without Spark: better before a run than after it."""
+    if not quick:
+        require_spark()
+    return Engine.LOCAL if quick else Engine.SPARK
+
+
 @click.command()
-@click.option(
-    "--system",
-    default="raft",
-    show_default=True,
-    callback=parse_system,
-    metavar="NAME",
-    help=f"What to run: {', '.join(SYSTEMS)}, or a system of an installed package.",
-)
+@system_option("What to run")
 @click.option(
     "--replication",
     default=None,
     metavar="NAME",
     help="Replication protocol; of raft: raft.  [default: the system's first]",
 )
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Number of nodes.")
+@nodes_option
 @click.option(
     "--duration",
     type=click.FloatRange(0, min_open=True),
@@ -124,12 +125,8 @@ QUICK_HELP = "Check in this process, without a JVM."
     metavar="A,B,C",
     help=f"Faults to inject: {', '.join(KINDS)}; {ALL_NEMESES}: those that work here; or {NO_NEMESIS}.",
 )
-@click.option(
-    "--network",
-    type=click.Choice([each.value for each in Network]),
-    default=Network.PROXIES.value,
-    show_default=True,
-    help="How nodes are connected: proxies = through TCP forwarders; namespaces = through a packet switch, as root.",
+@network_option(
+    "How nodes are connected: proxies = through TCP forwarders; namespaces = through a packet switch, as root."
 )
 @click.option(
     "--workload",
@@ -147,13 +144,7 @@ QUICK_HELP = "Check in this process, without a JVM."
 @click.option(
     "--seed", type=click.IntRange(0), default=None, help="Seed of the faults and of the load.  [default: random]"
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs"),
-    show_default=True,
-    help="Directory in which run directories are made.",
-)
+@directory_option("--out", RUNS, "Directory in which run directories are made.")
 @click.option("--quick", is_flag=True, help=QUICK_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print results.json as one line, last on stdout.")
 def run(
@@ -197,9 +188,7 @@ def run(
     mode = validate(plan)
     allow_descriptors(plan)
     command = reproduction(plan, quick=quick)
-    engine = Engine.LOCAL if quick else Engine.SPARK
-    if engine is Engine.SPARK:
-        require_spark()  # its absence is better known before the run than after it
+    engine = engine_for(quick=quick)
     directory = new_run_directory(out, plan.seed)
     results = execute_run(plan, mode, directory, command, engine)
     return print_summary(results, directory / REPORT, command, as_json=as_json)

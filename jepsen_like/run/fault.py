@@ -9,7 +9,7 @@ from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.run.fault_desk import ask
-from jepsen_like.run.options import suggest
+from jepsen_like.run.options import directory_option, suggest
 from jepsen_like.run.up import DATA, description_of
 
 HEAL, STATUS = "heal", "status"
@@ -33,13 +33,7 @@ HEAL, STATUS = "heal", "status"
     metavar="S",
     help="Heal it by itself after so many seconds.  [default: when told to heal]",
 )
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DATA,
-    show_default=True,
-    help="Directory of the cluster: --data of quorumlog up.",
-)
+@directory_option("--data", DATA, "Directory of the cluster: --data of quorumlog up.")
 def fault(
     *, what: str, target: str | None, nodes: tuple[int, ...], scope: str, hold_s: float | None, data: Path
 ) -> ExitStatus:

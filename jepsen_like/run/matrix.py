@@ -19,7 +19,6 @@ from rich.text import Text
 
 from jepsen_like.bench import figures
 from jepsen_like.checker.checking import engine_of
-from jepsen_like.checker.engine.java import require_spark
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
@@ -29,7 +28,9 @@ from jepsen_like.report.matrix import MATRIX, render_matrix
 from jepsen_like.run.command import (
     QUICK_HELP,
     REPORT,
+    RUNS,
     allow_descriptors,
+    engine_for,
     execute_run,
     new_run_directory,
     reproduction,
@@ -37,6 +38,7 @@ from jepsen_like.run.command import (
     write_json,
 )
 from jepsen_like.run.matrix_plan import COLUMNS, PEACE_S, WAYS, Cell, cells, planned_s
+from jepsen_like.run.options import directory_option
 
 SEED: Final = 1
 STYLES: Final = {
@@ -60,13 +62,7 @@ def parse_names(context: click.Context, parameter: click.Parameter, values: tupl
 @click.option(
     "--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Seed of the load; the faults are fixed."
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs"),
-    show_default=True,
-    help="Directory in which the matrix's directory is made.",
-)
+@directory_option("--out", RUNS, "Directory in which the matrix's directory is made.")
 @click.option(
     "--only",
     "only",
@@ -85,9 +81,7 @@ def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: 
     start.
     """
     todo = list(cells(only, seed, quick=quick))
-    engine = Engine.LOCAL if quick else Engine.SPARK
-    if engine is Engine.SPARK:
-        require_spark()
+    engine = engine_for(quick=quick)
     directory = new_run_directory(out, seed)
     told: dict[str, Any] = {
         "command": command_of(only, seed, quick=quick),

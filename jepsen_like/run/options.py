@@ -4,8 +4,10 @@ Needs no package beyond those of a base install.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -14,13 +16,40 @@ from jepsen_like.cluster import namespaces
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import KINDS, kinds_named, usable
 from jepsen_like.port.port import System
-from jepsen_like.port.registry import system_named, system_names
+from jepsen_like.port.registry import SYSTEMS, system_named, system_names
 from jepsen_like.port.wires import Network
 
 NODES = 3
 NODES_MAX = 15
 NO_NEMESIS = "none"
 ALL_NEMESES = "all"
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""What `click.option` returns."""
+
+
+def system_option(help_begins: str) -> Option:
+    """`--system`, as an adapter."""
+    names = f"{help_begins}: {', '.join(SYSTEMS)}, or a system of an installed package."
+    return click.option(
+        "--system", default="raft", show_default=True, callback=parse_system, metavar="NAME", help=names
+    )
+
+
+def network_option(help_text: str) -> Option:
+    """`--network`, by name."""
+    names = click.Choice([each.value for each in Network])
+    return click.option("--network", type=names, default=Network.PROXIES.value, show_default=True, help=help_text)
+
+
+def directory_option(name: str, default: Path, help_text: str) -> Option:
+    """A directory, which need not be there."""
+    kind = click.Path(path_type=Path, file_okay=False)
+    return click.option(name, type=kind, default=default, show_default=True, help=help_text)
+
+
+nodes_option = click.option(
+    "--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Number of nodes."
+)
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:

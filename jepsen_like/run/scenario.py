@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import click
 
-from jepsen_like.checker.engine.java import require_spark
-from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.port.port import System
@@ -22,7 +20,9 @@ from jepsen_like.record.results import RecoveryTimes, RunResults, count
 from jepsen_like.report.comparison import render_comparison
 from jepsen_like.run.command import (
     QUICK_HELP,
+    RUNS,
     allow_descriptors,
+    engine_for,
     execute_run,
     new_run_directory,
     summary,
@@ -31,7 +31,7 @@ from jepsen_like.run.command import (
 )
 from jepsen_like.run.draws import excuse, redrawn, row_of, table
 from jepsen_like.run.exercise import RunPlan
-from jepsen_like.run.options import choose
+from jepsen_like.run.options import choose, directory_option
 
 SEED: Final = 1
 DRAWS_MAX: Final = 1000
@@ -60,13 +60,7 @@ def scenarios() -> dict[str, tuple[System, NamedScenario]]:
     show_default=True,
     help="Seed of the load; the faults are those of the scenario.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs"),
-    show_default=True,
-    help="Directory in which the scenario's directory is made.",
-)
+@directory_option("--out", RUNS, "Directory in which the scenario's directory is made.")
 @click.option("--trial", "only", multiple=True, metavar="NAME", help="Only this trial; may be repeated.")
 @click.option(
     "--draws",
@@ -100,9 +94,7 @@ def scenario(
     trials = chosen_trials(story, only)
     if draws is not None:
         trials = [redrawn(trial, seed, number) for trial in trials for number in range(1, draws + 1)]
-    engine = Engine.LOCAL if quick else Engine.SPARK
-    if engine is Engine.SPARK:
-        require_spark()
+    engine = engine_for(quick=quick)
     command = reproduction(story, only, seed, draws=draws, quick=quick)
     plans = [plan_trial(system, story, trial, seed) for trial in trials]
     modes = [validate(plan) for plan in plans]

@@ -23,17 +23,17 @@ from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
-from jepsen_like.port.registry import SYSTEMS
 from jepsen_like.port.wires import Network
 from jepsen_like.run.fault_desk import SOCKET, FaultDesk, ask, desk_open
 from jepsen_like.run.options import (
-    NODES,
-    NODES_MAX,
     choose,
+    directory_option,
     first_cause,
+    network_option,
+    nodes_option,
     one_of,
     parse_nemesis,
-    parse_system,
+    system_option,
     unless_given,
 )
 
@@ -46,28 +46,15 @@ NODES_DIRECTORY: Final = "nodes"
 
 
 @click.command()
-@click.option(
-    "--system",
-    default="raft",
-    show_default=True,
-    callback=parse_system,
-    metavar="NAME",
-    help=f"What to start: {', '.join(SYSTEMS)}, or a system of an installed package.",
-)
+@system_option("What to start")
 @click.option(
     "--replication", default=None, metavar="NAME", help="Replication protocol.  [default: the system's first]"
 )
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Number of nodes.")
+@nodes_option
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every node; may be repeated."
 )
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DATA,
-    show_default=True,
-    help="Directory of the nodes' data; what is there is gone on with.",
-)
+@directory_option("--data", DATA, "Directory of the nodes' data; what is there is gone on with.")
 @click.option(
     "--faults",
     "kinds",
@@ -76,13 +63,7 @@ NODES_DIRECTORY: Final = "nodes"
     metavar="A,B,C",
     help="Be ready for faults that need more than a plain directory: power, clock-jump, disk-slow and others; or all.",
 )
-@click.option(
-    "--network",
-    type=click.Choice([each.value for each in Network]),
-    default=Network.PROXIES.value,
-    show_default=True,
-    help="How nodes are connected; as of quorumlog run.",
-)
+@network_option("How nodes are connected; as of quorumlog run.")
 @click.option(
     "--wait",
     "wait_s",
