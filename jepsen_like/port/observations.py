@@ -1,6 +1,7 @@
 """The reports of the processes of a run about themselves: as a system's adapter decodes them, and with node and time as a run keeps them."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
@@ -50,6 +51,22 @@ class TurnReported:
 
 
 Observation = Ready | RoleReported | LogBegins | OwnEnd | TurnReported
+FAILED: Final = 1
+"""The exit status of a process that ends by itself, if it does not report one."""
+
+
+def observe_any(event: Mapping[str, Any]) -> Observation | None:
+    """Returns the meaning of a line that processes of every system of ours print: they end by themselves, or took a long turn.
+
+    Raises `KeyError` or `ValueError` for one without its fields.
+    """
+    match event.get("event"):
+        case "broken_invariant" | "failed":
+            return OwnEnd(int(event.get("status", FAILED)), str(event.get("reason", "")))
+        case "long_turn":
+            return TurnReported(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
+        case _:
+            return None
 
 
 @attrs.frozen

@@ -21,7 +21,7 @@ from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.observations import Observation
 from jepsen_like.port.scenario import NamedScenario
-from jepsen_like.port.wires import Address
+from jepsen_like.port.wires import Address, text_of
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -257,6 +257,8 @@ class System(abc.ABC):
     """The operations that clients can do, and the model that checks them; the first is the default."""
     serves: ClassVar[Mapping[str, str]]
     """By kind of fault: when the system serves again, or still does, in words."""
+    member_role: ClassVar[str] = "node"
+    """The kind of its processes, if they are all alike."""
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """By kind of fault: settings `name=value` without which it would find little to break; the user's own come first."""
     standing_settings: ClassVar[tuple[str, ...]] = ()
@@ -278,7 +280,7 @@ class System(abc.ABC):
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:
         """Returns what a client needs to reach the cluster, as `name=value`: the line that `up` prints."""
-        return "nodes=" + ",".join(f"{host}:{port}" for _, (host, port) in sorted(addresses.items()))
+        return "nodes=" + ",".join(text_of(address) for _, address in sorted(addresses.items()))
 
     @abc.abstractmethod
     def configure(self, words: Sequence[str], replication: str) -> Mode:
@@ -288,9 +290,9 @@ class System(abc.ABC):
     def mode_of(self, test: Mapping[str, Any]) -> Mode:
         """The mode that a test.json describes. Raises `KeyError`, `TypeError` or `ValueError` for one of an older version."""
 
-    @abc.abstractmethod
     def members(self, nodes: int) -> tuple[Member, ...]:
         """The processes of a cluster with this many nodes, in the order in which they are started."""
+        return tuple(Member(node, self.member_role) for node in range(1, nodes + 1))
 
     @abc.abstractmethod
     def command(self, plan: ProcessPlan) -> list[str]:

@@ -12,6 +12,13 @@ from typing import Protocol
 import attrs
 
 Address = tuple[str, int]
+
+
+def text_of(address: Address) -> str:
+    """Returns HOST:PORT."""
+    return f"{address[0]}:{address[1]}"
+
+
 Pair = tuple[int, int]
 """From this node to that one."""
 

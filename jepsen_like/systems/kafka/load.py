@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from jepsen_like.port.wires import Address
+from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.worker_plan import MEMBER, READER, SENDER, WORKER, WorkerPlan
 from jepsen_like.workload.client_process import FINAL, STOP, STOPPED, ClientProcess
@@ -53,7 +53,7 @@ COMMON: Final[Mapping[str, Any]] = {
 
 def bootstrap(addresses: Mapping[int, Address]) -> str:
     """`bootstrap.servers` of a cluster."""
-    return ",".join(f"{host}:{port}" for _, (host, port) in sorted(addresses.items()))
+    return ",".join(text_of(address) for _, address in sorted(addresses.items()))
 
 
 def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:

@@ -4,16 +4,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.port.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, observe_any
 from jepsen_like.port.port import ProcessPlan, Scope
-from jepsen_like.port.wires import Address
+from jepsen_like.port.wires import text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 
 CONTROLLER: Final[Scope] = "controller"
 METADATA_DIRECTORY: Final = "metadata"
 """Below a broker's data directory: the log of the controllers' group, its votes, and the broker's incarnation."""
-BROKER_FAILED: Final = 1
-"""The exit status of a broker that ends by itself, if it does not report one."""
 
 
 def scope_of(topic: str, partition: int) -> Scope:
@@ -25,11 +23,11 @@ def broker_command(plan: ProcessPlan) -> list[str]:
     """The argument vector of one broker, in this interpreter."""
     assert isinstance(plan.mode, KafkaMode)
     command = [sys.executable, "-m", "kafka_compat.process", "--cluster-id", plan.cluster_id]
-    command += ["--id", str(plan.member.id), "--listen", _text(plan.listen), "--data", str(plan.data)]
+    command += ["--id", str(plan.member.id), "--listen", text_of(plan.listen), "--data", str(plan.data)]
     for peer, address in plan.peers.items():
-        command += ["--peer", f"{peer}={_text(address)}"]
+        command += ["--peer", f"{peer}={text_of(address)}"]
     for node, address in plan.advertised.items():
-        command += ["--advertised", f"{node}={_text(address)}"]
+        command += ["--advertised", f"{node}={text_of(address)}"]
     if plan.boot_id:
         command += ["--boot-id", plan.boot_id]
     for word in plan.mode.broker_words(len(plan.advertised)):
@@ -47,13 +45,5 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "partition":
             scope = scope_of(str(event["topic"]), int(event["partition"]))
             return RoleReported(str(event["role"]), int(event["leader_epoch"]), scope)
-        case "failed":
-            return OwnEnd(int(event.get("status", BROKER_FAILED)), str(event.get("reason", "")))
-        case "long_turn":
-            return TurnReported(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
         case _:
-            return None
-
-
-def _text(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
+            return observe_any(event)

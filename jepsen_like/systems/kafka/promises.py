@@ -24,9 +24,9 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
-from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.port import FaultSeen
 from jepsen_like.systems.kafka.settings import BEFORE_ACK, ELIGIBLE, PAGE_CACHE
+from jepsen_like.systems.losses import describe_losses, harms_of
 
 
 class MayLose(enum.IntEnum):
@@ -85,14 +85,8 @@ SERVES: Final[Mapping[str, str]] = {
 injected here.
 """
 LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
-UNFLUSHED_HARMS: Final = frozenset(
-    name
-    for name, kind in KINDS.items()
-    if kind.reach is Reach.UNFLUSHED and name in SERVES and name not in CONTENT_KINDS
-)
-DISK_HARMS: Final = frozenset(
-    name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES and name not in CONTENT_KINDS
-)
+UNFLUSHED_HARMS: Final = harms_of(Reach.UNFLUSHED, SERVES)
+DISK_HARMS: Final = harms_of(Reach.DISK, SERVES)
 ISR_CHECKS: Final = 1.5
 """A replica leaves the ISR when it has been behind for the lag time, which is looked at every half of it."""
 NOTICED_S: Final = 2.0
@@ -172,15 +166,7 @@ def describe(rule: IsrRule, harms: Iterable[str]) -> str:
     """The promise of a run in one sentence."""
     if rule.acks == NO_ACKS:
         return "nothing: with acks=0 nothing is acknowledged"
-    losing = [(harm, ISR_PROMISES[rule, harm].may_lose) for harm in harms]
-    losing = [(harm, loss) for harm, loss in losing if loss is not MayLose.NOTHING]
-    if not losing:
-        return "nothing that was acknowledged is lost by any of these faults"
-    by_loss: dict[MayLose, list[str]] = {}
-    for harm, loss in losing:
-        by_loss.setdefault(loss, []).append(harm)
-    told = [f"under {', '.join(names)}, {loss} may be lost" for loss, names in by_loss.items()]
-    return "; ".join(told) + "; nothing else"
+    return describe_losses({harm: ISR_PROMISES[rule, harm].may_lose for harm in harms})
 
 
 def losses_allowed(

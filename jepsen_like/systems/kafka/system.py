@@ -2,15 +2,14 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.observations import Observation
-from jepsen_like.port.port import Control, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.port import Control, Mode, Scope, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka import processes
@@ -74,6 +73,11 @@ class KafkaAdapter(System):
     own_scope: ClassVar[Scope | None] = processes.CONTROLLER
     kept_by_wipe: ClassVar[tuple[str, ...]] = (processes.METADATA_DIRECTORY,)
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
+    member_role: ClassVar[str] = "broker"
+    configure = staticmethod(KafkaMode.of)
+    mode_of = staticmethod(KafkaMode.of_test)
+    command = staticmethod(processes.broker_command)
+    observe = staticmethod(processes.observe)
 
     def lacking(self) -> str | None:
         """The clients of a run."""
@@ -87,26 +91,6 @@ class KafkaAdapter(System):
     def address_line(self, addresses: Mapping[int, Address]) -> str:
         """As clients take it."""
         return f"bootstrap.servers={bootstrap(addresses)}"
-
-    def configure(self, words: Sequence[str], replication: str) -> Mode:
-        """From Kafka's own names."""
-        return KafkaMode.of(words, replication)
-
-    def mode_of(self, test: Mapping[str, Any]) -> Mode:
-        """From the settings of a run."""
-        return KafkaMode.of_test(test)
-
-    def members(self, nodes: int) -> tuple[Member, ...]:
-        """Brokers 1 to `nodes`."""
-        return tuple(Member(node, "broker") for node in range(1, nodes + 1))
-
-    def command(self, plan: ProcessPlan) -> list[str]:
-        """`python -m kafka_compat.process`."""
-        return processes.broker_command(plan)
-
-    def observe(self, event: Mapping[str, Any]) -> Observation | None:
-        """The events of a broker."""
-        return processes.observe(event)
 
     def control(
         self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]

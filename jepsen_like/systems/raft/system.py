@@ -1,12 +1,11 @@
 """The adapter of the raft system."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.observations import Observation
-from jepsen_like.port.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.port.port import Control, Mode, System
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft import processes
 from jepsen_like.systems.raft.clients import RaftClients
@@ -46,26 +45,10 @@ class RaftSystem(System):
         checkpoints=("durable", "identity.json"),
         absences=(Absence.SEGMENT, Absence.CHECKPOINT, Absence.INDEX, Absence.DISK),
     )
-
-    def configure(self, words: Sequence[str], replication: str) -> Mode:
-        """From `--set` of `quorumlog node`."""
-        return RaftMode.of(words, replication)
-
-    def mode_of(self, test: Mapping[str, Any]) -> Mode:
-        """From the settings of a run."""
-        return RaftMode.of_test(test)
-
-    def members(self, nodes: int) -> tuple[Member, ...]:
-        """Nodes 1 to `nodes`."""
-        return tuple(Member(node, "node") for node in range(1, nodes + 1))
-
-    def command(self, plan: ProcessPlan) -> list[str]:
-        """`quorumlog node`."""
-        return processes.raft_command(plan)
-
-    def observe(self, event: Mapping[str, Any]) -> Observation | None:
-        """The events of `quorumlog node`."""
-        return processes.observe(event)
+    configure = staticmethod(RaftMode.of)
+    mode_of = staticmethod(RaftMode.of_test)
+    command = staticmethod(processes.raft_command)
+    observe = staticmethod(processes.observe)
 
     def control(
         self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]

@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.port.wires import Address
+from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.rocketmq.client_plan import GROUP, MEMBER, SENDER, RocketClientPlan
 from jepsen_like.systems.rocketmq.client_settings import CPP_CLIENT, HOLDS, ORDER_WORKLOAD, OWN, PUSHED
 from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
@@ -68,10 +68,14 @@ def load_of(
     clients, groups = RocketClients(brokers), mode.division.all()
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
-    host, port = addresses[max(addresses)]
     objects = number_queues(mode.division.scopes, mode.queues)
     base = RocketClientPlan(
-        role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS, objects=len(objects)
+        role=SENDER,
+        names=text_of(addresses[max(addresses)]),
+        topic=TOPIC,
+        seed=plan.seed,
+        keys=KEYS,
+        objects=len(objects),
     )
     senders = list(_senders(base, plan))
     ids = itertools.count(2 * KEYS - 1, KEYS)

@@ -8,14 +8,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from jepsen_like.port.observations import LEADER, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, observe_any
 from jepsen_like.port.port import Member, ProcessPlan
-from jepsen_like.port.wires import Address
+from jepsen_like.port.wires import text_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 
 BROKER, NAMESERVER = "broker", "nameserver"
-FAILED: Final = 1
-"""The exit status of a process that ends by itself, if it does not report one."""
 ALL_IN_TURN: Final = (
     "slaveReadEnable=true",
     "registerNameServerPeriod=1000",
@@ -45,26 +43,26 @@ def command_of(plan: ProcessPlan) -> list[str]:
     command = [sys.executable, "-m", "rocketmq_compat.process"]
     if plan.member.role == NAMESERVER:
         pinned = ["--set", "orderMessageEnable=true"] if plan.mode.is_pinned else []
-        return [*command, "nameserver", "--listen", _text(plan.listen), *pinned]
+        return [*command, "nameserver", "--listen", text_of(plan.listen), *pinned]
     node, nameserver = plan.member.id, max(plan.advertised)
-    command += ["broker", "--listen", _text(plan.listen), "--data", str(plan.data)]
-    command += ["--advertise", _text(plan.advertised[node]), "--ha-listen", _text((plan.listen[0], 0))]
+    command += ["broker", "--listen", text_of(plan.listen), "--data", str(plan.data)]
+    command += ["--advertise", text_of(plan.advertised[node]), "--ha-listen", text_of((plan.listen[0], 0))]
     if plan.boot_id:
         command += ["--boot-id", plan.boot_id]
     groups = plan.mode.division
     number = groups.number_of(node)
     master = groups.master(number, plan.promoted)
-    words = [f"brokerName={groups.scopes[number]}", f"namesrvAddr={_text(plan.peers[nameserver])}", *ALL_IN_TURN]
+    words = [f"brokerName={groups.scopes[number]}", f"namesrvAddr={text_of(plan.peers[nameserver])}", *ALL_IN_TURN]
     words.append(f"totalReplicas={len(groups.members(number))}")
     words += plan.mode.given
     if plan.mode.is_raft:
         words += ["enableDLegerCommitLog=true", f"dLegerSelfId=n{node}"]
         addresses = {each: plan.listen if each == node else plan.peers[each] for each in groups.members(number)}
-        words.append("dLegerPeers=" + ";".join(f"n{each}-{_text(address)}" for each, address in addresses.items()))
+        words.append("dLegerPeers=" + ";".join(f"n{each}-{text_of(address)}" for each, address in addresses.items()))
     elif node == master:
         words += [f"brokerRole={plan.mode.master_role}", "brokerId=0"]
     else:
-        words += ["brokerRole=SLAVE", f"brokerId={node}", f"haMasterAddress={_text(plan.peers[master])}"]
+        words += ["brokerRole=SLAVE", f"brokerId={node}", f"haMasterAddress={text_of(plan.peers[master])}"]
     for word in words:
         command += ["--set", word]
     return command
@@ -78,13 +76,5 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "role":
             role = LEADER if event["role"] == "master" else "follower"
             return RoleReported(role, int(event["epoch"]), str(event["broker"]))
-        case "failed":
-            return OwnEnd(int(event.get("status", FAILED)), str(event.get("reason", "")))
-        case "long_turn":
-            return TurnReported(int(event["ms"]), int(event["processor_ms"]), str(event["cause"]))
         case _:
-            return None
-
-
-def _text(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
+            return observe_any(event)

@@ -21,8 +21,8 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.history.ops import NEVER, NONE
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
-from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.port import FaultSeen
+from jepsen_like.systems.losses import describe_losses, harms_of
 from jepsen_like.systems.rocketmq.division import Division
 
 
@@ -84,18 +84,10 @@ SERVES: Final[Mapping[str, str]] = {
 """The time at which records are taken again under each kind of fault, or still are; a missing kind cannot be injected
 here.
 """
-UNFLUSHED_HARMS: Final = frozenset(
-    name
-    for name, kind in KINDS.items()
-    if kind.reach is Reach.UNFLUSHED and name in SERVES and name not in CONTENT_KINDS
-)
+UNFLUSHED_HARMS: Final = harms_of(Reach.UNFLUSHED, SERVES)
 
 WIPES_MASTER: Final = "wipe-master"
-DISK_HARMS: Final = frozenset(
-    name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES and name not in CONTENT_KINDS
-)
-
-
+DISK_HARMS: Final = harms_of(Reach.DISK, SERVES)
 COPIED_EVERY_S: Final = 10.0
 """A slave copies its master's positions of groups this often."""
 COMMITTED_EVERY_S: Final = 5.0
@@ -143,15 +135,7 @@ class CopyRule:
 
 def describe(rule: CopyRule, harms: Iterable[str]) -> str:
     """The promise of a run in one sentence."""
-    by_loss: dict[CopyLoss, list[str]] = {}
-    for harm in harms:
-        if (loss := rule.may_lose(harm)) is not CopyLoss.NOTHING:
-            by_loss.setdefault(loss, []).append(harm)
-    if not by_loss:
-        return "nothing that was acknowledged is lost by any of these faults"
-    return (
-        "; ".join(f"under {', '.join(names)}, {loss} may be lost" for loss, names in by_loss.items()) + "; nothing else"
-    )
+    return describe_losses({harm: rule.may_lose(harm) for harm in harms})
 
 
 def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int) -> tuple[Allowance, ...]:

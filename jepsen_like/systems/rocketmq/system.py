@@ -1,16 +1,15 @@
 """The adapter of RocketMQ's broker groups."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import FINAL_LOGS, HistoryWriter
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.observations import Observation
-from jepsen_like.port.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.port.port import Control, Mode, System
 from jepsen_like.port.scenario import NamedScenario
-from jepsen_like.port.wires import Address
+from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.rocketmq import processes
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.control import RocketControl
@@ -52,31 +51,15 @@ class RocketMqSystem(System):
     )
 
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
+    configure = staticmethod(RocketMode.of)
+    mode_of = staticmethod(RocketMode.of_test)
+    members = staticmethod(processes.members_of)
+    command = staticmethod(processes.command_of)
+    observe = staticmethod(processes.observe)
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:
         """Returns what clients of RocketMQ are given."""
-        host, port = addresses[max(addresses)]
-        return f"namesrvAddr={host}:{port}"
-
-    def configure(self, words: Sequence[str], replication: str) -> Mode:
-        """From RocketMQ's properties."""
-        return RocketMode.of(words, replication)
-
-    def mode_of(self, test: Mapping[str, Any]) -> Mode:
-        """From the settings of a run."""
-        return RocketMode.of_test(test)
-
-    def members(self, nodes: int) -> tuple[Member, ...]:
-        """Brokers 1 to `nodes`, and a name server."""
-        return processes.members_of(nodes)
-
-    def command(self, plan: ProcessPlan) -> list[str]:
-        """`rocketmq_compat.process`."""
-        return processes.command_of(plan)
-
-    def observe(self, event: Mapping[str, Any]) -> Observation | None:
-        """The events of brokers and name servers."""
-        return processes.observe(event)
+        return f"namesrvAddr={text_of(addresses[max(addresses)])}"
 
     def control(
         self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]

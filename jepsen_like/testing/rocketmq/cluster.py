@@ -22,7 +22,7 @@ from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.port.port import Member, ProcessPlan
-from jepsen_like.port.wires import Address, Wires
+from jepsen_like.port.wires import Address, Wires, text_of
 from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer
 from jepsen_like.systems.rocketmq.processes import BROKER, NAMESERVER
 from jepsen_like.systems.rocketmq.system import RocketMqSystem
@@ -291,11 +291,6 @@ def promise_of(groups: BrokerGroups) -> CopyPromise:
     broker = groups.master_of(groups.names[0])
     config = replication_config(Properties.read(BROKER_PROPERTIES, groups.words(broker)))
     return CopyPromise(copies_needed(config, 1) - 1, config.sync_flush, config.divergence == "refuse")
-
-
-def text_of(address: Address) -> str:
-    """Returns HOST:PORT."""
-    return f"{address[0]}:{address[1]}"
 
 
 class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
