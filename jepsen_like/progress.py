@@ -9,7 +9,6 @@ import enum
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 
 import attrs
 from rich.console import Console, Group, RenderableType
@@ -103,9 +102,7 @@ class RunProgress:
             self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

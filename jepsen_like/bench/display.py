@@ -5,7 +5,6 @@ stderr; the tables go to stdout.
 """
 
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -37,9 +36,7 @@ class Display:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
     def steps(self, total: float) -> None:

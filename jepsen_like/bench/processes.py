@@ -5,7 +5,6 @@ The kernel ends them if the measurement itself is killed. Their output goes to f
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jepsen_like.cluster.process import PR_SET_PDEATHSIG, process_state
+from jepsen_like.cluster.process import die_with_parent, process_state
 
 STOP_WITHIN_S = 15.0
 PROC = Path("/proc")
@@ -24,15 +23,10 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 FLAGS, USER_TICKS, KERNEL_TICKS = 6, 11, 12
 """Fields of /proc/PID/stat, counted from behind the name of the command (proc(5))."""
 PF_KTHREAD = 0x00200000
-_prctl: Callable[[int, int], int] = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class DidNotAnswer(Exception):
     """A process did not start, answer or end in time; the message names it and the file with its output."""
-
-
-def _die_with_parent() -> None:
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class BenchProcess:
@@ -59,7 +53,7 @@ class BenchProcess:
                 cwd=self.directory,
                 env=self._environment,
                 process_group=0,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent(),
             )
 
     @property

@@ -55,14 +55,8 @@ PORT = 7000
 ANSWER_WITHIN_S = 10.0
 
 
-@attrs.define
 class NoNamespaces(Exception):
     """This machine gives us no network of our own."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 def ip_address(port: int) -> str:

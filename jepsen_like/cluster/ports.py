@@ -8,7 +8,6 @@ that binds with SO_REUSEADDR, as every server does, may listen there again and a
 import contextlib
 import resource
 import socket
-from types import TracebackType
 
 LOOPBACK = "127.0.0.1"
 NO_LIMIT = 2**31
@@ -39,9 +38,7 @@ class ReservedPorts:
     def __enter__(self) -> "ReservedPorts":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

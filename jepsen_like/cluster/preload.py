@@ -25,8 +25,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 VERSION: Final = 1
 SOURCE: Final = "faults.c"
 SECOND_NS: Final = 1_000_000_000
@@ -39,14 +37,8 @@ PAGE_VARIABLE: Final = "QUORUMLOG_FAULT_PAGE"
 BELOW_VARIABLE: Final = "QUORUMLOG_FAULTS_BELOW"
 
 
-@attrs.define
 class NoLibrary(Exception):
     """The library cannot be compiled here, or it has no effect on a process; the message contains what to do."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class Word(enum.IntEnum):

@@ -20,10 +20,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Final
-
-import attrs
 
 IMAGE_BYTES: Final = 1 << 30
 """A volume can hold this much; it takes only what is written."""
@@ -40,14 +37,8 @@ _FS_IOC_SHUTDOWN: Final = 0x8004587D
 _WITHOUT_FLUSH: Final = 2
 
 
-@attrs.define
 class NoVolumes(Exception):
     """Volumes cannot be made here; the message contains the reason and what to do."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 @functools.cache
@@ -168,9 +159,7 @@ class Volumes:
     def __enter__(self) -> "Volumes":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def make(self, node: int) -> Volume:

@@ -47,14 +47,8 @@ class Here:
     network: Network = Network.PROXIES
 
 
-@attrs.define
 class Withheld(Exception):
     """A fault that could not be carried out now, or may not be: it is recorded, and the run goes on."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class NemesisKind(abc.ABC):

@@ -35,14 +35,8 @@ LINE_BYTES_MAX: Final = 64 * 1024
 LEADER_WITHIN_S: Final = 5.0
 
 
-@attrs.define
 class FaultRefused(Exception):
     """A fault that cannot be done to this cluster, or not now; the text tells why."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 @attrs.frozen

@@ -9,8 +9,6 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-import attrs
-
 from kafka_compat.config import InvalidSetting, check_broker_setting
 from kafka_compat.config_keys import BEFORE_ACK, BROKER_KEYS, FLUSH, PAGE_CACHE, ConfigKind
 
@@ -31,14 +29,8 @@ FACTOR_MAX: Final = 3
 Value = int | bool | str
 
 
-@attrs.define
 class WrongSettingWord(Exception):
     """A word after `--set` that is no setting; the text tells what to give instead."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 def _acks(text: str) -> Value:

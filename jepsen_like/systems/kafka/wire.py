@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-import attrs
 import trio
 
 from jepsen_like.port.wires import Address
@@ -15,14 +14,8 @@ FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 CORRELATION: Final = 1
 
 
-@attrs.define
 class NoAnswer(Exception):
     """A broker did not answer what it was asked; the text tells why."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 async def ask(address: Address, api: Api[Any, Any], version: int, body: Any, *, within_s: float) -> Any:

@@ -14,24 +14,12 @@ RECEIVE_BYTES: Final = 256 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
-@attrs.define
 class NoConnection(Exception):
     """The request was certainly not sent."""
 
-    reason: str
 
-    def __str__(self) -> str:
-        return self.reason
-
-
-@attrs.define
 class NoBrokerAnswer(Exception):
     """The request may have been carried out."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 @attrs.define
