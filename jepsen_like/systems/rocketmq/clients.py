@@ -15,10 +15,8 @@ from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswe
 from jepsen_like.workload.load import Ending, Hint, NotTheLeader, TryLater
 from rocketmq_compat.config_keys import SLAVE
 from rocketmq_compat.records import RecordHead, read_heads
-from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader
-from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.offsets import OffsetResponseHeader, QueueRequestHeader
 from rocketmq_compat.remoting.headers.pulling import PullMessageRequestHeader
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, SendMessageResponseHeader
@@ -73,9 +71,7 @@ class BrokerConnection(RemotingConnection):
             flag=0,
             properties="",
         )
-        answer = await self.ask(Command(RequestCode.SEND_MESSAGE_V2, ext=header.ext_v2(), body=body))
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "")
+        answer = await self.require(RequestCode.SEND_MESSAGE_V2, ext=header.ext_v2(), body=body)
         try:
             stored = SendMessageResponseHeader.read(answer.ext)
         except BadHeader as error:
@@ -96,19 +92,16 @@ class BrokerConnection(RemotingConnection):
             sys_flag=4,
             subscription="*",
         )
-        answer = await self.ask(Command(RequestCode.PULL_MESSAGE, ext=header.ext()))
+        answer = await self.require(RequestCode.PULL_MESSAGE, header, also=NOTHING_THERE)
         if answer.code in NOTHING_THERE:
             return Pulled(offset, ())
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "")
         body = bytes(answer.body)
         return Pulled(offset, [(head, bytes(head.body(body[at : at + head.size]))) for at, head in read_heads(body)])
 
     async def pull_of_master(self, queue: int, offset: int) -> Pulled:
         """The same, of a master; nothing, if it does not know the topic. Raises `BrokerRefused` for a slave."""
-        answer = await self.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
         try:
-            role = KVTable.decode(answer.body).table["brokerRole"]
+            role = (await self.runtime_info())["brokerRole"]
         except (BadBody, KeyError) as error:
             raise NoBrokerAnswer(str(error)) from error
         if role == SLAVE:
@@ -123,9 +116,7 @@ class BrokerConnection(RemotingConnection):
     async def end_of(self, queue: int) -> int:
         """Returns the end of a queue. Raises `BrokerRefused` and `NoBrokerAnswer`."""
         header = QueueRequestHeader(topic=TOPIC, queue_id=queue)
-        answer = await self.ask(Command(RequestCode.GET_MAX_OFFSET, ext=header.ext()))
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "")
+        answer = await self.require(RequestCode.GET_MAX_OFFSET, header)
         try:
             return OffsetResponseHeader.read(answer.ext).offset
         except BadHeader as error:

@@ -1,14 +1,20 @@
 """One connection of the harness with a broker: one request at a time, its outcome exact."""
 
 import struct
-from typing import Final, Self
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
 
 import attrs
 import trio
 
 from jepsen_like.port.wires import Address
+from raft.net.reactor import Reactor
+from rocketmq_compat.remoting.bodies import KVTable
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import MalformedFrame
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX, Command, decode, encode
+from rocketmq_compat.remoting.headers.fields import ExtHeader
 
 RECEIVE_BYTES: Final = 256 * 1024
 _LENGTH: Final = struct.Struct(">i")
@@ -33,6 +39,21 @@ class BrokerRefused(Exception):
         return f"code {self.code}: {self.remark}"
 
 
+@asynccontextmanager
+async def running_reactor() -> AsyncIterator[Reactor]:
+    """A loop of connections, which ends with the block."""
+    reactor = Reactor()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reactor.run)
+            try:
+                yield reactor
+            finally:
+                nursery.cancel_scope.cancel()
+    finally:
+        reactor.close()
+
+
 class RemotingConnection:
     """One request at a time; after a failure or a cancelled request it is closed."""
 
@@ -50,6 +71,32 @@ class RemotingConnection:
                 return cls(await trio.open_tcp_stream(*address))
         except (OSError, trio.TooSlowError) as error:
             raise NoConnection(str(error) or f"no connection within {within_s:g} s") from error
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, address: Address, *, within_s: float) -> AsyncIterator[Self]:
+        """A connection that is closed afterwards. Raises `NoConnection`."""
+        connection = await cls.connect(address, within_s=within_s)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    async def require(
+        self, code: RequestCode, header: ExtHeader | None = None, *, also: Collection[int] = (), **parts: Any
+    ) -> Command:
+        """Returns an answer of success, or with one of the codes `also`; `parts` are those of the request.
+
+        Raises `BrokerRefused` for another code, and `NoBrokerAnswer`.
+        """
+        answer = await self.ask(Command(code, **{"ext": header.ext() if header is not None else {}, **parts}))
+        if answer.code != ResponseCode.SUCCESS and answer.code not in also:
+            raise BrokerRefused(answer.code, answer.remark or "")
+        return answer
+
+    async def runtime_info(self) -> Mapping[str, str]:
+        """Returns what a broker reports of itself. Raises `BadBody`, `BrokerRefused` and `NoBrokerAnswer`."""
+        return KVTable.decode((await self.require(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
 
     async def ask(self, request: Command) -> Command:
         """Returns the answer, whatever its code. Raises `NoBrokerAnswer`."""

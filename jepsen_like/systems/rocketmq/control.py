@@ -19,7 +19,7 @@ from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswe
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.processes import brokers_of
 from rocketmq_compat.records import MalformedRecord
-from rocketmq_compat.remoting.bodies import KVTable, TopicRouteData
+from rocketmq_compat.remoting.bodies import TopicRouteData
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.frame import Command
@@ -81,11 +81,8 @@ class RocketControl(Control):
     ) -> T:
         """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
         with trio.move_on_after(within_s):
-            connection = await BrokerConnection.connect(address, within_s=within_s)
-            try:
+            async with BrokerConnection.open(address, within_s=within_s) as connection:
                 return await ask(connection)
-            finally:
-                connection.close()
         raise NoBrokerAnswer(f"no answer within {within_s:g} s")
 
     # ---------------------------------------------------------------- what they are
@@ -95,10 +92,7 @@ class RocketControl(Control):
         if not self._can_answer(node):
             return None
         try:
-            answer = await self._on(
-                self._direct[node], lambda one: one.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
-            )
-            return BrokerStatus.of(node, KVTable.decode(answer.body).table)
+            return BrokerStatus.of(node, await self._on(self._direct[node], BrokerConnection.runtime_info))
         except _NO_ANSWER:
             return None
 
@@ -211,24 +205,22 @@ class RocketControl(Control):
         writer.dumped_ns = time.monotonic_ns()
 
     async def _dump_node(self, node: int, ends: Mapping[int, int], writer: DumpWriter) -> None:
-        connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
-        try:
-            for queue, obj in enumerate(self._objects(node)):
-                offset, end = 0, ends[obj]
-                writer.begin(node, offset, obj)
-                while offset < end:
-                    with trio.fail_after(READS_WITHIN_S):
-                        pulled = await connection.pull(queue, offset, MESSAGES_OF_A_PULL)
-                    if not pulled.records or pulled.records[0][0].queue_offset != offset:
-                        raise NotServing(f"n{node} has queue {queue} up to {end} and does not show {offset}")
-                    # The checker wants each value; a damaged message gets one that no client sent.
-                    values = [value_of(body)[0] for _, body in pulled.records][: end - offset]
-                    writer.record(node, offset, 0, values, obj=obj)
-                    offset += len(values)
-        except (*_NO_ANSWER, MalformedRecord, trio.TooSlowError) as error:
-            raise NotServing(f"n{node} did not give its queues: {error}") from error
-        finally:
-            connection.close()
+        async with BrokerConnection.open(self._direct[node], within_s=ANSWERS_WITHIN_S) as connection:
+            try:
+                for queue, obj in enumerate(self._objects(node)):
+                    offset, end = 0, ends[obj]
+                    writer.begin(node, offset, obj)
+                    while offset < end:
+                        with trio.fail_after(READS_WITHIN_S):
+                            pulled = await connection.pull(queue, offset, MESSAGES_OF_A_PULL)
+                        if not pulled.records or pulled.records[0][0].queue_offset != offset:
+                            raise NotServing(f"n{node} has queue {queue} up to {end} and does not show {offset}")
+                        # The checker wants each value; a damaged message gets one that no client sent.
+                        values = [value_of(body)[0] for _, body in pulled.records][: end - offset]
+                        writer.record(node, offset, 0, values, obj=obj)
+                        offset += len(values)
+            except (*_NO_ANSWER, MalformedRecord, trio.TooSlowError) as error:
+                raise NotServing(f"n{node} did not give its queues: {error}") from error
 
     async def read_through(self, node: int) -> None:
         """Pull all that a broker holds of the load's queues, once it gives it: one that has just started, or read
@@ -242,8 +234,7 @@ class RocketControl(Control):
         """Returns True if every queue of a broker was pulled to its end."""
         try:
             ends = await self._ends(node)
-            connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
-            try:
+            async with BrokerConnection.open(self._direct[node], within_s=ANSWERS_WITHIN_S) as connection:
                 for queue, obj in enumerate(self._objects(node)):
                     offset = 0
                     while offset < ends[obj]:
@@ -251,8 +242,6 @@ class RocketControl(Control):
                         if not records:
                             return False
                         offset = records[-1][0].queue_offset + 1
-            finally:
-                connection.close()
         except (*_NO_ANSWER, MalformedRecord):
             return False
         return True
@@ -332,6 +321,4 @@ async def _create(connection: BrokerConnection, queues: int) -> None:
         perm=READ_AND_WRITE,
         topic_filter_type="SINGLE_TAG",
     )
-    answer = await connection.ask(Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header.ext()))
-    if answer.code != ResponseCode.SUCCESS:
-        raise BrokerRefused(answer.code, answer.remark or "")
+    await connection.require(RequestCode.UPDATE_AND_CREATE_TOPIC, header)

@@ -17,8 +17,10 @@ from jepsen_like.history.ops import NONE
 from jepsen_like.systems.rocketmq.bodies import body_of
 from jepsen_like.systems.rocketmq.client_plan import RAISED, RocketClientPlan
 from jepsen_like.systems.rocketmq.clients import REFUSALS
+from jepsen_like.systems.rocketmq.connection import running_reactor
 from jepsen_like.systems.rocketmq.outcomes import outcome_of
 from jepsen_like.workload.client_rows import SentRow
+from raft.addresses import address_of
 from raft.net.reactor import Reactor
 from rocketmq_compat.remoting.bodies import WRITABLE, TopicRouteData
 from rocketmq_compat.remoting.client import Address, OnRequest, RemotingClient, RemotingFailed
@@ -47,12 +49,6 @@ class Queue(NamedTuple):
 
     broker: str
     number: int
-
-
-def address_of(text: str) -> Address:
-    """From HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    return host, int(port)
 
 
 def queues_of(route: TopicRouteData) -> tuple[Queue, ...]:
@@ -128,18 +124,12 @@ class OwnClient:
 @asynccontextmanager
 async def own_client(plan: RocketClientPlan, *, on_request: OnRequest | None = None) -> AsyncIterator[OwnClient]:
     """A client with a loop of its own; its connections end with the block."""
-    reactor = Reactor()
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(reactor.run)
-            client = OwnClient(plan, reactor, on_request)
-            try:
-                yield client
-            finally:
-                client.close()
-                nursery.cancel_scope.cancel()
-    finally:
-        reactor.close()
+    async with running_reactor() as reactor:
+        client = OwnClient(plan, reactor, on_request)
+        try:
+            yield client
+        finally:
+            client.close()
 
 
 # -------------------------------------------------------------------- producers

@@ -15,7 +15,6 @@ from jepsen_like.systems.rocketmq.clients import BrokerConnection
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
 from rocketmq_compat.config_keys import SLAVE
 from rocketmq_compat.records import MalformedRecord
-from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader
 from rocketmq_compat.remoting.frame import Command
@@ -70,10 +69,8 @@ class QueueReader:
         return found
 
     async def _of_master(self, number: int, node: int) -> list[ToldPosition]:
-        connection = await BrokerConnection.connect(self.addresses[node], within_s=ANSWERS_WITHIN_S)
-        try:
-            answer = await connection.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
-            if KVTable.decode(answer.body).table["brokerRole"] == SLAVE:
+        async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
+            if (await connection.runtime_info())["brokerRole"] == SLAVE:
                 return []
             found = []
             for queue in range(self.queues):
@@ -83,8 +80,6 @@ class QueueReader:
                     t_ret = time.monotonic_ns()
                     found.append(ToldPosition(number * self.queues + queue, offset, t_inv, t_ret, node))
             return found
-        finally:
-            connection.close()
 
     async def _position(self, connection: BrokerConnection, queue: int) -> int | None:
         header = QueryConsumerOffsetRequestHeader(
@@ -100,13 +95,10 @@ class QueueReader:
         async def read(number: int, node: int) -> None:
             with trio.move_on_after(READ_WITHIN_S):
                 try:
-                    connection = await BrokerConnection.connect(self.addresses[node], within_s=ANSWERS_WITHIN_S)
-                    try:
+                    async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
                         for queue in range(self.queues):
                             obj = number * self.queues + queue
                             found.update(dict.fromkeys(await _values(connection, queue), obj))
-                    finally:
-                        connection.close()
                 except (*_NO_ANSWER, MalformedRecord):
                     return
 

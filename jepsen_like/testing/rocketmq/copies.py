@@ -17,11 +17,9 @@ from jepsen_like.testing.rocketmq.ledger import HeldMessage, QueueCopy, QueueNam
 from rocketmq_compat.config_keys import SLAVE
 from rocketmq_compat.consumers.topic_names import is_system_topic
 from rocketmq_compat.records import MalformedRecord, RecordHead, read_head, read_heads
-from rocketmq_compat.remoting.bodies import ClusterInfo, KVTable, TopicConfigSerializeWrapper
-from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.bodies import ClusterInfo, TopicConfigSerializeWrapper
+from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader
-from rocketmq_compat.remoting.frame import Command
-from rocketmq_compat.remoting.headers.fields import ExtHeader
 from rocketmq_compat.remoting.headers.offsets import OffsetResponseHeader, QueueRequestHeader
 from rocketmq_compat.remoting.headers.pulling import (
     HAS_SUBSCRIPTION,
@@ -74,11 +72,8 @@ async def ask_alone(address: Address, ask: Callable[[RemotingConnection], Awaita
     """Returns what is asked on a connection of its own. Raises `NoBrokerAnswer`, whatever is the reason."""
     try:
         with trio.move_on_after(within_s):
-            connection = await RemotingConnection.connect(address, within_s=within_s)
-            try:
+            async with RemotingConnection.open(address, within_s=within_s) as connection:
                 return await ask(connection)
-            finally:
-                connection.close()
     except (NoConnection, BrokerRefused, BadBody, BadHeader, MalformedRecord, KeyError, ValueError) as error:
         raise NoBrokerAnswer(str(error)) from error
     raise NoBrokerAnswer(f"no answer within {within_s:g} s")
@@ -88,9 +83,7 @@ async def status_of(address: Address) -> CopyStatus:
     """Returns what a broker is now. Raises `NoBrokerAnswer`."""
 
     async def ask(connection: RemotingConnection) -> CopyStatus:
-        return CopyStatus.of(
-            KVTable.decode((await _answer(connection, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
-        )
+        return CopyStatus.of(await connection.runtime_info())
 
     return await ask_alone(address, ask, within_s=ANSWERS_WITHIN_S)
 
@@ -99,7 +92,7 @@ async def registered_at(address: Address) -> dict[tuple[str, int], str]:
     """Returns the brokers that a name server knows: HOST:PORT by name and id. Raises `NoBrokerAnswer`."""
 
     async def ask(connection: RemotingConnection) -> dict[tuple[str, int], str]:
-        known = ClusterInfo.decode((await _answer(connection, RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        known = ClusterInfo.decode((await connection.require(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
         return {
             (name, broker_id): told
             for name, data in known.broker_addr_table.items()
@@ -116,7 +109,7 @@ async def queues_of(address: Address, also: Collection[QueueName], status: CopyS
     """
 
     async def ask(connection: RemotingConnection) -> dict[QueueName, QueueCopy]:
-        answer = await _answer(connection, RequestCode.GET_ALL_TOPIC_CONFIG)
+        answer = await connection.require(RequestCode.GET_ALL_TOPIC_CONFIG)
         topics = TopicConfigSerializeWrapper.decode(answer.body).topic_config_table
         known = {
             (name, queue)
@@ -137,7 +130,7 @@ async def _pull(connection: RemotingConnection, queue: QueueName) -> QueueCopy:
     """A queue as consumers get it."""
     ends = [
         OffsetResponseHeader.read(
-            (await _answer(connection, code, QueueRequestHeader(topic=queue[0], queue_id=queue[1]))).ext
+            (await connection.require(code, QueueRequestHeader(topic=queue[0], queue_id=queue[1]))).ext
         ).offset
         for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
     ]
@@ -153,7 +146,7 @@ async def _pull(connection: RemotingConnection, queue: QueueName) -> QueueCopy:
             sys_flag=HAS_SUBSCRIPTION,
             subscription="*",
         )
-        body = bytes((await _answer(connection, RequestCode.PULL_MESSAGE, header)).body)
+        body = bytes((await connection.require(RequestCode.PULL_MESSAGE, header)).body)
         before = offset
         for at, head in read_heads(body):
             copy.messages[head.queue_offset] = _hold(head, body[at : at + head.size])
@@ -173,7 +166,7 @@ async def _walk(
     at = status.log_start
     while at < status.log_end:
         record = bytes(
-            (await _answer(connection, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(offset=at))).body
+            (await connection.require(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(offset=at))).body
         )
         head = read_head(record)
         queue = head.topic, head.queue_id
@@ -187,10 +180,3 @@ async def _walk(
 
 def _hold(head: RecordHead, record: bytes) -> HeldMessage:
     return HeldMessage(record, bytes(head.body(record)))
-
-
-async def _answer(connection: RemotingConnection, code: RequestCode, header: ExtHeader | None = None) -> Command:
-    answer = await connection.ask(Command(code, ext={} if header is None else header.ext()))
-    if answer.code != ResponseCode.SUCCESS:
-        raise BrokerRefused(answer.code, answer.remark or "")
-    return answer

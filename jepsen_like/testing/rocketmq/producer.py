@@ -4,7 +4,7 @@ down.
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.rocketmq.connection import running_reactor
 from raft.addresses import address_of
 from raft.net.reactor import Reactor
 from rocketmq_compat.records import write_properties
@@ -122,23 +123,13 @@ class RocketMqProducer:
         cls, namesrv_addr: str, acknowledged: OnAcknowledged, now: Callable[[], int]
     ) -> AsyncIterator["RocketMqProducer"]:
         """`acknowledged` is called for each message that is; `now` before each is sent, for its `since`."""
-        reactor = Reactor()
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(reactor.run)
-                producer = cls(reactor, address_of(namesrv_addr), acknowledged, now)
-                try:
-                    yield producer
-                finally:
-                    for client in producer._connections():
-                        client.close()
-                    nursery.cancel_scope.cancel()
-        finally:
-            reactor.close()
-
-    def _connections(self) -> Iterator[RemotingClient]:
-        yield self._names
-        yield from self._brokers.values()
+        async with running_reactor() as reactor:
+            producer = cls(reactor, address_of(namesrv_addr), acknowledged, now)
+            try:
+                yield producer
+            finally:
+                for client in (producer._names, *producer._brokers.values()):
+                    client.close()
 
     async def send(
         self,
