@@ -64,8 +64,8 @@ class LoadLane:
 LaneT = TypeVar("LaneT", bound=LoadLane)
 
 
-class Connections(Generic[LaneT]):
-    """Connections to one server in one epoll loop, one conversation each; use as a context manager."""
+class EpollConnections(Generic[LaneT]):
+    """EpollConnections to one server in one epoll loop, one conversation each; use as a context manager."""
 
     peer = "server"
     asked = "write"
@@ -132,7 +132,7 @@ class Connections(Generic[LaneT]):
             self._epoll.modify(lane.stream, select.EPOLLIN | (select.EPOLLOUT if waits else 0))
 
 
-class Generator(Connections[LoadLane]):
+class Generator(EpollConnections[LoadLane]):
     """One request under way on each connection."""
 
     def __init__(self, port: int, conversations: Iterable[Conversation]) -> None:

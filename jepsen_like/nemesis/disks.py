@@ -38,11 +38,11 @@ class DiskKind(PageKind):
     """In words, before a number."""
 
     def mark(self, page: FaultPage) -> tuple[int, ...]:
-        """How often it took effect."""
+        """Returns how often it took effect."""
         return (page[self.counts],)
 
     def tell(self, page: FaultPage, *before: int) -> str:
-        """How often it took effect since."""
+        """Returns how often it took effect since."""
         return f"{self.counted}: {page[self.counts] - before[0]:,}"
 
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:

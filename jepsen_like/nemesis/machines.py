@@ -142,7 +142,7 @@ class ClockJump(ClockKind):
         return f"a jump of {jump_s:+} s"
 
     def mark(self, page: FaultPage) -> tuple[int, ...]:
-        """How often the process read the wall clock."""
+        """Returns how often the process read the wall clock."""
         return (page[Word.WALL_READS],)
 
     def tell(self, page: FaultPage, *before: int) -> str:

@@ -24,7 +24,7 @@ NODES_MAX = 15
 NO_NEMESIS = "none"
 ALL_NEMESES = "all"
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""What `click.option` returns."""
+"""The decorator that `click.option` returns."""
 
 
 def system_option(help_begins: str) -> Option:

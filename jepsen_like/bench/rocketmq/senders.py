@@ -14,7 +14,7 @@ from functools import partial
 
 import attrs
 
-from jepsen_like.bench.generator import Connections, LoadLane, Sample
+from jepsen_like.bench.generator import EpollConnections, LoadLane, Sample
 from jepsen_like.bench.rocketmq.wire import RECEIVE_BYTES, RocketConversation, SendConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
@@ -30,8 +30,8 @@ class WindowLane(LoadLane):
         self.begun_ns: dict[int, int] = {}
 
 
-class WindowedLoad(Connections[WindowLane]):
-    """Connections to one port, with so many requests under way on each."""
+class WindowedLoad(EpollConnections[WindowLane]):
+    """EpollConnections to one port, with so many requests under way on each."""
 
     peer = "broker"
     asked = "request"

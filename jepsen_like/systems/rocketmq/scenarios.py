@@ -67,7 +67,7 @@ def _diverges(name: str, faults: tuple[Fault, ...], shows: Shows, divergence: st
 
 
 def _lags(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
-    """What slaves lacked is lost with an asynchronous master; with a synchronous one nothing was acknowledged that they lacked."""
+    """An asynchronous master loses what slaves lacked; a synchronous one acknowledged nothing that they lacked."""
     return tuple(_trial(way, faults, shows) for way, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True))
 
 
