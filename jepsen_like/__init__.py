@@ -160,133 +160,38 @@ __all__ = [
 ]
 
 _MODULES = {
-    "jepsen_like.check.library": (
-        "CheckReport",
-        "check_history",
-    ),
-    "jepsen_like.checker.allowance": ("Allowance",),
-    "jepsen_like.checker.edn_values": (
-        "Character",
-        "EdnList",
-        "EdnMap",
-        "EdnSet",
-        "Keyword",
-        "Symbol",
-        "Tagged",
-    ),
-    "jepsen_like.checker.elements.user_model": ("UserCall",),
-    "jepsen_like.checker.verdict": (
-        "Check",
-        "Model",
-        "Verdict",
-        "Violation",
-    ),
-    "jepsen_like.history.files": (
-        "DumpWriter",
-        "HistoryWriter",
-        "KeepRule",
-        "UnreadableHistory",
-    ),
-    "jepsen_like.history.ops": (
-        "NONE",
-        "Action",
-        "CallOp",
-        "ErrorCode",
-        "ListOp",
-        "Op",
-        "Outcome",
-    ),
-    "jepsen_like.nemesis.table": ("KINDS",),
-    "jepsen_like.port.file_damage": ("LogFiles",),
-    "jepsen_like.port.observations": (
-        "LogBegins",
-        "Observation",
-        "OwnEnd",
-        "Ready",
-        "RoleReported",
-        "TurnReported",
-    ),
-    "jepsen_like.port.port": (
-        "Control",
-        "FaultSeen",
-        "Leadership",
-        "Member",
-        "Mode",
-        "NotServing",
-        "ProcessPlan",
-        "Scope",
-        "System",
-        "WrongMode",
-    ),
-    "jepsen_like.port.registry": (
-        "SYSTEMS",
-        "system_named",
-    ),
-    "jepsen_like.port.scenario": (
-        "NamedScenario",
-        "Shows",
-        "Trial",
-    ),
-    "jepsen_like.port.wires": ("Address",),
-    "jepsen_like.testing.faulty": (
-        "NodeEvent",
-        "WaitedTooLong",
-    ),
-    "jepsen_like.testing.kafka.ledger": ("KafkaVerdict",),
-    "jepsen_like.testing.kafka.sync": (
-        "LocalKafka",
-        "ProcessKafka",
-    ),
-    "jepsen_like.testing.ledger": ("LedgerVerdict",),
-    "jepsen_like.testing.rocketmq.ledger": ("RocketVerdict",),
-    "jepsen_like.testing.rocketmq.producer": (
-        "SendFailed",
-        "SentMessage",
-    ),
-    "jepsen_like.testing.rocketmq.sync": (
-        "LocalRocketMq",
-        "RocketMqProcesses",
-    ),
-    "jepsen_like.testing.sync": (
-        "LocalCluster",
-        "ProcessCluster",
-    ),
+    "jepsen_like.check.library": "CheckReport check_history",
+    "jepsen_like.checker.allowance": "Allowance",
+    "jepsen_like.checker.edn_values": "Character EdnList EdnMap EdnSet Keyword Symbol Tagged",
+    "jepsen_like.checker.elements.user_model": "UserCall",
+    "jepsen_like.checker.verdict": "Check Model Verdict Violation",
+    "jepsen_like.history.files": "DumpWriter HistoryWriter KeepRule UnreadableHistory",
+    "jepsen_like.history.ops": "NONE Action CallOp ErrorCode ListOp Op Outcome",
+    "jepsen_like.nemesis.table": "KINDS",
+    "jepsen_like.port.file_damage": "LogFiles",
+    "jepsen_like.port.observations": "LogBegins Observation OwnEnd Ready RoleReported TurnReported",
+    "jepsen_like.port.port": "Control FaultSeen Leadership Member Mode NotServing ProcessPlan Scope System WrongMode",
+    "jepsen_like.port.registry": "SYSTEMS system_named",
+    "jepsen_like.port.scenario": "NamedScenario Shows Trial",
+    "jepsen_like.port.wires": "Address",
+    "jepsen_like.testing.faulty": "NodeEvent WaitedTooLong",
+    "jepsen_like.testing.kafka.ledger": "KafkaVerdict",
+    "jepsen_like.testing.kafka.sync": "LocalKafka ProcessKafka",
+    "jepsen_like.testing.ledger": "LedgerVerdict",
+    "jepsen_like.testing.rocketmq.ledger": "RocketVerdict",
+    "jepsen_like.testing.rocketmq.producer": "SendFailed SentMessage",
+    "jepsen_like.testing.rocketmq.sync": "LocalRocketMq RocketMqProcesses",
+    "jepsen_like.testing.sync": "LocalCluster ProcessCluster",
     "jepsen_like.workload.load": (
-        "ClientPort",
-        "Ending",
-        "LeftTheLog",
-        "LiveConnection",
-        "LoadPlan",
-        "NotTheLeader",
-        "RoutedLoad",
-        "RunningLoad",
-        "TryLater",
+        "ClientPort Ending LeftTheLog LiveConnection LoadPlan NotTheLeader RoutedLoad RunningLoad TryLater"
     ),
-    "jepsen_like.workload.model": (
-        "Nonsense",
-        "Request",
-        "Seen",
-        "Workload",
-    ),
-    "jepsen_like.workload.payload": (
-        "decode_value",
-        "encode_value",
-        "value_ids",
-    ),
-    "jepsen_like.workload.recorder": ("Recorder",),
+    "jepsen_like.workload.model": "Nonsense Request Seen Workload",
+    "jepsen_like.workload.payload": "decode_value encode_value value_ids",
+    "jepsen_like.workload.recorder": "Recorder",
 }
-"""The modules of these names. Each is imported when one of its names is asked for."""
+"""The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
+    from log.face import lazy
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for module, names in _MODULES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(module), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(globals())

@@ -49,30 +49,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "kafka_compat.broker.broker": (
-        "Address",
-        "Broker",
-        "BrokerPlan",
-    ),
-    "kafka_compat.broker.hosting": ("BrokerReplaced",),
-    "kafka_compat.config": (
-        "InvalidSetting",
-        "Settings",
-    ),
-    "kafka_compat.storage.checkpoints": ("ForeignDirectory",),
+    "kafka_compat.broker.broker": "Address Broker BrokerPlan",
+    "kafka_compat.broker.hosting": "BrokerReplaced",
+    "kafka_compat.config": "InvalidSetting Settings",
+    "kafka_compat.storage.checkpoints": "ForeignDirectory",
 }
-"""The modules of these names. Each is imported when one of its names is asked for."""
+"""The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
+    from log.face import lazy
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for module, names in _MODULES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(module), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(globals())

@@ -102,69 +102,31 @@ __all__ = [
 ]
 
 _MODULES = {
-    "log.batch": ("StoredBatch",),
-    "log.config": (
-        "LogConfig",
-        "StoreConfig",
-    ),
-    "log.disk": (
-        "Disk",
-        "File",
-        "Lock",
-        "RealDisk",
-    ),
+    "log.batch": "StoredBatch",
+    "log.config": "LogConfig StoreConfig",
+    "log.disk": "Disk File Lock RealDisk",
     "log.errors": (
-        "CorruptLog",
-        "DirectoryLocked",
-        "ForeignLog",
-        "IndexOutOfRange",
-        "LogError",
-        "LogExists",
-        "NoSpace",
-        "OffsetOutOfRange",
-        "StorageError",
-        "StorageFailed",
-        "UnknownLog",
+        "CorruptLog DirectoryLocked ForeignLog IndexOutOfRange LogError LogExists NoSpace OffsetOutOfRange "
+        "StorageError StorageFailed UnknownLog"
     ),
-    "log.flush": ("Flush",),
-    "log.frame": (
-        "Frame",
-        "FrameKind",
-    ),
-    "log.index": ("LogTail",),
-    "log.memory_disk": (
-        "MemoryDisk",
-        "PowerLoss",
-    ),
-    "log.policy": ("FlushPolicy",),
-    "log.recovery": ("RecoveryReport",),
-    "log.retention": (
-        "Retention",
-        "SegmentFacts",
-    ),
-    "log.salvage": (
-        "Amend",
-        "Floor",
-    ),
-    "log.segmented_log": ("SegmentedLog",),
-    "log.start": ("Start",),
-    "log.store": ("LogStore",),
-    "log.store_flush": ("FlushRound",),
-    "log.store_log": ("StoreLog",),
-    "log.store_salvage": ("StoreRepaired",),
+    "log.flush": "Flush",
+    "log.frame": "Frame FrameKind",
+    "log.index": "LogTail",
+    "log.memory_disk": "MemoryDisk PowerLoss",
+    "log.policy": "FlushPolicy",
+    "log.recovery": "RecoveryReport",
+    "log.retention": "Retention SegmentFacts",
+    "log.salvage": "Amend Floor",
+    "log.segmented_log": "SegmentedLog",
+    "log.start": "Start",
+    "log.store": "LogStore",
+    "log.store_flush": "FlushRound",
+    "log.store_log": "StoreLog",
+    "log.store_salvage": "StoreRepaired",
 }
-"""The modules of these names. Each is imported when one of its names is asked for."""
+"""The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
+    from log.face import lazy
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for module, names in _MODULES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(module), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(globals())

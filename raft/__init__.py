@@ -149,103 +149,32 @@ __all__ = [
 ]
 
 _MODULES = {
-    "raft.addresses": ("Address",),
-    "raft.client": (
-        "Attempt",
-        "Client",
-        "OnAttempt",
-        "Unreachable",
-    ),
-    "raft.config": ("RaftConfig",),
-    "raft.core": ("RaftCore",),
-    "raft.directory": (
-        "IncompleteDirectory",
-        "WrongDirectory",
-        "WrongMembers",
-    ),
-    "raft.effects": (
-        "RoleChanged",
-        "RoleName",
-    ),
+    "raft.addresses": "Address",
+    "raft.client": "Attempt Client OnAttempt Unreachable",
+    "raft.config": "RaftConfig",
+    "raft.core": "RaftCore",
+    "raft.directory": "IncompleteDirectory WrongDirectory WrongMembers",
+    "raft.effects": "RoleChanged RoleName",
     "raft.errors": (
-        "Busy",
-        "InvalidRequest",
-        "InvalidResult",
-        "NotLeader",
-        "OutcomeUnknown",
-        "ProtocolError",
-        "RaftError",
-        "RecordsTrimmed",
-        "ShuttingDown",
-        "SnapshotDiverged",
-        "StorageFull",
-        "WrongStateMachine",
+        "Busy InvalidRequest InvalidResult NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
+        "ShuttingDown SnapshotDiverged StorageFull WrongStateMachine"
     ),
-    "raft.group": ("RaftGroup",),
-    "raft.model": (
-        "EntryKind",
-        "Position",
-    ),
+    "raft.group": "RaftGroup",
+    "raft.model": "EntryKind Position",
     "raft.notices": (
-        "ConnectionClosed",
-        "ConnectionRefused",
-        "DiskStalled",
-        "FrameTooLarge",
-        "InvariantBroken",
-        "LinkDown",
-        "LinkRefused",
-        "LinkUp",
-        "LogRepaired",
-        "LogSetAside",
-        "LogTrimmed",
-        "LongTurn",
-        "NoSpaceLeft",
-        "Notice",
-        "Notify",
-        "SnapshotInstalled",
-        "SnapshotTooLarge",
-        "StandingLearned",
-        "event_of",
+        "ConnectionClosed ConnectionRefused DiskStalled FrameTooLarge InvariantBroken LinkDown LinkRefused LinkUp "
+        "LogRepaired LogSetAside LogTrimmed LongTurn NoSpaceLeft Notice Notify SnapshotInstalled SnapshotTooLarge "
+        "StandingLearned event_of"
     ),
-    "raft.register": ("RegisterMachine",),
-    "raft.results": (
-        "Applied",
-        "Appended",
-        "RecordBatch",
-        "Records",
-        "Tail",
-    ),
-    "raft.settings": (
-        "NodeSettings",
-        "WrongSetting",
-        "known_settings",
-        "parse_settings",
-    ),
-    "raft.state_machine": (
-        "SnapshotMachine",
-        "StateMachine",
-    ),
-    "raft.subscription": (
-        "CommittedEntry",
-        "Delivered",
-        "LeaderChanged",
-        "ResetToSnapshot",
-        "Subscriber",
-        "Subscription",
-    ),
+    "raft.register": "RegisterMachine",
+    "raft.results": "Applied Appended RecordBatch Records Tail",
+    "raft.settings": "NodeSettings WrongSetting known_settings parse_settings",
+    "raft.state_machine": "SnapshotMachine StateMachine",
+    "raft.subscription": "CommittedEntry Delivered LeaderChanged ResetToSnapshot Subscriber Subscription",
 }
-"""The modules of these names. Each is imported when one of its names is asked for."""
+"""The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
+    from log.face import lazy
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for module, names in _MODULES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(module), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(globals())

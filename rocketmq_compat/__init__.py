@@ -54,38 +54,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "rocketmq_compat.broker.broker": (
-        "Address",
-        "Broker",
-        "BrokerPlan",
-        "DamageRead",
-    ),
-    "rocketmq_compat.config": (
-        "InvalidProperty",
-        "Properties",
-    ),
-    "rocketmq_compat.config_keys": (
-        "BROKER_PROPERTIES",
-        "NAMESRV_PROPERTIES",
-    ),
-    "rocketmq_compat.nameserver.kv_file": ("DamagedKvFile",),
-    "rocketmq_compat.nameserver.server": (
-        "NameServer",
-        "NameServerPlan",
-    ),
+    "rocketmq_compat.broker.broker": "Address Broker BrokerPlan DamageRead",
+    "rocketmq_compat.config": "InvalidProperty Properties",
+    "rocketmq_compat.config_keys": "BROKER_PROPERTIES NAMESRV_PROPERTIES",
+    "rocketmq_compat.nameserver.kv_file": "DamagedKvFile",
+    "rocketmq_compat.nameserver.server": "NameServer NameServerPlan",
 }
-"""The modules of these names. Each is imported when one of its names is asked for."""
+"""The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
+    from log.face import lazy
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for module, names in _MODULES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(module), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(globals())

@@ -44,42 +44,18 @@ __all__ = [
 ]
 
 _MODULES = {
-    "jepsen_like.testing.cluster": (
-        "LocalCluster",
-        "ProcessCluster",
-    ),
-    "jepsen_like.testing.faulty": (
-        "NodeEvent",
-        "WaitedTooLong",
-    ),
-    "jepsen_like.testing.kafka.cluster": (
-        "LocalKafka",
-        "ProcessKafka",
-    ),
-    "jepsen_like.testing.kafka.ledger": ("KafkaVerdict",),
-    "jepsen_like.testing.ledger": ("LedgerVerdict",),
-    "jepsen_like.testing.rocketmq.cluster": (
-        "LocalRocketMq",
-        "RocketMqProcesses",
-    ),
-    "jepsen_like.testing.rocketmq.ledger": ("RocketVerdict",),
-    "jepsen_like.testing.rocketmq.producer": (
-        "SendFailed",
-        "SentMessage",
-    ),
+    "jepsen_like.testing.cluster": "LocalCluster ProcessCluster",
+    "jepsen_like.testing.faulty": "NodeEvent WaitedTooLong",
+    "jepsen_like.testing.kafka.cluster": "LocalKafka ProcessKafka",
+    "jepsen_like.testing.kafka.ledger": "KafkaVerdict",
+    "jepsen_like.testing.ledger": "LedgerVerdict",
+    "jepsen_like.testing.rocketmq.cluster": "LocalRocketMq RocketMqProcesses",
+    "jepsen_like.testing.rocketmq.ledger": "RocketVerdict",
+    "jepsen_like.testing.rocketmq.producer": "SendFailed SentMessage",
 }
-"""The modules of these names. Each is imported when one of its names is asked for."""
+"""The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
+    from log.face import lazy
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for module, names in _MODULES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(module), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(globals())

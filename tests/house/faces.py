@@ -85,8 +85,8 @@ def complaints() -> list[str]:
     found: list[str] = []
     for face in LAZY:
         imports = imports_of(face)
-        modules: dict[str, list[str]] = ast.literal_eval(_find_assignment(face, "_MODULES"))
-        loaded = {name: module for module, names in modules.items() for name in names}
+        modules: dict[str, str] = ast.literal_eval(_find_assignment(face, "_MODULES"))
+        loaded = {name: module for module, names in modules.items() for name in names.split()}
         public: list[str] = ast.literal_eval(_find_assignment(face, "__all__"))
         found += [
             f"{face}: {name} differs between the imports for type checkers, `_MODULES` and `__all__`"
