@@ -10,11 +10,14 @@ every batch holds. What decoding cannot know is whether a message is *true*: pee
 be garbled.
 """
 
+import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, assert_never
+from functools import partial
+from typing import Any
 
+import attrs
 import crc32c
 import msgpack
 
@@ -70,25 +73,29 @@ _EMPTY_BINARY = b"\xc4\x00"
 _FACTS_BYTES_MAX = 128
 """More than comes before the data in a message that carries one piece of it."""
 _KINDS = {int(kind): kind for kind in EntryKind}
+_Read = Callable[[object, str], object]
+"""Returns the value of a field, checked, from what msgpack gave and its name."""
 
 
-def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
-    """Returns the one array of `length` that `body` must hold. Raises `ProtocolError` for anything else.
+def unpack(body: Buffer, *, array_max: int) -> Any:
+    """Returns the one value in `body`, which has no maps and no extension types. Raises `ProtocolError`.
 
     `array_max` bounds every array inside, since msgpack makes room for as many elements as an array claims to have.
     """
     try:
-        values = msgpack.unpackb(
-            body,
-            max_array_len=min(array_max, len(body)),
-            max_map_len=0,
-            max_ext_len=0,
-            unicode_errors="strict",
+        return msgpack.unpackb(
+            body, max_array_len=min(array_max, len(body)), max_map_len=0, max_ext_len=0, unicode_errors="strict"
         )
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise ProtocolError(f"not the msgpack that is due here: {_describe(error)}") from None
+        detail = str(error)[:120] or type(error).__name__
+        raise ProtocolError(f"not the msgpack that is due here: {detail}") from None
+
+
+def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
+    """Returns the one array of `length` that `body` must hold. Raises `ProtocolError` as `unpack` does."""
+    values = unpack(body, array_max=array_max)
     if type(values) is not list or len(values) != length:
-        raise ProtocolError(f"an array of {length} is due, not {_kind_of(values)}")
+        raise ProtocolError(f"an array of {length} is due, not {kind_of(values)}")
     return values
 
 
@@ -138,7 +145,7 @@ def integer(value: object, name: str, low: int, high: int) -> int:
     Raises `ProtocolError` for anything else, booleans included.
     """
     if type(value) is not int or not low <= value <= high:
-        raise ProtocolError(f"{name} must be an integer from {low} to {high}, not {_kind_of(value)}")
+        raise ProtocolError(f"{name} must be an integer from {low} to {high}, not {kind_of(value)}")
     return value
 
 
@@ -148,21 +155,21 @@ def number(value: object, name: str) -> int:
     Raises `ProtocolError` unless it is an integer from 0 to `NUMBER_MAX`.
     """
     if type(value) is not int or not 0 <= value <= NUMBER_MAX:
-        raise ProtocolError(f"{name} must be an integer from 0 to 2^62, not {_kind_of(value)}")
+        raise ProtocolError(f"{name} must be an integer from 0 to 2^62, not {kind_of(value)}")
     return value
 
 
 def boolean(value: object, name: str) -> bool:
     """Returns `value` as a boolean. Raises `ProtocolError` for anything else."""
     if type(value) is not bool:
-        raise ProtocolError(f"{name} must be a boolean, not {_kind_of(value)}")
+        raise ProtocolError(f"{name} must be a boolean, not {kind_of(value)}")
     return value
 
 
 def binary(value: object, name: str) -> bytes:
     """Returns `value` as bytes. Raises `ProtocolError` for anything else."""
     if type(value) is not bytes:
-        raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
+        raise ProtocolError(f"{name} must be binary, not {kind_of(value)}")
     return value
 
 
@@ -172,24 +179,24 @@ def binary_or_view(value: object, name: str) -> Buffer:
     Raises `ProtocolError` for anything else.
     """
     if type(value) is not bytes and type(value) is not memoryview:
-        raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
+        raise ProtocolError(f"{name} must be binary, not {kind_of(value)}")
     return value
 
 
 def text(value: object, name: str, length_max: int) -> str:
     """Returns `value` as a string. Raises `ProtocolError` unless it is one of at most `length_max` characters."""
     if type(value) is not str or len(value) > length_max:
-        raise ProtocolError(f"{name} must be a string of at most {length_max}, not {_kind_of(value)}")
+        raise ProtocolError(f"{name} must be a string of at most {length_max}, not {kind_of(value)}")
     return value
 
 
-def _kind_of(value: object) -> str:
+def kind_of(value: object) -> str:
     """Returns a description of a wrong value, short whatever its size, because it ends up in logs."""
     match value:
         case bool() | None:
             return repr(value)
-        case int():
-            return f"the integer {value}"
+        case int() | float():
+            return f"the number {value}"
         case bytes() | memoryview():
             return f"binary of {len(value)}"
         case str():
@@ -200,10 +207,6 @@ def _kind_of(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
-def _describe(error: Exception) -> str:
-    return str(error)[:120] or type(error).__name__
-
-
 # -------------------------------------------------------------------- encoding
 
 
@@ -212,30 +215,12 @@ def encode_message(message: Message) -> tuple[Buffer, ...]:
     match message:
         case AppendEntries():
             return _encode_append_entries(message)
-        case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
-            return _encode(APPEND_ACCEPTED, (term, match_index, verified_index, round_))
-        case AppendRejected():
-            values = (message.term, message.prev_index, message.hint_index, message.hint_term, message.round)
-            return _encode(APPEND_REJECTED, values)
-        case RequestPreVote(term=term, last_index=last_index, last_term=last_term):
-            return _encode(REQUEST_PRE_VOTE, (term, last_index, last_term))
-        case PreVoteReply(term=term, granted=granted):
-            return _encode(PRE_VOTE_REPLY, (term, granted))
-        case RequestVote(term=term, last_index=last_index, last_term=last_term):
-            return _encode(REQUEST_VOTE, (term, last_index, last_term))
-        case VoteReply(term=term, granted=granted):
-            return _encode(VOTE_REPLY, (term, granted))
         case InstallSnapshot(term=term, start=start, round=round_):
             places = (start.index, start.position.term, start.offset, start.applied.index, start.applied.term)
             return _encode(INSTALL_SNAPSHOT, (term, round_, *places, message.offset, message.total, start.snapshot))
-        case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
-            return _encode(SNAPSHOT_RECEIVED, (term, start_index, received, round_))
-        case RequestStanding(term=term, question=question):
-            return _encode(REQUEST_STANDING, (term, question))
-        case StandingReply(term=term, question=question, last_index=last_index, last_term=last_term):
-            return _encode(STANDING_REPLY, (term, question, last_index, last_term, message.was_member))
         case _:
-            assert_never(message)
+            message_type, values_of = _PLAIN[type(message)]
+            return _encode(message_type, values_of(message))
 
 
 def _encode(message_type: int, values: tuple[object, ...]) -> tuple[bytes, ...]:
@@ -306,39 +291,9 @@ def decode_message(message_type: int, body: Buffer, body_crc: int | None = None)
     return decode(body)
 
 
-def _decode_append_accepted(body: Buffer) -> AppendAccepted:
-    term, match_index, verified_index, round_ = unpack_array(body, length=4, array_max=4)
-    return AppendAccepted(
-        Term(number(term, "term")),
-        LogIndex(number(match_index, "match_index")),
-        LogIndex(number(verified_index, "verified_index")),
-        number(round_, "round"),
-    )
-
-
-def _decode_append_rejected(body: Buffer) -> AppendRejected:
-    term, prev_index, hint_index, hint_term, round_ = unpack_array(body, length=5, array_max=5)
-    return AppendRejected(
-        Term(number(term, "term")),
-        LogIndex(number(prev_index, "prev_index")),
-        LogIndex(number(hint_index, "hint_index")),
-        Term(number(hint_term, "hint_term")),
-        number(round_, "round"),
-    )
-
-
-def _decode_request(body: Buffer) -> tuple[Term, LogIndex, Term]:
-    term, last_index, last_term = unpack_array(body, length=3, array_max=3)
-    return (
-        Term(number(term, "term")),
-        LogIndex(number(last_index, "last_index")),
-        Term(number(last_term, "last_term")),
-    )
-
-
-def _decode_reply(body: Buffer) -> tuple[Term, bool]:
-    term, granted = unpack_array(body, length=2, array_max=2)
-    return Term(number(term, "term")), boolean(granted, "granted")
+def _decode_plain(kind: Callable[..., Message], reads: Sequence[tuple[str, _Read]], body: Buffer) -> Message:
+    values = unpack_array(body, length=len(reads), array_max=len(reads))
+    return kind(*[read(value, name) for value, (name, read) in zip(values, reads, strict=True)])
 
 
 def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
@@ -367,35 +322,12 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
     return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left)
 
 
-def _decode_snapshot_received(body: Buffer) -> SnapshotReceived:
-    term, start_index, received, round_ = unpack_array(body, length=4, array_max=4)
-    return SnapshotReceived(
-        Term(number(term, "term")),
-        LogIndex(number(start_index, "start_index")),
-        number(received, "received"),
-        number(round_, "round"),
-    )
-
-
-def _decode_request_standing(body: Buffer) -> RequestStanding:
-    term, question = unpack_array(body, length=2, array_max=2)
-    return RequestStanding(Term(number(term, "term")), number(question, "question"))
-
-
-def _decode_standing_reply(body: Buffer) -> StandingReply:
-    term, question, last_index, last_term, was_member = unpack_array(body, length=5, array_max=5)
-    term = number(term, "term")
-    last_index = number(last_index, "last_index")
-    last_term = integer(last_term, "last_term", 0, term)
-    if (last_index == 0) != (last_term == 0):
-        raise ProtocolError(f"no log ends with index {last_index} of term {last_term}")
-    return StandingReply(
-        Term(term),
-        number(question, "question"),
-        LogIndex(last_index),
-        Term(last_term),
-        boolean(was_member, "was_member"),
-    )
+def _decode_standing_reply(body: Buffer) -> Message:
+    reply = _decode_plain(StandingReply, _reads(StandingReply), body)
+    assert isinstance(reply, StandingReply), "made of this class"
+    if reply.last_term > reply.term or (reply.last_index == 0) != (reply.last_term == 0):
+        raise ProtocolError(f"no log of term {reply.term} ends with index {reply.last_index} of term {reply.last_term}")
+    return reply
 
 
 def _decode_append_entries(body: Buffer, body_crc: int | None) -> AppendEntries:
@@ -429,11 +361,11 @@ def _decode_entries(
 ) -> tuple[Entry, ...]:
     """Entries that follow each other: terms never fall nor exceed the sender's, offsets leave no gap."""
     if type(rows) is not list:
-        raise ProtocolError(f"the entries must be an array, not {_kind_of(rows)}")
+        raise ProtocolError(f"the entries must be an array, not {kind_of(rows)}")
     entries: list[Entry] = []
     for index, row in enumerate(rows, prev_index + 1):
         if type(row) is not list or len(row) != _ENTRY_FIELDS:
-            raise ProtocolError(f"an entry must be an array of {_ENTRY_FIELDS}, not {_kind_of(row)}")
+            raise ProtocolError(f"an entry must be an array of {_ENTRY_FIELDS}, not {kind_of(row)}")
         entry_term, kind, span, timestamp_ms, crc, data = row
         entry_term = integer(entry_term, "the term of an entry", last_term, term)
         batch = _decode_batch(kind, span, timestamp_ms, crc, data, known_crc)
@@ -472,15 +404,28 @@ def _decode_batch(
     return batch
 
 
+def _reads(kind: type[Message]) -> list[tuple[str, _Read]]:
+    return [(field.name, boolean if field.type is bool else number) for field in attrs.fields(kind)]
+
+
+_NUMBERED: dict[int, type[Message]] = {
+    REQUEST_PRE_VOTE: RequestPreVote,
+    PRE_VOTE_REPLY: PreVoteReply,
+    REQUEST_VOTE: RequestVote,
+    VOTE_REPLY: VoteReply,
+    APPEND_ACCEPTED: AppendAccepted,
+    APPEND_REJECTED: AppendRejected,
+    SNAPSHOT_RECEIVED: SnapshotReceived,
+    REQUEST_STANDING: RequestStanding,
+    STANDING_REPLY: StandingReply,
+}
+"""The messages of numbers and flags alone: the array has their fields, in order."""
+_PLAIN: dict[type[Message], tuple[int, Callable[[Message], tuple[object, ...]]]] = {
+    kind: (message_type, operator.attrgetter(*[name for name, _ in _reads(kind)]))
+    for message_type, kind in _NUMBERED.items()
+}
 _DECODERS: dict[int, Callable[[Buffer], Message]] = {
-    REQUEST_PRE_VOTE: lambda body: RequestPreVote(*_decode_request(body)),
-    PRE_VOTE_REPLY: lambda body: PreVoteReply(*_decode_reply(body)),
-    REQUEST_VOTE: lambda body: RequestVote(*_decode_request(body)),
-    VOTE_REPLY: lambda body: VoteReply(*_decode_reply(body)),
-    APPEND_ACCEPTED: _decode_append_accepted,
-    APPEND_REJECTED: _decode_append_rejected,
-    INSTALL_SNAPSHOT: _decode_install_snapshot,
-    SNAPSHOT_RECEIVED: _decode_snapshot_received,
-    REQUEST_STANDING: _decode_request_standing,
+    **{message_type: partial(_decode_plain, kind, _reads(kind)) for message_type, kind in _NUMBERED.items()},
     STANDING_REPLY: _decode_standing_reply,
+    INSTALL_SNAPSHOT: _decode_install_snapshot,
 }

@@ -12,9 +12,10 @@ import attrs
 import msgpack
 from attrs import frozen
 
-from raft.errors import InvalidRequest
+from raft import codec
+from raft.codec import NUMBER_MAX
+from raft.errors import InvalidRequest, ProtocolError
 
-NUMBER_MAX = 2**62
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 STRING_MAX = 32_767
 """The longest string of Kafka's older string type; bounds names and texts of errors."""
@@ -33,7 +34,7 @@ class Shape:
     read: Callable[[Any, str], Any]
     """Turns the unpacked msgpack into the value; the second argument is the name of the place in error texts.
 
-    Raises `InvalidRequest`.
+    Raises `ProtocolError`.
     """
 
 
@@ -50,18 +51,9 @@ def decode(version: int, shape: Shape, data: bytes, name: str) -> Any:
     if data[0] != version:
         raise InvalidRequest(f"{name} has version {data[0]}; only {version} is known here")
     try:
-        value = msgpack.unpackb(
-            memoryview(data)[1:],
-            max_array_len=min(ELEMENTS_MAX, len(data)),
-            max_map_len=0,
-            max_ext_len=0,
-            unicode_errors="strict",
-        )
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise InvalidRequest(
-            f"{name} is not the msgpack that is due: {str(error)[:120] or type(error).__name__}"
-        ) from None
-    return shape.read(value, name)
+        return shape.read(codec.unpack(memoryview(data)[1:], array_max=ELEMENTS_MAX), name)
+    except ProtocolError as error:
+        raise InvalidRequest(f"{name}: {error.detail}") from None
 
 
 def _same(value: Any) -> Any:
@@ -70,24 +62,12 @@ def _same(value: Any) -> Any:
 
 def integer(low: int, high: int) -> Shape:
     """Returns the shape of an integer within bounds, both inclusive; booleans are refused."""
-
-    def read(value: Any, name: str) -> int:
-        if type(value) is not int or not low <= value <= high:
-            raise InvalidRequest(f"{name} must be an integer from {low} to {high}, not {kind_of(value)}")
-        return value
-
-    return Shape(int, read)
+    return Shape(int, lambda value, name: codec.integer(value, name, low, high))
 
 
 def text(length_max: int = STRING_MAX) -> Shape:
     """Returns the shape of a string of at most `length_max` characters."""
-
-    def read(value: Any, name: str) -> str:
-        if type(value) is not str or len(value) > length_max:
-            raise InvalidRequest(f"{name} must be a string of at most {length_max}, not {kind_of(value)}")
-        return value
-
-    return Shape(_same, read)
+    return Shape(_same, lambda value, name: codec.text(value, name, length_max))
 
 
 def cut_text(length_max: int) -> Shape:
@@ -101,7 +81,7 @@ def binary(length: int) -> Shape:
 
     def read(value: Any, name: str) -> bytes:
         if type(value) is not bytes or len(value) != length:
-            raise InvalidRequest(f"{name} must be binary of {length}, not {kind_of(value)}")
+            raise ProtocolError(f"{name} must be binary of {length}, not {codec.kind_of(value)}")
         return value
 
     return Shape(_same, read)
@@ -113,7 +93,7 @@ def enumeration(kind: type[Any]) -> Shape:
 
     def read(value: Any, name: str) -> Any:
         if type(value) is not int or value not in members:
-            raise InvalidRequest(f"{name} must be the number of a {kind.__name__}, not {kind_of(value)}")
+            raise ProtocolError(f"{name} must be the number of a {kind.__name__}, not {codec.kind_of(value)}")
         return members[value]
 
     return Shape(int, read)
@@ -135,27 +115,30 @@ def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
 
     def read(value: Any, name: str) -> tuple[Any, ...]:
         if type(value) is not list or len(value) > length_max:
-            raise InvalidRequest(f"{name} must be an array of at most {length_max}, not {kind_of(value)}")
+            raise ProtocolError(f"{name} must be an array of at most {length_max}, not {codec.kind_of(value)}")
         return tuple(shape.read(each, name) for each in value)
 
     return Shape(pack, read)
 
 
-def tuple_of(*shapes: Shape, added: tuple[Any, ...] = ()) -> Shape:
+def tuple_of(*shapes: Shape, added: tuple[Any, ...] = (), names: Sequence[str] = ()) -> Shape:
     """Returns the shape of a tuple with one value for each shape.
 
-    Trailing values may be missing if they equal the values of `added`: an earlier release wrote none.
+    Trailing values may be missing if they equal the values of `added`: an earlier release wrote none. `names` are the
+    names of the values in error texts.
     """
     least = len(shapes) - len(added)
+    count = str(least) if not added else f"{least} to {len(shapes)}"
 
-    def pack(values: tuple[Any, ...]) -> list[Any]:
+    def pack(values: Sequence[Any]) -> list[Any]:
         written = _without_defaults(values, added)
         return [shape.pack(value) for shape, value in zip(shapes, written, strict=False)]
 
     def read(value: Any, name: str) -> tuple[Any, ...]:
         if type(value) is not list or not least <= len(value) <= len(shapes):
-            raise InvalidRequest(f"{name} must be an array of {_count(least, len(shapes))}, not {kind_of(value)}")
-        given = [shape.read(each, name) for shape, each in zip(shapes, value, strict=False)]
+            raise ProtocolError(f"{name} must be an array of {count}, not {codec.kind_of(value)}")
+        places = names or [name] * len(value)
+        given = [shape.read(each, place) for shape, each, place in zip(shapes, value, places, strict=False)]
         return (*given, *added[len(given) - least :])
 
     return Shape(pack, read)
@@ -170,21 +153,11 @@ def record(kind: type[Any], *shapes: Shape, added: int = 0) -> Shape:
     names = [field.name for field in fields]
     assert len(names) == len(shapes), kind
     defaults = tuple([field.default for field in fields[len(fields) - added :]])
-    least = len(names) - added
-    packs = [shape.pack for shape in shapes]
-    reads = [(f"{kind.__name__}.{name}", shape.read) for name, shape in zip(names, shapes, strict=True)]
-
-    def pack(value: Any) -> list[Any]:
-        written = _without_defaults([getattr(value, name) for name in names], defaults)
-        return [pack_field(each) for pack_field, each in zip(packs, written, strict=False)]
-
-    def read(value: Any, name: str) -> Any:
-        if type(value) is not list or not least <= len(value) <= len(reads):
-            count = _count(least, len(reads))
-            raise InvalidRequest(f"{name}: a {kind.__name__} is an array of {count}, not {kind_of(value)}")
-        return kind(*[read_field(each, field) for each, (field, read_field) in zip(value, reads, strict=False)])
-
-    return Shape(pack, read)
+    row = tuple_of(*shapes, added=defaults, names=[f"{kind.__name__}.{name}" for name in names])
+    return Shape(
+        lambda value: row.pack([getattr(value, name) for name in names]),
+        lambda value, name: kind(*row.read(value, f"{name}, a {kind.__name__},")),
+    )
 
 
 def _without_defaults(values: Sequence[Any], defaults: tuple[Any, ...]) -> Sequence[Any]:
@@ -197,10 +170,6 @@ def _without_defaults(values: Sequence[Any], defaults: tuple[Any, ...]) -> Seque
     return values[:length]
 
 
-def _count(least: int, most: int) -> str:
-    return str(least) if least == most else f"{least} to {most}"
-
-
 def one_of(tagged: dict[int, tuple[type[Any], Shape]]) -> Shape:
     """Returns the shape of a value of one of several classes: an array of the number of its class and its own array."""
     numbers = {kind: (number, shape) for number, (kind, shape) in tagged.items()}
@@ -211,38 +180,15 @@ def one_of(tagged: dict[int, tuple[type[Any], Shape]]) -> Shape:
 
     def read(value: Any, name: str) -> Any:
         if type(value) is not list or len(value) != 2 or type(value[0]) is not int:
-            raise InvalidRequest(f"{name} must be an array of a number and an array, not {kind_of(value)}")
+            raise ProtocolError(f"{name} must be an array of a number and an array, not {codec.kind_of(value)}")
         if value[0] not in tagged:
-            raise InvalidRequest(f"{name} has the unknown number {value[0]}")
+            raise ProtocolError(f"{name} has the unknown number {value[0]}")
         return tagged[value[0]][1].read(value[1], name)
 
     return Shape(pack, read)
 
 
-def _read_boolean(value: Any, name: str) -> bool:
-    if type(value) is not bool:
-        raise InvalidRequest(f"{name} must be a boolean, not {kind_of(value)}")
-    return value
-
-
-def kind_of(value: object) -> str:
-    """Returns a description of a wrong value, in few characters at any size of the value."""
-    match value:
-        case bool() | None:
-            return repr(value)
-        case int() | float():
-            return f"the number {value}"
-        case bytes():
-            return f"binary of {len(value)}"
-        case str():
-            return f"a string of {len(value)}"
-        case list():
-            return f"an array of {len(value)}"
-        case _:
-            return f"a {type(value).__name__}"
-
-
-BOOLEAN = Shape(bool, _read_boolean)
+BOOLEAN = Shape(bool, codec.boolean)
 INT32 = integer(INT32_MIN, INT32_MAX)
 NUMBER = integer(0, NUMBER_MAX)
 NUMBER_OR_NONE = integer(-1, NUMBER_MAX)
