@@ -5,60 +5,26 @@ top. So an epoch begins once, even if two copies of a log both become masters, o
 a byte: two logs hold the same byte at one offset in the same epoch. Where their epochs differ, so do their bytes.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from log.epochs import Epochs
 from log.values import frozen
 from rocketmq_compat.replication.model import NO_EPOCH, MasterEpoch
 
 
-class EpochTable:
-    """The epochs of one log, in order; epochs and starts both grow. `last` is the newest epoch, or NO_EPOCH."""
+class EpochTable(Epochs):
+    """The epochs of one log, by the physical offsets where they begin."""
 
-    __slots__ = ("_epochs", "_starts", "last")
+    __slots__ = ()
+    NONE = NO_EPOCH
 
     def __init__(self, entries: Iterable[MasterEpoch] = ()) -> None:
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
-        self.last = NO_EPOCH
-        for entry in entries:
-            self.assign(entry.epoch, entry.start)
+        super().__init__((entry.epoch, entry.start) for entry in entries)
 
     def entries(self) -> tuple[MasterEpoch, ...]:
         """Returns the table as plain data."""
         return tuple(map(MasterEpoch, self._epochs, self._starts))
-
-    def assign(self, epoch: int, start: int) -> None:
-        """Begin `epoch` at `start`, unless it is the last one already. Epochs that wrote nothing before `start` leave.
-
-        Raises `ValueError` for an epoch below the last one.
-        """
-        if epoch == self.last:
-            return
-        if epoch < self.last:
-            raise ValueError(f"epoch {epoch} after {self.last}")
-        self.truncate(start)
-        self._epochs.append(epoch)
-        self._starts.append(start)
-        self.last = epoch
-
-    def truncate(self, end: int) -> None:
-        """Remove the epochs that begin at `end` or later."""
-        keep = bisect_left(self._starts, end)
-        del self._epochs[keep:], self._starts[keep:]
-        self.last = self._epochs[-1] if self._epochs else NO_EPOCH
-
-    def trim(self, log_start: int) -> None:
-        """Remove the epochs that end at or before `log_start`; the first remaining one begins there."""
-        first = bisect_right(self._starts, log_start) - 1
-        if first >= 0:
-            del self._epochs[:first], self._starts[:first]
-            self._starts[0] = log_start
-
-    def at(self, offset: int) -> int:
-        """Returns the epoch that wrote the byte at `offset`, or will; NO_EPOCH before the first."""
-        index = bisect_right(self._starts, offset) - 1
-        return self._epochs[index] if index >= 0 else NO_EPOCH
 
     def first_after(self, epoch: int) -> int | None:
         """Returns the start of the first epoch above `epoch`, or None."""
