@@ -56,9 +56,7 @@ class TimeBounds:
 
     @classmethod
     def around(cls, now_ms: int, before_max_ms: int, after_max_ms: int) -> "TimeBounds":
-        """Returns the bounds of `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`, within
-        64 bits.
-        """
+        """Returns the bounds of `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`, in 64 bits."""
         return cls(max(now_ms - before_max_ms, -(2**63)), min(now_ms + after_max_ms, 2**63 - 1))
 
 

@@ -1,6 +1,4 @@
-"""Topic names: 1 to 249 of the letters, digits, `.`, `_` and `-`, and neither `.` nor `..` (Topic.validate
-in Kafka).
-"""
+"""Topic names: 1 to 249 letters, digits, `.`, `_` and `-`, and neither `.` nor `..` (Topic.validate in Kafka)."""
 
 import re
 from typing import Final

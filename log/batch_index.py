@@ -52,9 +52,7 @@ class BatchIndex:
         return self._positions[slot] if slot > 0 else 0
 
     def encode(self, segment_bytes: int) -> bytes:
-        """Returns the footer of a segment whose frames end at `segment_bytes`; little-endian, as everything on the
-        disk.
-        """
+        """Returns the footer of a segment whose frames end at `segment_bytes`; little-endian, as all on the disk."""
         columns = b"".join(
             struct.pack(f"<{len(each)}Q", *each) for each in (self._offsets, self._positions, self._before)
         )

@@ -16,9 +16,7 @@ from log.store_recovery import StoreSegment
 
 CHECKED_BYTES: Final = 1 << 16
 AHEAD_BYTES: Final = 1 << 15
-"""The bytes that one read fetches, and the distance behind the last range within which the next is found without the
-index.
-"""
+"""The bytes of one read, and the distance behind the last range in which the next needs no index."""
 
 Place = tuple[StoreSegment, Window, int, Header]
 """A batch: its segment, a view of that, the position of its frame, and its header."""

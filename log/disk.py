@@ -61,9 +61,7 @@ class File(Protocol):
         """Make bytes and size durable, but not the file's name (see `Disk.sync_directory`)."""
 
     def sync_descriptor(self) -> int | None:
-        """Returns a descriptor of which an fdatasync is as good as `sync`, until the next `cut` or `close`; None if
-        only `sync` is.
-        """
+        """Returns a descriptor whose fdatasync is as good as `sync`, until `cut` or `close`; None if there is none."""
 
     def reserve(self, size: int) -> None:
         """Allocate the first `size` bytes without changing the file's size. Raises `NoSpace` if there is no room."""

@@ -8,9 +8,7 @@ import attrs
 
 
 class LogError(Exception):
-    """Root of everything this package raises on purpose; wrong use is a `ValueError`, a broken invariant an
-    `AssertionError`.
-    """
+    """Root of what this package raises on purpose; wrong use is `ValueError`, a bug `AssertionError`."""
 
 
 class StorageError(LogError):
@@ -74,9 +72,7 @@ class CorruptLog(LogError):
 
 @attrs.define
 class ForeignLog(CorruptLog):
-    """The stored bytes are whole, but of another log or another version: this is no damage, and recovery sets nothing
-    aside.
-    """
+    """The bytes are whole, but of another log or version: this is no damage, and recovery sets nothing aside."""
 
 
 @attrs.define

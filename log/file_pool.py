@@ -109,9 +109,7 @@ class FilePool:
         return len(self._clean) + len(self._dirty) + self._pinned
 
     def file(self, path: str, *, create: bool = False, lossy: bool = False) -> PooledFile:
-        """Returns a file, which is opened at its first use; with `create` it is opened now, and made if it is
-        missing.
-        """
+        """Returns a file, which is opened at its first use; with `create` it is opened now, and made if missing."""
         file = PooledFile(self, path, lossy=lossy)
         if create:
             self.acquire(file, create=True)

@@ -1,6 +1,4 @@
-"""One flush of a log: made in the thread that owns the log, carried out by the thread, or the kernel, that waits for
-the disk.
-"""
+"""One flush of a log: made in the log's thread, carried out by the thread, or kernel, that waits for the disk."""
 
 import os
 from collections.abc import Callable, Sequence

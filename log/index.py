@@ -279,9 +279,7 @@ class SegmentIndex:
         self.positions.append(position)
 
     def encode(self, *, log_id: int, segment_bytes: int) -> bytes:
-        """Returns the content of the sidecar file: the summary and its CRC-32C, the columns and theirs;
-        little-endian.
-        """
+        """Returns the content of the sidecar file: summary and columns, each with its CRC-32C; little-endian."""
         summary = self.summary(segment_bytes)
         lowest = summary.lowest if summary.lowest is not None else (_NONE, 0)
         head = _LAYOUT.pack(

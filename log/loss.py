@@ -40,9 +40,7 @@ def missing_files(disk: Disk, directory: str, *, log_id: int) -> str | None:
 
 
 LOST_NAME = "lost"
-"""A file of this name: what its directory had held was set aside, and the owner has not yet learned again what it must
-not go back behind.
-"""
+"""A file of this name: the directory's content was set aside, and its owner has yet to learn its floor."""
 ASIDE_SUFFIX = ".lost"
 
 

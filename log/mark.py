@@ -106,9 +106,7 @@ class MarkFile:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, *, log_id: int) -> Self:
-        """Returns the checkpoint's file in a log's directory, made if it is missing; the caller must make its name
-        durable.
-        """
+        """Returns the checkpoint's file in a log's directory, made if missing; the caller makes its name durable."""
         file = disk.open(f"{directory}/{NAME}", create=True)
         try:
             if file.size() < 2 * SLOT_BYTES:

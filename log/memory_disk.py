@@ -56,9 +56,7 @@ class _Cut:
 
 @attrs.define(eq=False)
 class _Inode:
-    """`image` is what a reader sees, `durable` what the platter has; `pending` leads from one to the other, in
-    order.
-    """
+    """A reader sees `image`, the platter has `durable`; `pending` leads from one to the other, in order."""
 
     image: bytearray = attrs.field(factory=bytearray)
     durable: bytearray = attrs.field(factory=bytearray)
@@ -414,9 +412,7 @@ class MemoryDisk:
             self._settle_names(list(self._pending_names))
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Invert one bit of a file, counted from its beginning; what is not on the platter yet changes only in the
-        cache.
-        """
+        """Invert one bit of a file, counted from its begin; what is not on the platter changes in the cache alone."""
         at, mask = bit // 8, 1 << bit % 8
         with self.changing:
             inode = self._names[path]
@@ -439,9 +435,7 @@ class MemoryDisk:
             self._covers_before, self._covers_since = outer
 
     def covers(self, sequence: int, began: int) -> bool:
-        """Returns whether a sync that began at the mark `began` covers the change with this place in the order of all
-        changes.
-        """
+        """Returns True if a sync begun at the mark `began` covers the change with this place in the order of all."""
         return sequence < began and (sequence < self._covers_before or sequence >= self._covers_since)
 
     def after_crash(self, rng: random.Random, *, loss: PowerLoss | None = None) -> "MemoryDisk":

@@ -315,9 +315,7 @@ class Recovery:
         return None
 
     def _require_beginning(self, kept: Sequence[_Found]) -> None:
-        """Raises `CorruptLog` if the first entry of a trimmed log is missing, because it was durable before the
-        log-start checkpoint.
-        """
+        """Raises `CorruptLog` if a trimmed log lacks its first entry, durable before the log-start checkpoint."""
         before = self._start.before
         lowest = min((each.summary.lowest[0] for each in kept if each.summary.lowest is not None), default=None)
         tail = next((each.summary.tail for each in reversed(kept) if each.valid_bytes), before)
@@ -346,9 +344,7 @@ class Recovery:
 
     @staticmethod
     def _ends_here(each: _Found, behind: Sequence[_Found], durable_end: int) -> bool:
-        """Returns True if the log left this segment where its whole frames end, so that bytes behind them there are a
-        rest.
-        """
+        """Returns True if the log left this segment where its whole frames end, so bytes behind them are a rest."""
         end = each.segment.base + each.valid_bytes
         if behind and behind[0].segment.base == end:
             return each.rest or behind[0].valid_bytes > 0

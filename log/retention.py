@@ -49,9 +49,7 @@ class Retention:
 
 
 def _stamps(segments: Sequence[SegmentFacts], now_ms: int) -> list[int | None]:
-    """Returns the latest time at which each segment was written to; None if neither it nor a later one has a valid
-    timestamp.
-    """
+    """Returns the latest time at which each segment was written; None if no timestamp from it on is valid."""
     stamps: list[int | None] = []
     following: int | None = None
     for each in reversed(segments):

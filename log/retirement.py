@@ -18,9 +18,7 @@ from log.start import Start, commit, prepare
 from log.start import keep_room as keep_room_for_start
 
 RETIRED_PER_FLUSH_MAX = 8
-"""The most files that one flush removes, because removing a large one takes milliseconds, and appends may wait for that
-flush.
-"""
+"""The most files that one flush removes: a large one takes milliseconds, and appends may wait for that flush."""
 
 
 @attrs.frozen
@@ -117,9 +115,7 @@ class Retirement:
                 return True
 
     def keep_room(self, payload_bytes: int) -> None:
-        """Reserve room for the checkpoint of the next trim, for a last payload of this size; spare files are removed if
-        needed.
-        """
+        """Reserve room for the next trim's checkpoint, with a last payload of this size; may remove spare files."""
         self._staged = None
         for wanted in (max(self.room_bytes, payload_bytes * 3 // 2), payload_bytes):
             while True:

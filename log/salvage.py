@@ -71,9 +71,7 @@ Raises `CorruptLog` if the state cannot be the newest.
 
 @attrs.frozen
 class Repaired:
-    """The report of a repair: the log, which was durable up to `cut_to`, was cut at `cut_from`; it had reached
-    `floor`.
-    """
+    """The report of a repair: the log, durable up to `cut_to`, was cut at `cut_from`; it had reached `floor`."""
 
     cut_from: Address
     cut_to: Address
@@ -348,9 +346,7 @@ class Salvage:
         self._disk.sync_directory(self._directory)
 
     def _set_aside(self, path: str, evidence: str) -> None:
-        """A whole segment; one that is there for the second time holds only the state of the repair that was
-        interrupted.
-        """
+        """A whole segment; one that is there for the second time holds only the state of an interrupted repair."""
         if self._disk.exists(evidence):
             self._disk.remove(path)
         else:

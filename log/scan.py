@@ -83,9 +83,7 @@ def _never_written(view: memoryview, position: int, log_id: int) -> bool:
 
 
 def durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
-    """Returns the greatest durable end in any whole header from `position` on, at any byte; None if there is no such
-    header.
-    """
+    """Returns the greatest durable end in any whole header from `position` on, at any byte, or None."""
     durable_end: int | None = None
     for start in range(position, segment.size, CHUNK_BYTES):
         # A header that begins in this chunk may end in the next.

@@ -40,9 +40,7 @@ def index_name(base: int) -> str:
 
 
 def spare_name(base: int) -> str:
-    """Returns the file name of a retired segment that is kept to be written to again; the address is that of its former
-    use.
-    """
+    """Returns the file name of a retired segment kept for reuse; the address is that of its former use."""
     return f"{base:020d}{SPARE_SUFFIX}"
 
 

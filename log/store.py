@@ -313,8 +313,6 @@ class LogStore:
 
 
 def require_name(name: str) -> None:
-    """Raises `ValueError` unless a log may have this name: letters, digits and `._%|-`, at most 255, and neither `.`
-    nor `..`.
-    """
+    """Raises `ValueError` unless a name is 1 to 255 letters, digits and `._%|-`, and neither `.` nor `..`."""
     if not _NAME.fullmatch(name) or len(name) > NAME_BYTES_MAX or name in (".", ".."):
         raise ValueError(f"{name[:300]!r} is no name of a log: use 1 to {NAME_BYTES_MAX} of A-Z, a-z, 0-9 and ._%|-")

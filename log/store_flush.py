@@ -16,9 +16,7 @@ ROOM_BYTES = 64 * 1024
 
 
 class Room:
-    """Room on the disk that a store keeps for manifests, so that a full disk can be trimmed; there may not be as
-    much.
-    """
+    """Room on the disk that a store keeps, if there is as much, for manifests, so that a full disk can be trimmed."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk

@@ -130,9 +130,7 @@ class StoreLog:
 
     @property
     def sealed(self) -> Sequence[SealedSegment]:
-        """The segments that may be replaced, oldest first: those that a flush has proved after the log went on behind
-        them.
-        """
+        """The segments that may be replaced, oldest first: a flush proved them after the log went on behind them."""
         return [each.sealed for each in self._segments[: len(self._segments) - 1 - len(self._rolled)]]
 
     @property
@@ -146,9 +144,7 @@ class StoreLog:
         return [SegmentFacts(each.first_offset, each.size_bytes, each.newest_ms or None) for each in sealed]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Returns the newest epoch not above `epoch`, and the offset after its last; None if the log holds no such
-        epoch.
-        """
+        """Returns the newest epoch not above `epoch`, and the offset after its last; None without such an epoch."""
         return self.epochs.end_of(epoch, self._end_offset)
 
     def __repr__(self) -> str:
@@ -437,9 +433,7 @@ class StoreLog:
         self._mark.close()
 
     def note_damage(self) -> None:
-        """Record durably that damage was read: the log opens again only after `LogStore.repair`, which reads all of
-        it.
-        """
+        """Record durably that damage was read: the log opens again only after `LogStore.repair` has read it all."""
         write_file(self._disk, f"{self.directory}/{SUSPECT_NAME}", [b""])
         self._disk.sync_directory(self.directory)
 
@@ -694,7 +688,5 @@ class StoreLog:
 
 
 def log_id_of(name: str) -> int:
-    """Returns the number in every frame of a log, so that a file in the wrong directory is not taken for a part of the
-    log.
-    """
+    """Returns the number in every frame of a log, so that a file in a wrong directory is not taken for its own."""
     return checksum(name.encode())

@@ -88,9 +88,7 @@ class StoreSalvage(StoreRecovery):
     # The plan
 
     def _pending(self) -> Manifest | None:
-        """Returns the plan that a crash interrupted; a damaged one is taken for none, and made again from what there
-        is.
-        """
+        """Returns the plan that a crash interrupted; a damaged one is taken for none, and made again."""
         path = f"{self._directory}/{PLAN_NAME}"
         if not self._disk.exists(path):
             return None

@@ -34,9 +34,7 @@ T = TypeVar("T")
 
 
 class Face(Generic[R_co]):
-    """An `async with` block around an object that lives in a Trio loop; calls after its end raise what `refusal`
-    returns.
-    """
+    """An `async with` block around an object in a Trio loop; calls after its end raise what `refusal` returns."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
         self._loop = LoopThread(opener, refusal, block="an `async with`")

@@ -41,9 +41,7 @@ from raft.results import Appended, Applied, Records, Tail
 FRAME_OVERHEAD_BYTES = 1024
 RECEIVE_BYTES = 64 * 1024
 REPLY_BYTES_MAX = 512 * 1024 * 1024
-"""The largest frame body that a server may answer with, because a server announces only what it accepts, not what it
-sends.
-"""
+"""The largest frame body of an answer: a server announces what it accepts, not what it sends."""
 DEFAULT_READ_BYTES = 1024 * 1024
 
 T = TypeVar("T")
@@ -439,9 +437,7 @@ class Client:
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)
 
     async def tail(self, *, on_attempt: OnAttempt = ignore_attempt) -> Tail:
-        """Returns where the committed log ends: at or after the end of every append that was answered before this
-        call.
-        """
+        """Returns where the committed log ends: at or after the end of every append answered before this call."""
         return await self._repeat(lambda connection: connection.tail(), on_attempt, is_read=True)
 
     async def apply(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:

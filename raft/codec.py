@@ -55,9 +55,7 @@ REQUEST_STANDING = 73
 STANDING_REPLY = 74
 
 NUMBER_MAX = 2**62
-"""Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's
-range.
-"""
+"""Terms, indexes, offsets and ids end well below 64 bits, so that adding to one stays in the wire's range."""
 SPAN_MAX = 2**32 - 1
 CRC_MAX = 2**32 - 1
 ENTRIES_MAX = 2**20
@@ -66,9 +64,7 @@ ENTRIES_MAX = 2**20
 _ENTRY_FIELDS = 6
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
-"""The tag that msgpack puts before binary data whose length needs more than 16 bits, as every length from `LARGE_BYTES`
-on.
-"""
+"""The tag that msgpack puts before binary data of more than 16 bits of length, as all from `LARGE_BYTES` on."""
 _EMPTY_BINARY = b"\xc4\x00"
 _FACTS_BYTES_MAX = 128
 """More than comes before the data in a message that carries one piece of it."""

@@ -45,9 +45,7 @@ class WrongMembers(RaftError):
 
 @attrs.define
 class IncompleteDirectory(RaftError):
-    """The data directory was used by the only member of a group, and a file is missing without which it would forget
-    what it acknowledged.
-    """
+    """The directory of a group's only member lacks a file without which it would forget what it acknowledged."""
 
     directory: str
     missing: str

@@ -35,9 +35,7 @@ class Send:
 
 @frozen
 class LoadEntries:
-    """Read entries from `first_index` on, at most about `bytes_max` and at least one; answer with `Loaded(peer,
-    ...)`.
-    """
+    """Read entries from `first_index` on, about `bytes_max` and at least one; answer with `Loaded(peer, ...)`."""
 
     peer: NodeId
     first_index: LogIndex

@@ -111,9 +111,7 @@ class WrongStateMachine(EndsProcess, RaftError):
 
 @attrs.define
 class SnapshotDiverged(RaftError):
-    """This node's snapshot contains an entry that the group has lost and replaced, as a power cut with
-    `flush=interval|none` allows.
-    """
+    """This node's snapshot has an entry that a power cut with `flush=interval|none` took from the group."""
 
     index: int
     term: int

@@ -28,9 +28,7 @@ class Propose:
 
 @frozen
 class ReadRequest:
-    """A linearizable read was requested; answered with the index it must wait for (ReadIndex, dissertation section
-    6.4).
-    """
+    """A linearizable read was requested; answered with the index it must wait for (dissertation section 6.4)."""
 
     token: Token
 

@@ -63,9 +63,7 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
 
 
 def outbox_fingerprint(outbox: Outbox, term: Term, rename: Renaming) -> tuple[Any, ...]:
-    """Returns what the outbox of a node in `term` will release; messages of older terms are left out, because it will
-    drop them.
-    """
+    """Returns what the outbox of a node in `term` will release; it will drop messages of older terms."""
     return tuple(
         (rename[send.to], send.after - outbox.durable, message_fingerprint(send.message))
         for send in outbox._held

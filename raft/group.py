@@ -61,9 +61,7 @@ class RaftGroup:
     """One node, opened by `open`. Calls may be made by any number of tasks."""
 
     _founded: ClassVar[bool] = False
-    """Vouches for a node in term 0, which is otherwise taken for one that has forgotten: for tests of a node without
-    peers.
-    """
+    """Vouches for a node in term 0, else taken for one that has forgotten: for tests of one without peers."""
 
     def __init__(self, member: Member, settings: NodeSettings) -> None:
         """Use `open`."""
@@ -269,9 +267,7 @@ class RaftGroup:
         raise NotLeader
 
     def status(self) -> dict[str, object]:
-        """Returns the present status of this node: its role, term, log and group, and the longest turn of its loop so
-        far.
-        """
+        """Returns the present status of this node: role, term, log, group, and its loop's longest turn so far."""
         return self._driver.status()
 
     def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
@@ -303,9 +299,7 @@ class RaftGroup:
         self._member.pausable.resume()
 
     def campaign(self) -> None:
-        """Start an election at once if this node waits for a leader and knows of none, so that a new group need not
-        wait for a timeout.
-        """
+        """Start an election at once if no leader is known, so that a new group need not wait for a timeout."""
         self._driver.core.hurry(trio.current_time())
         self._reactor.request_round()
 
@@ -353,9 +347,7 @@ def _require_settings(settings: NodeSettings | None) -> NodeSettings:
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
-    """The same; `TypeError` for what is none, `ValueError` for one that these settings would leave without what made
-    it.
-    """
+    """Returns the same. Raises `TypeError` for no machine, `ValueError` for one that needs its whole log."""
     if isinstance(machine, type) or not isinstance(machine, StateMachine):
         raise TypeError(f"a state machine has `check`, `apply` and `query` (raft.state_machine): {machine!r} is none")
     if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
@@ -372,9 +364,7 @@ def _require_restorable(directory: str, storage: RaftStorage, machine: StateMach
 
 
 def _tell_repair(storage: RaftStorage, notify: Notify) -> None:
-    """Notify of a damaged log: that it was set aside, or truncated from which address to which, and how far it had
-    reached.
-    """
+    """Notify of a damaged log: set aside, or truncated between which addresses, and how far it had reached."""
     if storage.set_aside_for is not None:
         notify(LogSetAside(storage.set_aside_for))
     if (repaired := storage.log.recovery.repaired) is not None:

@@ -178,9 +178,7 @@ class PeerLink(Session[Frame]):
     # ---------------------------------------------------------------- the session
 
     def on_frames(self, frames: list[Frame]) -> None:
-        """The answer to the handshake, which is all that a peer sends here, but for an error before it closes the
-        connection.
-        """
+        """The answer to the handshake; but for an error before it closes the connection, a peer sends no more here."""
         for message_type, body, _ in frames:
             try:
                 reply = client_codec.decode_hello_reply(message_type, body)

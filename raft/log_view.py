@@ -56,9 +56,7 @@ class LogView:
         entries: Sequence[Entry] = (),
         start: LogStart = ORIGIN,
     ) -> "LogView":
-        """Returns a view of a log read back from disk, all of it durable; `entries` is any suffix of it, to fill the
-        cache.
-        """
+        """Returns a view of a durable log read back from disk; `entries` is any suffix of it, to fill the cache."""
         view = cls(cache_bytes_max, last_index, end_offset, last_index, start)
         if start.index and not (runs and runs[0][1] == start.position.term):
             runs = [(start.index, start.position.term), *runs]
@@ -133,9 +131,7 @@ class LogView:
         return Position(found, self.term_at(found))
 
     def missing_from(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Returns the part of `entries` that this log lacks: from the first one on that it does not hold with the same
-        term.
-        """
+        """Returns the part of `entries` from the first that this log does not hold with the same term."""
         for at, entry in enumerate(entries):
             if not self.matches(entry.index, entry.term):
                 return entries[at:]

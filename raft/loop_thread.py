@@ -32,9 +32,7 @@ Opener = Callable[[], AbstractAsyncContextManager[R]]
 
 
 class LoopThread(Generic[R_co]):
-    """`opener` makes the object that lives in the loop; calls after its end raise what `refusal` returns; `block` is
-    how it is opened, for error texts.
-    """
+    """`opener` makes the object in the loop; `refusal` the error of later calls; `block` names its block in errors."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError], block: str) -> None:
         self.opened: Future[R_co] = Future()

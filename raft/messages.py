@@ -22,9 +22,7 @@ class RequestPreVote:
 
 @frozen
 class PreVoteReply:
-    """`term` is the requested term when granted, and the receiver's own when refused, so that the candidate learns a
-    newer term.
-    """
+    """`term` is the requested term if granted, and the receiver's own if refused: a candidate learns a newer one."""
 
     term: Term
     granted: bool
@@ -136,9 +134,7 @@ class SnapshotReceived:
 
 @frozen
 class RequestStanding:
-    """A node that remembers nothing asks for the receiver's standing (`raft.recall`); `question` is drawn at each of
-    its starts.
-    """
+    """A node that remembers nothing asks for a standing (`raft.recall`); each of its starts draws a `question`."""
 
     term: Term
     question: int

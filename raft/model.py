@@ -87,9 +87,7 @@ class Position:
     term: Term
 
     def up_to_date_with(self, other: "Position") -> bool:
-        """Returns whether a log that ends here is at least as up-to-date as one that ends at `other` (paper section
-        5.4.1).
-        """
+        """Returns True if a log that ends here is at least as up-to-date as one that ends at `other` (paper 5.4.1)."""
         return (self.term, self.index) >= (other.term, other.index)
 
 

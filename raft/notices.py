@@ -43,9 +43,7 @@ class LinkRefused:
 
 @frozen
 class ConnectionClosed:
-    """This node closed an incoming connection; `peer` is the address of its other end, `role` what it was greeted
-    as.
-    """
+    """This node closed an incoming connection from `peer`, an address, which was greeted as `role`."""
 
     event: ClassVar[str] = "connection_closed"
     peer: str

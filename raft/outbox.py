@@ -30,9 +30,7 @@ class Outbox:
         return True
 
     def _drop_what_says_less(self, send: Send, reply: AppendAccepted) -> None:
-        """Every heartbeat is answered: as long as a disk hangs, only the last answer that waits for one write is worth
-        memory.
-        """
+        """Every heartbeat is answered: while a disk hangs, only the last answer for each write is worth memory."""
         for index, held in enumerate(self._held):
             older = held.message
             if (

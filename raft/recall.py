@@ -86,9 +86,7 @@ class Recall:
         return cls(rng.getrandbits(_QUESTION_BITS), others, was_member)
 
     def questions(self) -> list[tuple[NodeId, Message]]:
-        """Returns the question, for each member that has not answered; for all, if their answers leave nothing to begin
-        with.
-        """
+        """Returns the question, for each member without an answer; for all, if they leave nothing to begin with."""
         return [(other, RequestStanding(NO_TERM, self.question)) for other in self.missing or self.others]
 
     def receive(self, sender: NodeId, message: Message) -> list[tuple[NodeId, Message]]:
@@ -112,9 +110,7 @@ class Recall:
         return []
 
     def conclusion(self, node_id: NodeId, majority: int) -> HardState:
-        """Returns what this node takes over once it may end; the state of a new group if there is nothing to take
-        over.
-        """
+        """Returns what this node takes over once it may end; the state of a new group if there is nothing."""
         assert self.may_end, "an answer is missing"
         known = [reply for reply in self.answers.values() if reply.term != NO_TERM]
         if not known:

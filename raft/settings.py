@@ -39,9 +39,7 @@ class NodeSettings:
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(64 * 1024))
     """A log file of this size is sealed and the next one begun."""
     reserve_bytes: int = attrs.field(default=MIB, validator=ge(1))
-    """Room on the disk is reserved this far ahead while there is some; less finds a full disk sooner, and asks it more
-    often.
-    """
+    """Room on the disk is reserved this far ahead; less finds a full disk sooner, and asks it more often."""
     frame_bytes_max: int = attrs.field(default=16 * MIB, validator=(ge(64 * 1024), le(512 * MIB)))
     """The largest frame body a client may send; peers may send four times as much."""
     connections_max: int = attrs.field(default=1024, validator=ge(8))

@@ -18,9 +18,7 @@ from raft.storage import RaftStorage, SnapshotToStore
 
 Done = Callable[[BaseException | None], None]
 WorkBeside = Callable[[Callable[[], None], Done], None]
-"""`work_beside(work, done)`: has `work` called in another thread, then `done` in the loop, with what `work` raised or
-None.
-"""
+"""`work_beside(work, done)` calls `work` in another thread, then `done` in the loop with its error or None."""
 
 SMALL_BYTES = 1024 * 1024
 """A snapshot of the leader that is no larger is written in the loop."""

@@ -65,9 +65,7 @@ WARM_BYTES = 4 * 1024 * 1024
 
 
 def log_id_of(cluster_id: str, node_id: NodeId) -> int:
-    """Returns the id in every frame of this node's log, so that bytes of another node's log are not taken for its
-    own.
-    """
+    """Returns the id in every frame of this node's log, so that another node's bytes are not taken for its own."""
     return int.from_bytes(hashlib.sha256(f"{node_id}/{cluster_id}".encode()).digest()[:8], "little")
 
 
@@ -94,9 +92,7 @@ class StorageFlush:
 
 
 class SnapshotToStore:
-    """A snapshot of the state machine, which has applied all up to `applied`, and the payload that stands for it,
-    without a copy.
-    """
+    """A snapshot of the state machine with all up to `applied`, and the payload that stands for it, uncopied."""
 
     __slots__ = ("applied", "payload", "snapshot")
 
@@ -262,9 +258,7 @@ class RaftStorage:
         )
 
     def stage_reset(self, start: LogStart) -> Callable[[], None] | None:
-        """Returns work for another thread that leaves `persist` little to do, if that resets the log to this `start`;
-        as `stage_trim`.
-        """
+        """Returns work for another thread that spares `persist` most of a reset to this `start`; as `stage_trim`."""
         self._to_install = SnapshotToStore(start.applied, start.snapshot)
         return self.log.stage_reset(_tail_of(start), self._to_install.payload)
 
@@ -358,9 +352,7 @@ def _to_start(before: LogTail, payload: bytes) -> LogStart:
 
 
 def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
-    """Returns the state with the floor of a damaged log that had reached `floor`; the node may have been below a floor
-    already.
-    """
+    """Returns the state with the floor of a damaged log that had reached `floor`; an earlier floor may be higher."""
     state = HardState() if payload is None else _unpack_state(payload)
     if state.term < floor.epoch:
         raise CorruptLog("the state", 0, f"its term {state.term} is older than that of an entry, {floor.epoch}")

@@ -58,9 +58,7 @@ HEADS: Final = {
     STORE_HOST_V6: _head(8, 20),
     BORN_HOST_V6 | STORE_HOST_V6: _head(20, 20),
 }
-"""By the host bits of the system flag: size, magic, queue id, queue offset, physical offset, system flag, store time,
-body size.
-"""
+"""By the system flag's host bits: size, magic, queue id, queue and physical offset, flag, store time, body size."""
 
 
 def record_size(start: Buffer, physical: int) -> int | None:

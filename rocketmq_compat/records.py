@@ -107,9 +107,7 @@ def read_host(encoded: bytes) -> tuple[str, int]:
 
 
 def message_id(store_host: bytes, physical_offset: int) -> str:
-    """Returns the id of a stored message: its store host and physical offset, in
-    hex (MessageDecoder.createMessageId).
-    """
+    """Returns the id of a stored message: store host and physical offset, in hex (MessageDecoder.createMessageId)."""
     return (store_host + _OFFSET.pack(physical_offset)).hex().upper()
 
 
@@ -223,9 +221,7 @@ def body_crc(body: Buffer) -> int:
 
 @frozen
 class RecordHead:
-    """All of a record but its body, which lies at `body_start` of `body_bytes` bytes, counted from the start of the
-    record.
-    """
+    """All of a record but its body of `body_bytes` bytes, which lies at `body_start` from the record's start."""
 
     size: int
     body_crc: int
@@ -314,9 +310,7 @@ class InnerMessage:
 
 
 def inner_messages(batch: Buffer) -> list[InnerMessage]:
-    """Returns the messages, at least one, of the body of SEND_BATCH_MESSAGE. Raises `IllegalMessage` for
-    other bytes.
-    """
+    """Returns the messages, at least one, of a SEND_BATCH_MESSAGE's body. Raises `IllegalMessage` for other bytes."""
     messages: list[InnerMessage] = []
     view = memoryview(batch)
     start = 0

@@ -49,9 +49,7 @@ class CommandFailed:
 
     @property
     def error(self) -> KafkaErrorCode:
-        """The error for clients: NOT_CONTROLLER, which makes them try again, or REQUEST_TIMED_OUT for an unknown
-        outcome.
-        """
+        """The error for clients: NOT_CONTROLLER, to try again, or REQUEST_TIMED_OUT for an unknown outcome."""
         return KafkaErrorCode.NOT_CONTROLLER if self.definite else KafkaErrorCode.REQUEST_TIMED_OUT
 
 

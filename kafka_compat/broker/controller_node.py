@@ -1,6 +1,4 @@
-"""The controller of this process: `ControllerLiveness` while it leads the brokers' raft group, and its
-own heartbeat.
-"""
+"""The controller of this process: `ControllerLiveness` while it leads the brokers' raft group, and the heartbeat."""
 
 from collections.abc import Callable
 from typing import Any

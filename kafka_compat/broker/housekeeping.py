@@ -1,6 +1,4 @@
-"""Periodic work of a broker: retention, compaction, checkpoints of high watermarks, forgetting idle producers and
-files.
-"""
+"""Periodic work of a broker: retention, compaction, checkpoints, forgetting idle producers and files."""
 
 import logging
 from collections.abc import Callable, Generator, Iterator

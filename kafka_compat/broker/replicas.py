@@ -348,9 +348,7 @@ class Replicas:
             self.step(hosted, TimePassed())
 
     def take_unflushed(self) -> list[tuple[LocalReplica, int, int]]:
-        """Returns the replicas with unflushed acknowledgements or deletions, their log ends and their numbers of
-        changes.
-        """
+        """Returns the replicas with unflushed acknowledgements or deletions, their log ends and change counts."""
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 

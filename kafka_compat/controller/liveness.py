@@ -157,9 +157,7 @@ class ControllerLiveness:
     _proposals: dict[int, _Proposal] = field(factory=dict)
     """The last proposal for each broker."""
     _shutdowns: dict[int, tuple[int, int]] = field(factory=dict)
-    """By broker that is shutting down, its epoch and an index at which it led no partition and was in no ISR with
-    others.
-    """
+    """By broker that shuts down, its epoch and an index at which it led nothing and was in no ISR with others."""
     _next_balance: float | None = None
 
     @property

@@ -16,7 +16,5 @@ class CoordinatorConfig:
     offset_metadata_max_bytes: int = 4_096
     """`offset.metadata.max.bytes`: the longest metadata of a committed offset, in characters, as Kafka counts it."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000
-    """`offsets.retention.minutes`, in milliseconds: the time that offsets outlive the last member of their group
-    (KIP-211).
-    """
+    """`offsets.retention.minutes`, in ms: for so long offsets outlive the last member of their group (KIP-211)."""
     offsets_retention_check_interval_ms: int = 600_000

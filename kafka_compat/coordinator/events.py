@@ -62,9 +62,7 @@ class GroupRequestArrived:
 
 @frozen
 class Written:
-    """The write, and every earlier one that was not refused, is below the high watermark of the
-    partition (acks=all).
-    """
+    """The write, and each earlier one that was not refused, is below the high watermark of the partition (acks=all)."""
 
     write_id: int
 

@@ -149,9 +149,7 @@ class OffsetStore:
 
 
 def has_expired(value: OffsetCommitValue, base_ms: int, time_ms: int, retention_ms: int) -> bool:
-    """Returns True if an offset has outlived its retention: its client's time of expiry, or `retention_ms` after
-    `base_ms`.
-    """
+    """Returns True if an offset has outlived its own time of expiry, or `retention_ms` after `base_ms`."""
     if value.expire_timestamp != NO_TIMESTAMP:
         return time_ms >= value.expire_timestamp
     return time_ms - base_ms >= retention_ms

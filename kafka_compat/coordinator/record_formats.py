@@ -96,9 +96,7 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
 
 
 def offset_value(value: OffsetCommitValue) -> bytes:
-    """Returns the value of a committed offset: version 3, or 1 if it has a time of expiry (its leader epoch is lost
-    then).
-    """
+    """Returns the value of a committed offset: version 3, or 1, without leader epoch, if it has a time of expiry."""
     expires = value.expire_timestamp != NO_TIMESTAMP
     return _encode(value, EXPIRING_OFFSET_VERSION if expires else VALUE_VERSION)
 
@@ -158,7 +156,5 @@ def _decode(cls: type, data: bytes, *, flexible: bool) -> Any:
 
 
 def fits(*texts: str | None) -> bool:
-    """Returns True if a record can hold these texts: their length in UTF-8 has 15 bits there, and more in flexible
-    requests.
-    """
+    """Returns True if a record can hold these texts: their length in UTF-8 has 15 bits there."""
     return all(text is None or len(text.encode()) <= TEXT_BYTES_MAX for text in texts)

@@ -229,9 +229,7 @@ class LeaderReplica:
     # ------------------------------------------------------------ fetches
 
     def follower_fetch(self, event: FollowerFetch, now: float, out: list[Effect]) -> None:
-        """Record a follower's fetch, which acknowledges everything below its offset, and answer with the
-        next batches.
-        """
+        """Record a follower's fetch, which acknowledges all below its offset, and answer with the next batches."""
         follower = self.followers.get(event.replica)
         log, offset = self._log, event.fetch_offset
         if event.leader_epoch != self.epoch or follower is None:

@@ -125,9 +125,7 @@ class PartitionConfig:
     strict_min_isr: bool = True
     """The high watermark stands still while the committed ISR is smaller than the effective min ISR (KAFKA-15583)."""
     eligible_leaders: bool = True
-    """[eligible.leader.replicas.version] The high watermark stands still while replicas outside of the ISR are eligible
-    (KIP-966).
-    """
+    """[eligible.leader.replicas.version] True: the high watermark stands while others are eligible (KIP-966)."""
     max_message_bytes: int = attrs.field(default=1_048_588, validator=attrs.validators.ge(0))
     """[max.message.bytes] The largest batch that a client may append."""
     producer_expiry_s: float = attrs.field(default=86_400.0, validator=attrs.validators.gt(0))

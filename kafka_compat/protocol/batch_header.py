@@ -188,9 +188,7 @@ def assign_offset(records: bytearray | memoryview, position: int, base_offset: i
 
 
 def assigned_start(length: int, base_offset: int, leader_epoch: int) -> bytes:
-    """Returns the first 16 bytes of a batch with `length`, for batches in `bytes`: they precede the rest from
-    byte 16.
-    """
+    """Returns the first 16 bytes of a batch with `length`, for batches in `bytes`: the rest follows from byte 16."""
     return _PREFIX.pack(base_offset, length) + _LEADER_EPOCH.pack(leader_epoch)
 
 

@@ -79,9 +79,7 @@ def field_wire(field: Field, version: int, flexible: bool) -> Wire:
 
 
 def nullable_message(wire: Wire) -> Wire:
-    """Returns the wire of a message that may be null: a byte below 0 stands for null, any other precedes
-    the message.
-    """
+    """Returns the wire of a message that may be null: a byte below 0 stands for null, another precedes the message."""
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
         if buffer[position] >= 0x80:

@@ -34,9 +34,7 @@ MessageT = TypeVar("MessageT")
 
 @frozen
 class Kind:
-    """A type of the protocol: `wire(compact, nullable)` returns its encoding, and `zero` is its value if a table gives
-    no other.
-    """
+    """A type of the protocol: `wire(compact, nullable)` returns its encoding, `zero` is its default."""
 
     wire: Callable[[bool, bool], Wire]
     zero: Any

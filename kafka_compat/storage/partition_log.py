@@ -37,9 +37,7 @@ class PartitionLog:
     """The log of one partition; made by `BrokerStore`. Offsets are Kafka's, times are in ms since 1970."""
 
     def __init__(self, log: StoreLog, disk: Disk, *, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Raises `StorageFailed` if the disk fails, `CorruptLog` if a batch that the producers' state needs
-        is damaged.
-        """
+        """Raises `StorageFailed` if the disk fails, `CorruptLog` if a batch of the producers' state is damaged."""
         self.segment_bytes = segment_bytes
         """A segment ends before the append that would make it longer (`segment.bytes`); may be changed at any time."""
         self.changes = 0

@@ -23,9 +23,7 @@ from log.frame import checksum
 KeptBatch = tuple[int, int, int, int]
 """First sequence, last sequence, last offset, newest timestamp in ms."""
 ProducerStates = dict[int, tuple[int, tuple[KeptBatch, ...]]]
-"""By producer id: its epoch, and the last batches of that epoch, oldest first, at most `KEPT_BATCHES`
-(kafka.md 1.7).
-"""
+"""By producer id: its epoch, and the last batches of that epoch, oldest first, at most `KEPT_BATCHES`."""
 
 KEPT_BATCHES: Final = 5
 SNAPSHOTS_MAX: Final = 2

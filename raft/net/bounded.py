@@ -65,9 +65,7 @@ class BoundedSession(Session[FrameT], Generic[FrameT]):
         return self._is_busy() or self._taken_bytes >= self._taken_bytes_max or self.connection.is_full
 
     def _resume(self) -> None:
-        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the
-        middle of its work.
-        """
+        """Take more requests at the end of the round, not within the answer that makes room: its sender is at work."""
         if self._paused and not self._resuming and not self._is_full():
             self._resuming = True
             self.connection.reactor.flush_later(self, urgent=False)

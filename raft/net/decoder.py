@@ -60,9 +60,7 @@ class Decoder(Protocol[FrameT]):
         """
 
     def fill(self, count: int) -> list[FrameT]:
-        """Returns the frames that are complete after `count` bytes were read into the beginning of `room`, as `feed`
-        does.
-        """
+        """Returns the frames that are whole after `count` bytes were read into `room`, as `feed` does."""
 
 
 class LengthPrefixedDecoder(ABC, Generic[FrameT]):
@@ -79,9 +77,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         self.failure: WireError | None = None
         self.pending_bytes = 0
         self.trusted = False
-        """True if the sender may have `TRUSTED_BYTES` of memory for the frame it announces, once `LARGE_BYTES` have
-        arrived.
-        """
+        """True if the sender may have `TRUSTED_BYTES` of memory for a frame of which `LARGE_BYTES` have arrived."""
         self._growing = bytearray()
         """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
         self._header_bytes = header_bytes
@@ -98,9 +94,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         return self.fill(len(chunk))
 
     def room(self) -> memoryview | None:
-        """Returns the buffer for the rest of a frame if both the rest and what has arrived of it are large, else
-        None.
-        """
+        """Returns the buffer for the rest of a frame if both the rest and what has arrived are large, else None."""
         if self.pending_bytes == len(self._growing):
             if not self._is_worth_a_place():
                 return None
@@ -125,9 +119,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         """
 
     def _keep(self, rest: Buffer, needed: int) -> None:
-        """The last step of `_decode`: `rest` is the beginning of a frame of `needed` bytes, header and all, as far as
-        is known.
-        """
+        """The last step of `_decode`: `rest` begins a frame of `needed` bytes, header and all, as far as is known."""
         self._needed = needed
         self.pending_bytes = len(rest)
         if self.pending_bytes:

@@ -1,6 +1,4 @@
-"""The errors of this package: bytes that cannot be what the other side should have sent, and failures that end the
-process.
-"""
+"""The errors of this package: bytes that the other side should not have sent, and what ends the process."""
 
 from typing import Final
 

@@ -22,9 +22,7 @@ from raft.net.reactor import READABLE, Reactor
 ACCEPTS_PER_ROUND = 64
 SHORTAGE_PAUSE_S = 0.2
 DESCRIPTORS_KEPT = 128
-"""Descriptors of the process that connections leave to everything else; half of them where there are fewer than twice
-as many.
-"""
+"""Descriptors that connections leave to everything else; half of all if there are fewer than twice as many."""
 
 
 @attrs.define(eq=False)
@@ -64,9 +62,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _descriptors_for_connections() -> int:
-    """The bound for the descriptors of connections: the lowest free number is given out first, so it bounds their count
-    too.
-    """
+    """The bound for the descriptors of connections: the lowest free number comes first, so it bounds the count."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return 2**31

@@ -21,9 +21,7 @@ SAMPLE_S = 0.005
 
 
 class Turn(NamedTuple):
-    """One turn: its length in seconds, that of the lap that took longest with its name, and the processor time of its
-    thread.
-    """
+    """One turn: its seconds, those of its longest lap with that lap's name, and its thread's processor time."""
 
     seconds: float = 0.0
     cause: str = ""
@@ -77,9 +75,7 @@ class TurnMeter:
             self._sampled_at, self._sampled_s = now, self._processor_clock()
 
     def lap(self, cause: object) -> None:
-        """Attribute the time since the last lap, or since the turn began, to `cause`: a text, or an object with a text
-        or type.
-        """
+        """Attribute the time since the last lap to `cause`: a text, or an object with a text or type."""
         now = self._clock()
         took = now - self._lap_began
         if took > self._longest_lap_s:

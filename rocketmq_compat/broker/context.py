@@ -62,9 +62,7 @@ class Context:
     delays_from: Callable[[], int | None] = lambda: None
     """Returns the physical offset of the first waiting delayed message, or None. The log is not trimmed beyond it."""
     when_known: Callable[[str, Callable[[], None]], None] = lambda topic, done: done()
-    """Calls back when the name servers know a topic's present state, or the wait for them is over; at once for an
-    unchanged topic.
-    """
+    """Calls back when the name servers know a topic's present state or the wait ends; at once for an unchanged one."""
     lost_tables: set[CheckpointName] = attrs.field(factory=set)
     """Files that were there once, and could not be read at the start."""
     node_id: int | None = None

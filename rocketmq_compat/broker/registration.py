@@ -95,9 +95,7 @@ class Registration:
     # ---------------------------------------------------------------- topics that change
 
     def when_known(self, topic: str, done: Callable[[], None]) -> None:
-        """Calls `done` when the name servers know this topic's present state, or the wait for them is over; at once for
-        an unchanged topic.
-        """
+        """Calls `done` when the name servers know this topic's state or the wait ends; at once for an unchanged one."""
         publication = self._publications.get(topic)
         if (
             publication is None

@@ -1,6 +1,4 @@
-"""Topics, groups and offsets of a broker with a fixed role: a master that has lost its tables gets them from its
-slaves.
-"""
+"""The tables of a broker with a fixed role: a master that has lost its own gets them from its slaves."""
 
 import json
 import zlib

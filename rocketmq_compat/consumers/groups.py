@@ -1,6 +1,4 @@
-"""Consumer groups as they are configured (`SubscriptionGroupManager`): with `autoCreateSubscriptionGroup`, on first
-use.
-"""
+"""Consumer groups as configured (`SubscriptionGroupManager`): with `autoCreateSubscriptionGroup`, on first use."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -92,9 +92,7 @@ class TopicDeletion:
 
 @frozen
 class WritePermChange:
-    """An administrator forbids or allows writing to all topics at a broker name (WIPE_
-    and ADD_WRITE_PERM_OF_BROKER).
-    """
+    """An administrator forbids or allows writing to all topics at a broker name (WIPE_, ADD_WRITE_PERM_OF_BROKER)."""
 
     broker_name: str
     is_writable: bool

@@ -1,3 +1,1 @@
-"""RocketMQ's remoting protocol: frames, codes, header fields and bodies without IO, and sessions and a client on
-sockets.
-"""
+"""RocketMQ's remoting protocol: frames, codes, fields and bodies without IO; sessions and a client on sockets."""

@@ -391,9 +391,7 @@ class ConsumeStats(JsonBody):
 
 @frozen(kw_only=True)
 class ResetOffsetBody(JsonBody):
-    """The offsets at which clients must go on: the body of RESET_CONSUMER_CLIENT_OFFSET, and the answer to
-    INVOKE_BROKER_TO_RESET_OFFSET.
-    """
+    """Offsets to go on at: for RESET_CONSUMER_CLIENT_OFFSET, and from INVOKE_BROKER_TO_RESET_OFFSET."""
 
     offset_table: Mapping[MessageQueue, int] = attrs.field(factory=dict)
 

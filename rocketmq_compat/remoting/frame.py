@@ -25,9 +25,7 @@ from rocketmq_compat.remoting.codes import LANGUAGE_NAMES, LANGUAGES, PROTOCOL_V
 from rocketmq_compat.remoting.errors import MalformedFrame, UnencodableCommand
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024 - 4
-"""The largest frame, without the four bytes of its length, that RocketMQ's servers and clients accept
-(NettyDecoder.java).
-"""
+"""The largest frame, without its length's four bytes, that RocketMQ's sides accept (NettyDecoder.java)."""
 HEADER_BYTES_MAX: Final = 256 * 1024
 """The largest header that is read.
 

@@ -1,3 +1,1 @@
-"""One copy of a broker's commit log, as a decider without IO: see `core.CommitLogReplica`, then `events`
-and `effects`.
-"""
+"""One copy of a commit log, as a decider without IO: see `core.CommitLogReplica`, then `events` and `effects`."""

@@ -103,9 +103,7 @@ class ReplicationConfig:
     sync_master: bool = False
     """[brokerRole] SYNC_MASTER; else ASYNC_MASTER. Of no meaning to a slave."""
     sync_flush: bool = False
-    """[flushDiskType] SYNC_FLUSH: this broker's copy counts once it is flushed; else ASYNC_FLUSH, when it is in the
-    page cache.
-    """
+    """[flushDiskType] SYNC_FLUSH: this broker's copy counts once flushed; ASYNC_FLUSH: once in the page cache."""
     flavor: Flavor = attrs.field(default="4.x", validator=attrs.validators.in_(("4.x", "5.x")))
     divergence: DivergenceRule = attrs.field(default="refuse", validator=attrs.validators.in_(("refuse", "rocketmq")))
     """[haDivergence] Both ends of a connection must agree."""

@@ -29,9 +29,7 @@ class ReadSettings:
 
 @frozen
 class PullAdvice:
-    """`serves` is true if this broker answers with records, else PULL_RETRY_IMMEDIATELY. `broker_id` is
-    suggestWhichBrokerId.
-    """
+    """`serves`: this broker answers with records, else PULL_RETRY_IMMEDIATELY. `broker_id` is suggestWhichBrokerId."""
 
     serves: bool
     broker_id: int

@@ -621,9 +621,7 @@ class MessageStore:
     def _collect(
         self, queue: ConsumeQueue, offset: int, bytes_max: int, count_max: int, tags: Container[int] | None
     ) -> tuple[list[memoryview], int, int]:
-        """Returns the matching records from `offset` on, the offset behind the last one read, and their
-        physical end.
-        """
+        """Returns the matching records from `offset` on, the offset behind the last one read, and their end."""
         reader = self.log.byte_reader()
         records: list[memoryview] = []
         left, physical_end = bytes_max, 0

@@ -54,9 +54,7 @@ class DerivedConfig:
     open_files_max: int = attrs.field(default=256, validator=gt(0))
     """Descriptors for reading older units and keys."""
     threads: int = attrs.field(default=16, validator=gt(0))
-    """The number of queue files that a checkpoint writes in parallel; 1 = one after the other, in the
-    caller's thread.
-    """
+    """The queue files that a checkpoint writes in parallel; 1 = one after the other, in the caller's thread."""
     index: KeyIndexConfig = attrs.field(factory=KeyIndexConfig)
 
 

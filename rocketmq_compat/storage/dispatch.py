@@ -200,9 +200,7 @@ def topic_of(name: bytes) -> str | None:
 
 
 def _read(payload: Buffer, start: int, at: int) -> tuple[int, QueueKey, int, int, int, int, bytes]:
-    """Returns the record at `start`: size, queue, queue offset, physical offset, transaction bits, store time,
-    properties.
-    """
+    """Returns the record at `start`: size, queue, both offsets, transaction bits, store time, properties."""
     try:
         total, magic, queue_id, queue_offset, place, flags, store_ms, body = _HEAD.unpack_from(payload, start)
         topic_at = start + _HEAD.size + body

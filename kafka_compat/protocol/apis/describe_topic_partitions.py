@@ -1,6 +1,4 @@
-"""DescribeTopicPartitions (75): topics and partitions in parts, with the replicas that are eligible to
-lead (KIP-966).
-"""
+"""DescribeTopicPartitions (75): topics and partitions in parts, with the replicas eligible to lead (KIP-966)."""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, message, string, submessage, uuid

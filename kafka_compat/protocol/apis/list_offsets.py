@@ -1,6 +1,4 @@
-"""ListOffsets (2): finds offsets by time, or by the special times -1 (end), -2 (start), -3 (newest record)
-and below.
-"""
+"""ListOffsets (2): finds offsets by time, or by the special times -1 (end), -2 (start), -3 (newest record) and on."""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import array, int8, int16, int32, int64, message, string

@@ -55,9 +55,7 @@ class OffsetQueries:
         call.answer(header=OffsetResponseHeader(offset=offset))
 
     def _start_is_in_memory(self) -> bool:
-        """Returns True if all of the commit log is likely to be in memory (`checkInDiskByConsumeOffset`, for
-        offset 0).
-        """
+        """Returns True if all of the log is likely to be in memory (`checkInDiskByConsumeOffset`, for offset 0)."""
         context = self._context
         percent = context.properties.number("accessMessageInMemoryMaxRatio")
         log = context.store.log

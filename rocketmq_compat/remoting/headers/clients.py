@@ -1,6 +1,4 @@
-"""Clients and their groups: leaving, members and their changes (35, 38, 40), and brokers' requests to clients (220,
-221, 307, 309).
-"""
+"""Clients and groups: leaving, members and their changes (35, 38, 40), requests to clients (220, 221, 307, 309)."""
 
 from typing import Annotated
 
@@ -19,9 +17,7 @@ class UnregisterClientRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class ConsumerGroupRequestHeader(ExtHeader):
-    """One consumer group: GET_CONSUMER_LIST_BY_GROUP, NOTIFY_CONSUMER_IDS_CHANGED (sent by brokers) and
-    GET_CONSUMER_CONNECTION_LIST.
-    """
+    """A consumer group: GET_CONSUMER_LIST_BY_GROUP, GET_CONSUMER_CONNECTION_LIST, NOTIFY_CONSUMER_IDS_CHANGED."""
 
     consumer_group: Name
 
@@ -35,9 +31,7 @@ class ProducerGroupRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class ResetOffsetRequestHeader(ExtHeader):
-    """Resets a group to the position of a topic at a time, in ms (-1: its end): INVOKE_BROKER_TO_RESET_OFFSET, and 220
-    to clients.
-    """
+    """Resets a group to a time in a topic, in ms (-1: its end): INVOKE_BROKER_TO_RESET_OFFSET, and 220 to clients."""
 
     topic: Name
     group: Name
@@ -51,9 +45,7 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class GetConsumerStatusRequestHeader(ExtHeader):
-    """Asks for the queues and offsets of a group's consumers: INVOKE_BROKER_TO_GET_CONSUMER_STATUS, and 221
-    to clients.
-    """
+    """Asks for the offsets of a group's consumers: INVOKE_BROKER_TO_GET_CONSUMER_STATUS, and 221 to clients."""
 
     topic: Name
     group: Name

@@ -39,9 +39,7 @@ def divergences_text(divergences: Iterable[LogDivergence]) -> str:
 
 @frozen(kw_only=True)
 class DecideDivergenceRequestHeader(ExtHeader):
-    """Decides: DECIDE_DIVERGENCE. Refused unless `divergences` are the ones that the broker knows now, so that no other
-    records are lost.
-    """
+    """Decides: DECIDE_DIVERGENCE. Refused unless the broker knows just these `divergences`, so no others are lost."""
 
     decision: Name
     divergences: Annotated[str, TextLength(1, TEXT_MAX)]

@@ -89,9 +89,7 @@ class SendMessageResponseHeader(ExtHeader):
 
 @frozen(kw_only=True)
 class ReplyMessageRequestHeader(ExtHeader):
-    """A reply that the broker pushes to the client that asked, with the fields of its request:
-    PUSH_REPLY_MESSAGE_TO_CLIENT.
-    """
+    """A reply that the broker pushes to the client that asked, with its fields: PUSH_REPLY_MESSAGE_TO_CLIENT."""
 
     producer_group: Name
     topic: Name
