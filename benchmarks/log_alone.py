@@ -21,9 +21,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from log.config import LogConfig
 from log.disk import RealDisk
 from log.frame import HEADER_BYTES, Frame, FrameKind, checksum
-from log.segmented_log import LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LARGE_BYTES, LARGE_FRAMES, LARGE_S = 512 * KIB, 8, 2.0

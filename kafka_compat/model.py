@@ -5,8 +5,6 @@ Topic ids and incarnations are the 16 bytes of a UUID, as in the protocol.
 
 from attrs import frozen
 
-from kafka_compat.protocol.schema import NO_UUID
-
 NO_LEADER = -1
 NO_EPOCH = -1
 """The leader epoch, partition epoch or broker epoch of something that has none yet."""
@@ -101,16 +99,3 @@ class BrokerRegistration:
     def active(self) -> bool:
         """True if this broker may lead, and be a member of an ISR."""
         return not self.fenced and not self.shutting_down
-
-
-__all__ = [
-    "INTERNAL_TOPICS",
-    "NO_EPOCH",
-    "NO_LEADER",
-    "NO_UUID",
-    "OFFSETS_TOPIC",
-    "BrokerRegistration",
-    "LogEnd",
-    "PartitionState",
-    "TopicPartition",
-]

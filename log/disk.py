@@ -19,22 +19,6 @@ from typing import ClassVar, Protocol
 from log.errors import DirectoryLocked, NoSpace, StorageError, StorageFailed
 from log.frame import Buffer
 
-__all__ = [
-    "Buffer",
-    "DirectoryLocked",
-    "Disk",
-    "File",
-    "Lock",
-    "NoSpace",
-    "RealDisk",
-    "StorageError",
-    "StorageFailed",
-    "rename_file",
-    "replace_file",
-    "storage_error",
-    "write_file",
-]
-
 
 class File(Protocol):
     """An open file.

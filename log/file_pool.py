@@ -9,8 +9,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from log.disk import Buffer, Disk, File
+from log.disk import Disk, File
 from log.errors import StorageError, StorageFailed
+from log.frame import Buffer
 
 
 class PooledFile:

@@ -22,8 +22,9 @@ from typing import Self
 
 import attrs
 
-from log.disk import Buffer, File, Lock
+from log.disk import File, Lock
 from log.errors import DirectoryLocked, NoSpace, StorageFailed
+from log.frame import Buffer
 
 SECTOR_BYTES = 512
 _NEVER = 2**63

@@ -34,9 +34,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from log import start
-from log.disk import Disk, File, NoSpace, rename_file, replace_file
+from log.disk import Disk, File, rename_file, replace_file
 from log.epoch_cache import EpochCache
-from log.errors import CorruptLog, ForeignLog
+from log.errors import CorruptLog, ForeignLog, NoSpace
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, checksum
 from log.index import SUMMARY_BYTES_READ, DamagedIndex, LogTail, SegmentIndex, Summary, decode_summary, summary_bytes
 from log.mark import Mark, MarkFile

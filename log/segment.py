@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from log.disk import Buffer, Disk, File
+from log.disk import Disk, File
 from log.errors import NoSpace
-from log.frame import HEADER_BYTES, Address, Header, decode_header
+from log.frame import HEADER_BYTES, Address, Buffer, Header, decode_header
 from log.index import SegmentIndex, SparseIndex
 
 SEGMENT_SUFFIX = ".log"

@@ -29,7 +29,7 @@ import attrs
 
 from log.config import LogConfig
 from log.disk import Disk, File, Lock, rename_file, write_file
-from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
+from log.errors import CorruptLog, IndexOutOfRange, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
 from log.flush import Flush
 from log.frame import (
     HEADER_BYTES,
@@ -46,7 +46,7 @@ from log.frame import (
 from log.index import LogTail, SegmentIndex, SparseIndex
 from log.lookup import Lookup
 from log.mark import Mark, MarkFile
-from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
+from log.recovery import Recovered, Recovery, write_sidecar
 from log.retention import SegmentFacts
 from log.retirement import Retirement, remove_sidecar
 from log.salvage import Amend, Repair, Salvage
@@ -54,17 +54,6 @@ from log.segment import Segment, Window, reset_name, segment_name
 from log.start import Start
 from log.start import commit as commit_start
 from log.start import read as read_start
-
-__all__ = ["Address", "CorruptLog", "Flush", "Frame", "FrameKind", "IndexOutOfRange", "LogConfig"]
-__all__ += [
-    "LogError",
-    "NoSpace",
-    "OffsetOutOfRange",
-    "RecoveryReport",
-    "SegmentedLog",
-    "StorageError",
-    "StorageFailed",
-]
 
 LOCK_NAME = "lock"
 RESERVE_SLACK_BYTES = 64 * 1024

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from log.segmented_log import RecoveryReport
+from log.recovery import RecoveryReport
 from raft import client, group
 from raft.addresses import Address
 from raft.client import client_is_closed

@@ -4,10 +4,11 @@ import json
 
 import attrs
 
+from log.config import LogConfig
 from log.disk import Disk, replace_file
 from log.errors import CorruptLog, ForeignLog
 from log.loss import forget_loss, missing_files, set_aside, was_set_aside
-from log.segmented_log import LOCK_NAME, LogConfig
+from log.segmented_log import LOCK_NAME
 from raft.errors import RaftError
 from raft.model import NodeId
 from raft.settings import NodeSettings

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, TypeVar
 import trio
 
 from log.disk import Disk, RealDisk
+from log.recovery import RecoveryReport
 from log.retention import KEEP_ALL
-from log.segmented_log import RecoveryReport
 from raft.addresses import Address, address_of
 from raft.calls import Call
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, check_command, check_read

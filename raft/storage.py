@@ -19,13 +19,15 @@ from typing import Self
 import attrs
 import msgpack
 
+from log.config import LogConfig
 from log.disk import Disk
 from log.errors import CorruptLog, ForeignLog, NoSpace
+from log.flush import Flush
 from log.frame import HEADER_BYTES, Frame, FrameKind, Pieces
 from log.index import LogTail
 from log.retention import Retention
 from log.salvage import Floor
-from log.segmented_log import Flush, LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from log.values import frozen
 from raft.config import RaftConfig
 from raft.effects import LoadEntries, Persist

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from log.segmented_log import RecoveryReport
+from log.recovery import RecoveryReport
 from raft import client, group
 from raft.addresses import Address
 from raft.client import client_is_closed

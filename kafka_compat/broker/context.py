@@ -11,7 +11,8 @@ from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.controller.image import ClusterImage
-from kafka_compat.model import NO_EPOCH, NO_UUID, BrokerRegistration
+from kafka_compat.model import NO_EPOCH, BrokerRegistration
+from kafka_compat.protocol.schema import NO_UUID
 from raft.disk_thread import Done, Work
 
 

@@ -38,6 +38,3 @@ def check(before: PartitionState | None, after: PartitionState) -> None:
     assert grown == (after.leader != before.leader), "the leader epoch grows exactly with another leader"
     left = set(before.isr).union(before.elr).difference(after.isr, after.elr, after.suspects)
     assert not left or after.isr, "the last copies that count were dropped without a leader"
-
-
-__all__ = ["check", "problem_of"]

@@ -21,8 +21,9 @@ from kafka_compat.controller.commands import (
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.controller.placement import place
 from kafka_compat.controller.refusal import Refused
-from kafka_compat.model import INTERNAL_TOPICS, NO_UUID, PartitionState
+from kafka_compat.model import INTERNAL_TOPICS, PartitionState
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import NO_UUID
 
 NAME_LENGTH_MAX = 249
 """Topic.MAX_NAME_LENGTH: the folder of a partition has to fit into the name of a file."""

@@ -153,20 +153,3 @@ class RecoveredReplica:
     high_watermark: int = 0
     leader_epochs: tuple[EpochBegin, ...] = ()
     producers: tuple[ProducerSnapshot, ...] = ()
-
-
-__all__ = [
-    "NO_EPOCH",
-    "NO_OFFSET",
-    "NO_PRODUCER",
-    "BatchInfo",
-    "ComparedLog",
-    "EpochBegin",
-    "EpochEnd",
-    "FlushSetting",
-    "PartitionConfig",
-    "PartitionError",
-    "ProducerSnapshot",
-    "RecoveredReplica",
-    "SequenceRange",
-]

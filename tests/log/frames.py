@@ -3,10 +3,11 @@
 import random
 from collections.abc import Sequence
 
+from log.config import LogConfig
 from log.disk import Disk
-from log.frame import HEADER_BYTES
+from log.frame import HEADER_BYTES, Frame, FrameKind
 from log.memory_disk import MemoryDisk
-from log.segmented_log import Frame, FrameKind, LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 
 DIRECTORY = "data/log"
 LOG_ID = 7

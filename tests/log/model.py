@@ -7,8 +7,10 @@ that frame, or the last one that was flushed.
 
 import attrs
 
+from log.errors import IndexOutOfRange, OffsetOutOfRange
+from log.frame import Frame
 from log.index import LogTail
-from log.segmented_log import Frame, IndexOutOfRange, OffsetOutOfRange, SegmentedLog
+from log.segmented_log import SegmentedLog
 from tests.log.frames import Entry, content, entry
 
 

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from log.disk import StorageFailed
+from log.errors import StorageFailed
 from log.index import LogTail
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog

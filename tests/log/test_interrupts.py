@@ -2,9 +2,10 @@
 
 import pytest
 
-from log.disk import StorageFailed
+from log.errors import StorageFailed
+from log.flush import Flush
 from log.memory_disk import MemoryDisk
-from log.segmented_log import Flush, SegmentedLog
+from log.segmented_log import SegmentedLog
 from tests.log.frames import frame, frames, memory_disk, numbers, open_log
 
 

@@ -6,11 +6,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from log.disk import NoSpace, StorageFailed
+from log.errors import NoSpace, StorageFailed
+from log.flush import Flush
 from log.frame import Frame, FrameKind
 from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import Flush, SegmentedLog
+from log.segmented_log import SegmentedLog
 from tests.examples import examples
 from tests.log.frames import memory_disk, open_log
 from tests.log.model import Model, moment_of, trim_both

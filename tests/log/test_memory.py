@@ -4,10 +4,11 @@ import random
 import tracemalloc
 from pathlib import Path
 
+from log.config import LogConfig
 from log.disk import RealDisk
 from log.index import SUMMARY_BYTES_READ
 from log.memory_disk import MemoryDisk
-from log.segmented_log import LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from tests.log.frames import DIRECTORY, LOG_ID, frames, open_log
 
 CONFIG = LogConfig(segment_bytes_max=64 * 1024, index_interval_bytes=512)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from log.disk import NoSpace, StorageFailed, replace_file
+from log.disk import replace_file
+from log.errors import NoSpace, StorageFailed
 from log.memory_disk import SECTOR_BYTES, MemoryDisk, PowerLoss
 from tests.log.frames import memory_disk
 

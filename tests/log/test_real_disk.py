@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from log.disk import Buffer, DirectoryLocked, NoSpace, RealDisk, StorageFailed, replace_file
-from log.segmented_log import LogConfig
+from log.config import LogConfig
+from log.disk import RealDisk, replace_file
+from log.errors import DirectoryLocked, NoSpace, StorageFailed
+from log.frame import Buffer
 from tests.log.frames import LOG_ID, SMALL, content, entries, frame, frames, numbers, open_log, size_of
 
 

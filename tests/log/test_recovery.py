@@ -7,10 +7,11 @@ import attrs
 import pytest
 
 from log import mark
-from log.disk import NoSpace, StorageFailed
+from log.config import LogConfig
+from log.errors import CorruptLog, NoSpace, StorageFailed
 from log.frame import HEADER_BYTES, FrameKind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from tests.crashes import kill
 from tests.log.frames import (
     DIRECTORY,

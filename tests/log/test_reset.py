@@ -12,8 +12,8 @@ import pytest
 
 from log import mark as marks
 from log import start
-from log.disk import NoSpace, RealDisk, StorageFailed
-from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
+from log.disk import RealDisk
+from log.errors import CorruptLog, IndexOutOfRange, NoSpace, OffsetOutOfRange, StorageFailed
 from log.frame import HEADER_BYTES, Address, Frame, checksum
 from log.index import LogTail
 from log.mark import Mark, MarkFile

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from log import mark as marks
 from log import start as start_file
-from log.disk import StorageFailed
+from log.errors import CorruptLog, StorageFailed
 from log.frame import HEADER_BYTES, encode_header
 from log.mark import Mark, MarkFile
 from log.memory_disk import MemoryDisk
 from log.salvage import Floor
-from log.segmented_log import RESERVE_SLACK_BYTES, CorruptLog, SegmentedLog
+from log.segmented_log import RESERVE_SLACK_BYTES, SegmentedLog
 from tests.crashes import FATES, Fate, kill, lose_unsynced
 from tests.examples import examples
 from tests.log.frames import (

@@ -5,10 +5,10 @@ import random
 import attrs
 import pytest
 
-from log.disk import DirectoryLocked, NoSpace, StorageFailed
-from log.frame import HEADER_BYTES, decode_header
+from log.config import LogConfig
+from log.errors import CorruptLog, DirectoryLocked, IndexOutOfRange, NoSpace, OffsetOutOfRange, StorageFailed
+from log.frame import HEADER_BYTES, Frame, FrameKind, decode_header
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import CorruptLog, Frame, FrameKind, IndexOutOfRange, LogConfig, OffsetOutOfRange
 from tests.log.frames import DIRECTORY, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log, size_of
 
 

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from log import start
-from log.disk import NoSpace, RealDisk, StorageFailed
-from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
+from log.config import LogConfig
+from log.disk import RealDisk
+from log.errors import CorruptLog, IndexOutOfRange, NoSpace, OffsetOutOfRange, StorageFailed
 from log.flush import Flush
 from log.frame import HEADER_BYTES
 from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.retirement import RETIRED_PER_FLUSH_MAX
-from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
+from log.segmented_log import RESERVE_SLACK_BYTES, SegmentedLog
 from log.start import Start
 from tests.crashes import kill
 from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log

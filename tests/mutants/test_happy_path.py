@@ -15,8 +15,10 @@ from jepsen_like.checker.verdict import Engine
 from jepsen_like.simulation.raft.blackbox import RequestOutcome
 from jepsen_like.simulation.raft.swarm import RaftKnobs, draw
 from jepsen_like.simulation.raft.world import RaftWorld
+from log.config import LogConfig
+from log.frame import Frame
 from log.memory_disk import MemoryDisk
-from log.segmented_log import Frame, LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from raft.config import RaftConfig
 from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
 

@@ -13,8 +13,7 @@ import attrs
 from jepsen_like.simulation.raft.durable import START_NAME, DurableLog
 from jepsen_like.simulation.raft.record import ClusterRecord, as_recent
 from jepsen_like.simulation.raft.rot import Rot, RotKind, base_of, spoil
-from log.disk import NoSpace
-from log.errors import StorageFailed
+from log.errors import NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
 from raft.core import RaftCore
 from raft.model import NO_POSITION, Entry, NodeId, Position, Term

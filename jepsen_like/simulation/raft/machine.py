@@ -23,11 +23,11 @@ from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.holdings import LOG_DIRECTORY, LOG_ID, Holdings
 from jepsen_like.simulation.raft.record import ClusterRecord, Replica
 from jepsen_like.simulation.raft.swarm import RaftKnobs
+from log.config import LogConfig
 from log.errors import LogError, StorageError
 from log.flush import Flush
 from log.memory_disk import MemoryDisk
 from log.retention import Retention
-from log.segmented_log import LogConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
 from raft.effects import Commit, Effect, LoadEntries, Persist

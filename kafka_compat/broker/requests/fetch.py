@@ -18,7 +18,7 @@ import attrs
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
-from kafka_compat.model import NO_EPOCH, NO_UUID, TopicPartition
+from kafka_compat.model import NO_EPOCH, TopicPartition
 from kafka_compat.partition.effects import AnswerFetch
 from kafka_compat.partition.events import ConsumerFetch, FollowerFetch
 from kafka_compat.protocol.apis.fetch import (
@@ -32,6 +32,7 @@ from kafka_compat.protocol.apis.fetch import (
 )
 from kafka_compat.protocol.common import LeaderIdAndEpoch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import NO_UUID
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 

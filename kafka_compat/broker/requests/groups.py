@@ -15,7 +15,7 @@ from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
-from kafka_compat.model import NO_LEADER, NO_UUID, OFFSETS_TOPIC
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC
 from kafka_compat.protocol.apis.consumer_group_heartbeat import (
     CONSUMER_GROUP_HEARTBEAT,
     ConsumerGroupHeartbeatResponse,
@@ -59,7 +59,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
 )
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.schema import evolve
+from kafka_compat.protocol.schema import NO_UUID, evolve
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 KEYS_VERSION = 4

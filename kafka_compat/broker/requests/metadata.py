@@ -8,7 +8,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.broker.turns import Steps
 from kafka_compat.controller.image import TopicImage
-from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, NO_UUID, PartitionState
+from kafka_compat.model import INTERNAL_TOPICS, NO_LEADER, PartitionState
 from kafka_compat.protocol import authorized
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -38,7 +38,7 @@ from kafka_compat.protocol.apis.metadata import (
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.features import features
 from kafka_compat.protocol.registry import list_advertised
-from kafka_compat.protocol.schema import evolve
+from kafka_compat.protocol.schema import NO_UUID, evolve
 from kafka_compat.topic_names import is_valid_topic_name
 
 BROKERS, CONTROLLERS = 1, 2

@@ -19,7 +19,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.compression import NONE, ZSTD
 from kafka_compat.controller.image import TopicImage
-from kafka_compat.model import INTERNAL_TOPICS, NO_UUID
+from kafka_compat.model import INTERNAL_TOPICS
 from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.partition.events import Produce
 from kafka_compat.partition.model import BatchInfo
@@ -36,6 +36,7 @@ from kafka_compat.protocol.apis.produce import (
 from kafka_compat.protocol.batch_header import BatchHeader, InvalidBatch, check_batch, with_newest_time
 from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import NO_UUID
 from kafka_compat.record_walk import RecordWalk, TimeBounds
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer

@@ -28,7 +28,7 @@ from kafka_compat.controller.commands import (
     TopicsCreated,
     TopicsDeleted,
 )
-from kafka_compat.model import INTERNAL_TOPICS, NO_UUID, TopicPartition
+from kafka_compat.model import INTERNAL_TOPICS, TopicPartition
 from kafka_compat.protocol.apis.create_partitions import (
     CREATE_PARTITIONS,
     CreatePartitionsRequest,
@@ -57,6 +57,7 @@ from kafka_compat.protocol.apis.elect_leaders import (
     ElectLeadersTopicResult,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import NO_UUID
 
 DEFAULT = -1
 TIMEOUT_S_MAX = 60.0

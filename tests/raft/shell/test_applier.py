@@ -7,8 +7,9 @@ import crc32c
 import msgpack
 import pytest
 
+from log.config import LogConfig
 from log.memory_disk import MemoryDisk
-from log.segmented_log import LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from raft.applier import Applier
 from raft.config import RaftConfig
 from raft.core import RaftCore

@@ -7,11 +7,12 @@ import crc32c
 import msgpack
 import pytest
 
+from log.config import LogConfig
 from log.flush import Flush
 from log.frame import Pieces
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.policy import FlushPolicy
-from log.segmented_log import LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from raft.batching import JOIN_ROUNDS_MAX, PIPELINE_S
 from raft.config import MIB, RaftConfig
 from raft.core import RaftCore

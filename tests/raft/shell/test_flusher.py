@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.cluster.volumes import Volume
+from log.config import LogConfig
 from log.disk import RealDisk
 from log.errors import StorageFailed
 from log.flush import Flush
-from log.segmented_log import LogConfig, SegmentedLog
+from log.segmented_log import SegmentedLog
 from raft import kernel_sync
 from raft.flusher import Flusher
 from raft.kernel_sync import KernelSync

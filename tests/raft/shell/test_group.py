@@ -12,9 +12,9 @@ import pytest
 import trio
 from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
+from log.errors import StorageFailed
 from log.memory_disk import MemoryDisk
 from log.policy import FlushPolicy
-from log.segmented_log import StorageFailed
 from raft.client_codec import PEER, Hello, encode_hello
 from raft.codec import encode_message
 from raft.config import RaftConfig

@@ -18,7 +18,7 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from log.segmented_log import LogConfig
+from log.config import LogConfig
 from raft.client import Client, Connection
 from raft.errors import RaftError
 from raft.node import node as node_command

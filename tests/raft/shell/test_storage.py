@@ -7,9 +7,10 @@ import crc32c
 import msgpack
 import pytest
 
-from log.errors import CorruptLog
+from log.config import LogConfig
+from log.errors import CorruptLog, OffsetOutOfRange
 from log.memory_disk import MemoryDisk
-from log.segmented_log import LogConfig, OffsetOutOfRange, SegmentedLog
+from log.segmented_log import SegmentedLog
 from raft.effects import LoadEntries, Persist
 from raft.log_view import LogView
 from raft.model import (

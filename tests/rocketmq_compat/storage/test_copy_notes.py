@@ -5,8 +5,7 @@ import random
 import attrs
 import pytest
 
-from log.disk import StorageError
-from log.errors import CorruptLog
+from log.errors import CorruptLog, StorageError
 from log.memory_disk import MemoryDisk, PowerLoss
 from rocketmq_compat.replication.model import CopyDoubt, LogReach
 from rocketmq_compat.storage.copy_notes import CopyFile, CopyNotes, doubt_of

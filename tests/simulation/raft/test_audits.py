@@ -20,8 +20,7 @@ from jepsen_like.simulation.raft.record import NUMBER_BYTES, Replica, commands_o
 from jepsen_like.simulation.raft.rot import RotKind
 from jepsen_like.simulation.raft.swarm import draw
 from jepsen_like.simulation.raft.world import RaftWorld
-from log.disk import NoSpace
-from log.errors import CorruptLog, StorageFailed
+from log.errors import CorruptLog, NoSpace, StorageFailed
 from log.segmented_log import LOCK_NAME
 from raft.core import RaftCore
 from raft.effects import ReadReady
