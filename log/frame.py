@@ -51,7 +51,6 @@ checksum: Callable[[Buffer], int] = crc32c
 MAGIC = b"QLOG"
 FORMAT_VERSION = 1
 HEADER_BYTES = 80
-PAYLOAD_BYTES_MAX = 2**32 - 1
 
 _FIELDS = struct.Struct("<4sBBBBQQQQQQQIII")
 _HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")

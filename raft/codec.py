@@ -215,7 +215,7 @@ def encode_message(message: Message) -> tuple[Buffer, ...]:
             places = (start.index, start.position.term, start.offset, start.applied.index, start.applied.term)
             return _encode(INSTALL_SNAPSHOT, (term, round_, *places, message.offset, message.total, start.snapshot))
         case _:
-            message_type, values_of = _PLAIN[type(message)]
+            message_type, values_of = PLAIN[type(message)]
             return _encode(message_type, values_of(message))
 
 
@@ -416,10 +416,11 @@ _NUMBERED: dict[int, type[Message]] = {
     STANDING_REPLY: StandingReply,
 }
 """The messages of numbers and flags alone: the array has their fields, in order."""
-_PLAIN: dict[type[Message], tuple[int, Callable[[Message], tuple[object, ...]]]] = {
+PLAIN: dict[type[Message], tuple[int, Callable[[Message], tuple[object, ...]]]] = {
     kind: (message_type, operator.attrgetter(*[name for name, _ in _reads(kind)]))
     for message_type, kind in _NUMBERED.items()
 }
+"""The type of each of these messages, and the function that returns its values."""
 _DECODERS: dict[int, Callable[[Buffer], Message]] = {
     **{message_type: partial(_decode_plain, kind, _reads(kind)) for message_type, kind in _NUMBERED.items()},
     STANDING_REPLY: _decode_standing_reply,

@@ -10,22 +10,10 @@ It is part of this package because it must know all of the core's state, as `inv
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+from raft.codec import APPEND_ENTRIES, INSTALL_SNAPSHOT, PLAIN
 from raft.core import RaftCore
-from raft.effects import Persist, Send
-from raft.messages import (
-    AppendAccepted,
-    AppendEntries,
-    AppendRejected,
-    InstallSnapshot,
-    Message,
-    PreVoteReply,
-    RequestPreVote,
-    RequestStanding,
-    RequestVote,
-    SnapshotReceived,
-    StandingReply,
-    VoteReply,
-)
+from raft.effects import Persist
+from raft.messages import AppendEntries, InstallSnapshot, Message
 from raft.model import Entry, LogIndex, LogStart, NodeId, Term, WriteId
 from raft.outbox import Outbox
 from raft.recall import Recall
@@ -95,34 +83,13 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
     match message:
         case AppendEntries():
             place = (message.term, message.prev_index, message.prev_term, message.commit_index, message.round)
-            return (1, *place, entries_fingerprint(message.entries))
-        case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
-            return (2, term, match_index, verified_index, round_)
-        case AppendRejected(term=term, prev_index=prev_index, hint_index=hint_index, hint_term=hint_term):
-            return (3, term, prev_index, hint_index, hint_term, message.round)
-        case RequestPreVote(term=term, last_index=last_index, last_term=last_term):
-            return (4, term, last_index, last_term)
-        case PreVoteReply(term=term, granted=granted):
-            return (5, term, granted)
-        case RequestVote(term=term, last_index=last_index, last_term=last_term):
-            return (6, term, last_index, last_term)
-        case VoteReply(term=term, granted=granted):
-            return (7, term, granted)
+            return (APPEND_ENTRIES, *place, entries_fingerprint(message.entries))
         case InstallSnapshot(term=term, start=start, round=round_):
-            return (8, term, start_fingerprint(start), round_, message.offset, message.total, message.bytes_left)
-        case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
-            return (9, term, start_index, received, round_)
-        case RequestStanding(term=term, question=question):
-            return (10, term, question)
-        case StandingReply(term=term, question=question, last_index=last_index, last_term=last_term):
-            return (11, term, question, last_index, last_term, message.was_member)
+            rest = (round_, message.offset, message.total, message.bytes_left)
+            return (INSTALL_SNAPSHOT, term, start_fingerprint(start), *rest)
         case _:
-            assert_never(message)
-
-
-def send_fingerprint(send: Send, sender: NodeId, rename: Renaming) -> tuple[Any, ...]:
-    """Returns a message in flight, with its nodes renamed."""
-    return (rename[sender], rename[send.to], message_fingerprint(send.message))
+            message_type, values_of = PLAIN[type(message)]
+            return (message_type, *values_of(message))
 
 
 def _outstanding(core: RaftCore, write_id: WriteId) -> int:

@@ -144,11 +144,6 @@ def write_properties(properties: Mapping[str, str]) -> str:
     return "".join(f"{name}{_NAME_END}{value}{_VALUE_END}" for name, value in properties.items())
 
 
-def join_properties(*texts: str) -> str:
-    """Returns the text of all properties of these texts. A name must not be in two of them."""
-    return "".join(each if not each or each.endswith(_VALUE_END) else each + _VALUE_END for each in texts)
-
-
 # Encoding
 
 

@@ -84,10 +84,6 @@ class Api(Generic[RequestT, ResponseT]):
         """The highest supported version."""
         return self.versions.stop - 1
 
-    def request_header_version(self, version: int) -> int:
-        """Returns the version of the header of its requests."""
-        return 2 if version in self.flexible else 1
-
     def response_header_version(self, version: int) -> int:
         """Returns the version of the header of its responses."""
         return 1 if version in self.flexible and self.key != API_VERSIONS_KEY else 0

@@ -5,7 +5,9 @@ version lacks. Every other field takes one call. In flexible versions a section 
 unknown tags are skipped, and a known one must fill exactly the bytes that it announces.
 """
 
+import enum
 import functools
+import itertools
 import operator
 import struct
 from collections.abc import Callable, Sequence
@@ -96,31 +98,37 @@ def nullable_message(wire: Wire) -> Wire:
     return Wire(read, write, 1)
 
 
+class _Kind(enum.Enum):
+    """The size of a field in one version."""
+
+    FIXED = enum.auto()
+    VARYING = enum.auto()
+    ABSENT = enum.auto()
+
+
+def _kind_of(wire: Wire | None) -> _Kind:
+    if wire is None:
+        return _Kind.ABSENT
+    return _Kind.FIXED if wire.code else _Kind.VARYING
+
+
 # ------------------------------------------------------------------- reading
 
 
 def read_steps(untagged: Sequence[NamedField], wires: dict[str, Wire]) -> list[ReadStep]:
     """Returns the steps that give the value of each untagged field, in order."""
     steps: list[ReadStep] = []
-    fixed: list[str] = []
-
-    def end_fixed() -> None:
-        if fixed:
-            layout = struct.Struct(">" + "".join(wires[name].code for name in fixed))
-            steps.append(ReadStep(tuple(fixed), layout.unpack_from, layout.size, _no_read))
-            fixed.clear()
-
-    for row in untagged:
-        wire = wires.get(row.name)
-        if wire is not None and wire.code:
-            fixed.append(row.name)
-            continue
-        end_fixed()
-        if wire is None:
-            steps.append(ReadStep((row.name,), _constant(row.field.default), 0, _no_read))
-        else:
-            steps.append(ReadStep((row.name,), None, 0, wire.read))
-    end_fixed()
+    for kind, group in itertools.groupby(untagged, lambda row: _kind_of(wires.get(row.name))):
+        fields = list(group)
+        names = tuple(row.name for row in fields)
+        match kind:
+            case _Kind.FIXED:
+                layout = struct.Struct(">" + "".join(wires[name].code for name in names))
+                steps.append(ReadStep(names, layout.unpack_from, layout.size, _no_read))
+            case _Kind.ABSENT:
+                steps.append(ReadStep(names, _constant(tuple(row.field.default for row in fields)), 0, _no_read))
+            case _Kind.VARYING:
+                steps += [ReadStep((name,), None, 0, wires[name].read) for name in names]
     return steps
 
 
@@ -128,8 +136,7 @@ def _no_read(buffer: memoryview, position: int) -> tuple[Any, int]:
     raise NotImplementedError
 
 
-def _constant(value: Any) -> Callable[[memoryview, int], Sequence[Any]]:
-    values = (value,)
+def _constant(values: tuple[Any, ...]) -> Callable[[memoryview, int], Sequence[Any]]:
     return lambda buffer, position: values
 
 
@@ -239,24 +246,13 @@ WriteStep = tuple[tuple[str, ...], Callable[[list[Buffer], Any], None]]
 def write_steps(untagged: Sequence[NamedField], wires: dict[str, Wire]) -> list[WriteStep]:
     """Returns the steps that write the untagged fields of the version, in order."""
     steps: list[WriteStep] = []
-    fixed: list[str] = []
-
-    def end_fixed() -> None:
-        if fixed:
-            names = tuple(fixed)
+    present = [row.name for row in untagged if row.name in wires]
+    for kind, group in itertools.groupby(present, lambda name: _kind_of(wires[name])):
+        names = tuple(group)
+        if kind is _Kind.FIXED:
             steps.append((names, _packing(names, ">" + "".join(wires[name].code for name in names))))
-            fixed.clear()
-
-    for row in untagged:
-        wire = wires.get(row.name)
-        if wire is None:
-            continue
-        if wire.code:
-            fixed.append(row.name)
-            continue
-        end_fixed()
-        steps.append(((row.name,), _writing(row.name, wire.write)))
-    end_fixed()
+        else:
+            steps += [((name,), _writing(name, wires[name].write)) for name in names]
     return steps
 
 

@@ -24,10 +24,6 @@ Write = Callable[[list[Buffer], Any], None]
 STRING_BYTES_MAX = 2**15 - 1
 """The length of a string, in both encodings: Kafka refuses longer compact strings, too."""
 UVARINT_BYTES_MAX = 5
-VARLONG_BYTES_MAX = 10
-
-INT16 = struct.Struct(">h")
-INT32 = struct.Struct(">i")
 
 
 @frozen
@@ -83,41 +79,6 @@ def encoded_uvarint(value: int) -> bytes:
 _SHORT = tuple(bytes((value,)) for value in range(0x80))
 
 
-def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Reads a zigzag varint of 32 bits; returns and raises as `read_uvarint`."""
-    value, position = read_uvarint(buffer, position)
-    return (value >> 1) ^ -(value & 1), position
-
-
-def read_varlong(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Reads a zigzag varint of 64 bits; returns and raises as `read_uvarint`."""
-    value = 0
-    for number in range(VARLONG_BYTES_MAX):
-        byte = buffer[position + number]
-        value |= (byte & 0x7F) << (7 * number)
-        if byte < 0x80:
-            if value >= 2**64:
-                break
-            return (value >> 1) ^ -(value & 1), position + number + 1
-    raise MalformedMessage("a varint of more than 64 bits", offset=position)
-
-
-def encoded_varint(value: int) -> bytes:
-    """Returns the zigzag varint of a signed 32-bit number; raises `CannotEncode` for larger ones."""
-    return _zigzag(value, 32)
-
-
-def encoded_varlong(value: int) -> bytes:
-    """Returns the zigzag varint of a signed 64-bit number; raises `CannotEncode` for larger ones."""
-    return _zigzag(value, 64)
-
-
-def _zigzag(value: int, bits: int) -> bytes:
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        raise CannotEncode(f"{value} in {bits} bits")
-    return encoded_uvarint((value << 1) ^ (value >> (bits - 1)))
-
-
 # ---------------------------------------------------------------- fixed size
 
 
@@ -154,11 +115,8 @@ def _write_uuid(out: list[Buffer], value: bytes) -> None:
 BOOLEAN = number_wire("?")
 INT8_WIRE = number_wire("b")
 INT16_WIRE = number_wire("h")
-UINT16_WIRE = number_wire("H")
 INT32_WIRE = number_wire("i")
-UINT32_WIRE = number_wire("I")
 INT64_WIRE = number_wire("q")
-FLOAT64_WIRE = number_wire("d")
 UUID_WIRE = Wire(_read_uuid, _write_uuid, UUID_BYTES)
 
 
@@ -170,31 +128,19 @@ def too_long(announced: int, left: int, position: int) -> MalformedMessage:
     return MalformedMessage(f"{announced} bytes announced, {left} left", offset=position)
 
 
-def _read_int16_length(buffer: memoryview, position: int) -> tuple[int, int]:
-    (length,) = INT16.unpack_from(buffer, position)
-    return length, position + 2
-
-
-def _read_int32_length(buffer: memoryview, position: int) -> tuple[int, int]:
-    (length,) = INT32.unpack_from(buffer, position)
-    return length, position + 4
-
-
 def _read_compact_length(buffer: memoryview, position: int) -> tuple[int, int]:
     length, position = read_uvarint(buffer, position)
     return length - 1, position
 
 
-def _int16_length(length: int) -> bytes:
-    return INT16.pack(length)
-
-
-def _int32_length(length: int) -> bytes:
-    return INT32.pack(length)
-
-
 def _compact_length(length: int) -> bytes:
     return encoded_uvarint(length + 1)
+
+
+_COMPACT = (_read_compact_length, _compact_length)
+_SHORT_LENGTH = (INT16_WIRE.read, struct.Struct(">h").pack)
+_LENGTH = (INT32_WIRE.read, struct.Struct(">i").pack)
+"""Reads and encodes a length."""
 
 
 def _as_text(view: memoryview) -> str:
@@ -245,9 +191,7 @@ def _make_sized(
 
 def string(*, compact: bool, nullable: bool) -> Wire:
     """Returns the wire of a `str`."""
-    read_length, encode_length = (
-        (_read_compact_length, _compact_length) if compact else (_read_int16_length, _int16_length)
-    )
+    read_length, encode_length = _COMPACT if compact else _SHORT_LENGTH
     read, write_null = _make_sized(read_length, encode_length, _as_text, STRING_BYTES_MAX, nullable=nullable)
 
     def write(out: list[Buffer], value: str | None) -> None:
@@ -265,9 +209,7 @@ def octets(*, compact: bool, nullable: bool, copied: bool) -> Wire:
 
     It also writes a tuple of pieces.
     """
-    read_length, encode_length = (
-        (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
-    )
+    read_length, encode_length = _COMPACT if compact else _LENGTH
     make: Callable[[memoryview], Any] = bytes if copied else _as_view
     read, write_null = _make_sized(read_length, encode_length, make, 2**31 - 1, nullable=nullable)
 
@@ -294,9 +236,7 @@ def array(element: Wire, *, compact: bool, nullable: bool) -> Wire:
     """
     if not element.least:
         raise TypeError("elements without bytes: nothing would bound their number")
-    read_length, encode_length = (
-        (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
-    )
+    read_length, encode_length = _COMPACT if compact else _LENGTH
     read_element, write_element, least, code = element.read, element.write, element.least, element.code
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:

@@ -22,7 +22,6 @@ from rocketmq_compat.records import (
     encode_record,
     inner_messages,
     join_messages,
-    join_properties,
     message_id,
     read_head,
     read_heads,
@@ -222,14 +221,6 @@ def test_properties_survive_their_text(properties: dict[str, str]) -> None:
 
 def test_properties_are_read_as_java_reads_them() -> None:
     assert read_properties("A\x01x\x02B\x01\x02nothing\x02C\x01x\x01y\x02D\x01z") == {"A": "x", "B": "", "D": "z"}
-
-
-@pytest.mark.parametrize(
-    "texts", [("A\x01x", "B\x01y\x02"), ("A\x01x\x02", "B\x01y"), ("", "A\x01x", "", "B\x01y", "")]
-)
-def test_properties_are_joined_whether_or_not_they_end_with_a_separator(texts: tuple[str, ...]) -> None:
-    assert join_properties(*texts) == "A\x01x\x02B\x01y\x02"
-    assert join_properties("", "") == ""
 
 
 # Batches

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafka_compat.protocol import primitives
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.api_versions import (
     API_VERSIONS,
@@ -243,16 +242,6 @@ def test_a_count_that_cannot_fit_is_refused_before_its_first_element(version: in
     with pytest.raises(MalformedMessage) as caught:
         values.decode(ProduceRequest, PRODUCE, version, good[:place] + many + good[place + len(few) :])
     assert (caught.value.path, caught.value.offset) == ("topic_data[0].partition_data", place)
-
-
-@pytest.mark.parametrize("value", [0, 1, -1, 63, -64, 64, 2**31 - 1, -(2**31)])
-def test_varints_are_read_as_written(value: int) -> None:
-    for encode, read in (
-        (primitives.encoded_varint, primitives.read_varint),
-        (primitives.encoded_varlong, primitives.read_varlong),
-    ):
-        encoded = encode(value)
-        assert read(memoryview(encoded), 0) == (value, len(encoded))
 
 
 def test_the_table_names_every_api() -> None:
