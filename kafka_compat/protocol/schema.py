@@ -13,7 +13,7 @@ which fields without a `default` must be given.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import attrs
 
@@ -99,49 +99,32 @@ def _field(of: Kind | type, versions: str, nullable: str, default: Any, tag: int
     )
 
 
-def boolean(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of one byte, 0 or 1."""
-    return _field(BOOL, versions, "", default, tag, is_array=False)
+class _Declare(Protocol):
+    def __call__(
+        self, versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None
+    ) -> Any: ...
 
 
-def int8(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of one byte, signed."""
-    return _field(INT8, versions, "", default, tag, is_array=False)
+def _declares(of: Kind) -> _Declare:
+    return lambda versions="", *, nullable="", default=attrs.NOTHING, tag=None: _field(
+        of, versions, nullable, default, tag, is_array=False
+    )
 
 
-def int16(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of two bytes, signed."""
-    return _field(INT16, versions, "", default, tag, is_array=False)
-
-
-def int32(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of four bytes, signed."""
-    return _field(INT32, versions, "", default, tag, is_array=False)
-
-
-def int64(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of eight bytes, signed."""
-    return _field(INT64, versions, "", default, tag, is_array=False)
-
-
-def uuid(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of 16 bytes, kept as `bytes`."""
-    return _field(UUID, versions, "", default, tag, is_array=False)
-
-
-def string(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of UTF-8 text."""
-    return _field(STRING, versions, nullable, default, tag, is_array=False)
-
-
-def octets(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of bytes, copied out of the frame when decoded."""
-    return _field(BYTES, versions, nullable, default, tag, is_array=False)
-
-
-def records(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
-    """Declares a field of record batches: a view of the frame when decoded, a piece of its own when encoded."""
-    return _field(RECORDS, versions, nullable, default, tag, is_array=False)
+boolean = _declares(BOOL)
+"""Declares a field of one byte, 0 or 1."""
+int8 = _declares(INT8)
+int16 = _declares(INT16)
+int32 = _declares(INT32)
+int64 = _declares(INT64)
+uuid = _declares(UUID)
+"""Declares a field of 16 bytes, kept as `bytes`."""
+string = _declares(STRING)
+"""Declares a field of UTF-8 text."""
+octets = _declares(BYTES)
+"""Declares a field of bytes, copied out of the frame when decoded."""
+records = _declares(RECORDS)
+"""Declares a field of record batches: a view of the frame when decoded, a piece of its own when encoded."""
 
 
 def submessage(
