@@ -35,7 +35,7 @@ from kafka_compat.broker.hosting import BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.storage.checkpoints import ForeignDirectory
-from kafka_compat.storage.run_record import this_boot
+from log.disk import this_boot
 from log.errors import CorruptLog, StorageError
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import RaftError

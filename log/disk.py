@@ -98,6 +98,14 @@ class Disk(Protocol):
         """Returns an exclusive lock on a file of this name. Raises `DirectoryLocked` if it is locked already."""
 
 
+def read_file(disk: Disk, path: str) -> bytes | None:
+    """Returns the content of a file, or None if there is none."""
+    if not disk.exists(path):
+        return None
+    with contextlib.closing(disk.open(path, create=False)) as file:
+        return file.read_at(0, file.size())
+
+
 def write_file(disk: Disk, path: str, content: Sequence[Buffer]) -> None:
     """Write a whole file, from its beginning, and sync it, but not its name.
 
@@ -124,6 +132,15 @@ def replace_file(disk: Disk, directory: str, name: str, *content: Buffer) -> Non
     scratch = f"{name}.tmp"
     write_file(disk, f"{directory}/{scratch}", content)
     rename_file(disk, directory, scratch, name)
+
+
+def this_boot() -> str:
+    """Returns the name of the time since this machine was started; empty where the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 _FALLOC_FL_KEEP_SIZE = 1

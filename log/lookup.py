@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from log.disk import Disk
+from log.disk import Disk, read_file
 from log.errors import CorruptLog, StorageError
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, decode_header
 from log.index import DamagedIndex, SegmentIndex, SparseIndex
@@ -172,9 +172,8 @@ class Lookup:
 
     def _load(self, segment: Segment) -> SegmentIndex:
         path = f"{self._directory}/{index_name(segment.base)}"
-        if self._disk.exists(path):
-            with contextlib.closing(self._disk.open(path, create=False)) as file:
-                content = file.read_at(0, file.size())
+        content = read_file(self._disk, path)
+        if content is not None:
             with contextlib.suppress(DamagedIndex):
                 index, segment_bytes = SegmentIndex.decode(
                     content, log_id=self._log_id, base=segment.base, interval_bytes=self._interval_bytes

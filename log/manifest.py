@@ -9,14 +9,13 @@ Appends go to the *open* segments: the one at `open_base`, and those that follow
 later manifest seals them. An address is never used for two different writes.
 """
 
-import contextlib
 import struct
 from collections.abc import Sequence
 from typing import Self
 
 import attrs
 
-from log.disk import Disk, replace_file
+from log.disk import Disk, read_file, replace_file
 from log.epoch_cache import EpochStart
 from log.errors import CorruptLog
 from log.frame import Address, checksum
@@ -127,10 +126,10 @@ class Manifest:
 def read_manifest(disk: Disk, directory: str, *, log_id: int) -> Manifest:
     """Returns the manifest in a log's directory. Raises `CorruptLog` if it is missing, damaged or another log's."""
     path = f"{directory}/{NAME}"
-    if not disk.exists(path):
+    content = read_file(disk, path)
+    if content is None:
         raise CorruptLog(path, 0, "the manifest is missing")
-    with contextlib.closing(disk.open(path, create=False)) as file:
-        manifest = Manifest.decode(file.read_at(0, file.size()))
+    manifest = Manifest.decode(content)
     if manifest is None:
         raise CorruptLog(path, 0, "the manifest is damaged, or not of this version")
     if manifest.log_id != log_id:

@@ -73,32 +73,12 @@ class _Inode:
 
 
 @attrs.frozen
-class _Linked:
-    """A name was given to a file."""
+class _NameChange:
+    """A file was made, removed or renamed: `names` has the file that each name stands for from then on, or None."""
 
     sequence: int
     directory: str
-    path: str
-    inode: _Inode
-
-
-@attrs.frozen
-class _Removed:
-    sequence: int
-    directory: str
-    path: str
-
-
-@attrs.frozen
-class _Renamed:
-    sequence: int
-    directory: str
-    source: str
-    target: str
-    inode: _Inode
-
-
-_NameChange = _Linked | _Removed | _Renamed
+    names: Sequence[tuple[str, _Inode | None]]
 
 
 def _apply(change: _Write | _Cut, platter: bytearray) -> None:
@@ -125,23 +105,12 @@ def _resize(image: bytearray, size: int) -> None:
         image.extend(bytes(size - len(image)))
 
 
-def _meanings(change: _NameChange) -> Sequence[tuple[str, _Inode | None]]:
-    """Which file each name stands for after the change; None for none."""
-    match change:
-        case _Linked(path=path, inode=inode):
-            return [(path, inode)]
-        case _Removed(path=path):
-            return [(path, None)]
-        case _Renamed(source=source, target=target, inode=inode):
-            return [(source, None), (target, inode)]
-
-
 def _apply_name(change: _NameChange, names: dict[str, _Inode], since: Mapping[str, int] = _ALWAYS) -> None:
     """Apply a change of names.
 
     `since` holds the sequence of the last change applied to each name; an older one is not applied again.
     """
-    for path, inode in _meanings(change):
+    for path, inode in change.names:
         if since.get(path, 0) > change.sequence:
             continue
         if inode is None:
@@ -320,7 +289,7 @@ class MemoryDisk:
                 if self.capacity_bytes is not None and self.used_bytes() >= self.capacity_bytes:
                     raise NoSpace("open", path)
                 inode = _Inode()
-                self._change_name(_Linked(self.next_sequence(), _directory_of(path), path, inode))
+                self._change_names(path, (path, inode))
         return MemoryFile(self, inode, path)
 
     def exists(self, path: str) -> bool:
@@ -341,15 +310,14 @@ class MemoryDisk:
         self.enter("remove", path)
         with self.changing:
             self._existing("remove", path)
-            self._change_name(_Removed(self.next_sequence(), _directory_of(path), path))
+            self._change_names(path, (path, None))
 
     def rename(self, source: str, target: str) -> None:
         """See `Disk`."""
         self.enter("rename", source)
         assert _directory_of(source) == _directory_of(target), "a rename stays in its directory"
         with self.changing:
-            inode = self._existing("rename", source)
-            self._change_name(_Renamed(self.next_sequence(), _directory_of(source), source, target, inode))
+            self._change_names(source, (source, None), (target, self._existing("rename", source)))
 
     def drop_cache(self, path: str) -> None:
         """See `Disk`; there is no other memory than this."""
@@ -467,15 +435,15 @@ class MemoryDisk:
         """Returns the disk as it is after its process was killed: pending changes are visible, and still pending."""
         with self.changing:
             copies: dict[_Inode, _Inode] = {}
-            for inode in [*self._names.values(), *self._durable_names.values()]:
-                copies.setdefault(inode, inode.copy())
+
+            def copy(inode: _Inode) -> _Inode:
+                return copies.get(inode) or copies.setdefault(inode, inode.copy())
+
             disk = self._successor(rng, {})
-            disk._names = {path: copies[inode] for path, inode in self._names.items()}
-            disk._durable_names = {path: copies[inode] for path, inode in self._durable_names.items()}
+            disk._names = {path: copy(inode) for path, inode in self._names.items()}
+            disk._durable_names = {path: copy(inode) for path, inode in self._durable_names.items()}
             disk._pending_names = [
-                change
-                if isinstance(change, _Removed)
-                else attrs.evolve(change, inode=copies.setdefault(change.inode, change.inode.copy()))
+                attrs.evolve(change, names=[(path, inode and copy(inode)) for path, inode in change.names])
                 for change in self._pending_names
             ]
             disk._names_settled = dict(self._names_settled)
@@ -540,7 +508,8 @@ class MemoryDisk:
         if _directory_of(path) not in self._directories:
             raise StorageFailed(operation, path, "No such file or directory")
 
-    def _change_name(self, change: _NameChange) -> None:
+    def _change_names(self, path: str, *names: tuple[str, _Inode | None]) -> None:
+        change = _NameChange(self.next_sequence(), _directory_of(path), names)
         _apply_name(change, self._names)
         self._pending_names.append(change)
 
@@ -554,7 +523,7 @@ class MemoryDisk:
     def _settle_names(self, saved: Sequence[_NameChange]) -> None:
         for change in saved:
             _apply_name(change, self._durable_names, self._names_settled)
-            for path, _ in _meanings(change):
+            for path, _ in change.names:
                 self._names_settled[path] = max(change.sequence, self._names_settled.get(path, 0))
             self._pending_names.remove(change)
 

@@ -27,7 +27,7 @@ from typing import NoReturn, Self
 
 import attrs
 
-from log.disk import Disk, File, replace_file
+from log.disk import Disk, File, read_file, replace_file
 from log.errors import CorruptLog, NoSpace
 from log.frame import (
     HEADER_BYTES,
@@ -264,10 +264,10 @@ class Salvage:
         Raises `CorruptLog` if it cannot be read.
         """
         path = f"{self._directory}/{PLAN_NAME}"
-        if not self._disk.exists(path):
+        content = read_file(self._disk, path)
+        if content is None:
             return None
-        with contextlib.closing(self._disk.open(path, create=False)) as file:
-            plan = Repair.decode(file.read_at(0, file.size()), log_id=self._log_id)
+        plan = Repair.decode(content, log_id=self._log_id)
         if plan is None:
             raise CorruptLog(path, 0, "the plan of an interrupted repair is damaged itself")
         return plan

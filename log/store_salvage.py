@@ -16,7 +16,7 @@ import contextlib
 import attrs
 
 from log.batch_index import BatchIndex
-from log.disk import replace_file
+from log.disk import read_file, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
 from log.frame import Address
@@ -89,11 +89,10 @@ class StoreSalvage(StoreRecovery):
 
     def _pending(self) -> Manifest | None:
         """Returns the plan that a crash interrupted; a damaged one is taken for none, and made again."""
-        path = f"{self._directory}/{PLAN_NAME}"
-        if not self._disk.exists(path):
+        content = read_file(self._disk, f"{self._directory}/{PLAN_NAME}")
+        if content is None:
             return None
-        with contextlib.closing(self._disk.open(path, create=False)) as file:
-            plan = Manifest.decode(file.read_at(0, file.size()))
+        plan = Manifest.decode(content)
         if plan is None or plan.log_id != self._log_id:
             # Segments may have been set aside already, which the manifest in force does not know.
             return self._reset(0)

@@ -5,7 +5,7 @@ import json
 import attrs
 
 from log.config import LogConfig
-from log.disk import Disk, replace_file
+from log.disk import Disk, read_file, replace_file
 from log.errors import CorruptLog, ForeignLog
 from log.loss import forget_loss, missing_files, set_aside, was_set_aside
 from log.segmented_log import LOCK_NAME
@@ -149,13 +149,9 @@ def _require_same(directory: str, found: Identity, given: Identity) -> None:
 
 def _read_identity(disk: Disk, directory: str) -> Identity | None:
     path = f"{directory}/{IDENTITY_NAME}"
-    if not disk.exists(path):
+    content = read_file(disk, path)
+    if content is None:
         return None
-    file = disk.open(path, create=False)
-    try:
-        content = file.read_at(0, file.size())
-    finally:
-        file.close()
     try:
         identity = json.loads(content)
         members = identity.get("members")

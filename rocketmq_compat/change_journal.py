@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
-from log.disk import Disk
+from log.disk import Disk, read_file
 from log.errors import NoSpace
 from log.frame import checksum
 
@@ -38,10 +38,7 @@ class ChangeJournal:
         Raises `StorageFailed` if the disk fails.
         """
         self.sequence, self.end = after, 0
-        if not self._disk.exists(self._path):
-            return [], False
-        with contextlib.closing(self._disk.open(self._path, create=False)) as file:
-            lines = file.read_at(0, file.size()).splitlines(keepends=True)
+        lines = (read_file(self._disk, self._path) or b"").splitlines(keepends=True)
         changes: list[dict[str, Any]] = []
         at, is_damaged = 0, False
         for line in lines:

@@ -39,10 +39,11 @@ from typing import Final
 import click
 import trio
 
+from log.disk import this_boot
 from log.errors import CorruptLog, StorageFailed
 from raft.errors import RaftError
 from raft.process import Address, AddressType, EventWriter, ServerProcess
-from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead, boot_of_machine
+from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
@@ -123,7 +124,7 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
 @click.option(
     "--boot-id",
     "boot",
-    default=boot_of_machine,
+    default=this_boot,
     help="Names the boot of the machine, in place of the system's: under another one the broker takes what was not flushed for lost.",
 )
 @click.option(

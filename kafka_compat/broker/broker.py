@@ -37,8 +37,7 @@ from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.storage.broker_store import BrokerStore
-from kafka_compat.storage.run_record import this_boot
-from log.disk import Disk, RealDisk
+from log.disk import Disk, RealDisk, this_boot
 from log.errors import CorruptLog, LogError
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME

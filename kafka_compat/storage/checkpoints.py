@@ -4,7 +4,6 @@
 no file: a log keeps its own.
 """
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
@@ -12,7 +11,7 @@ import attrs
 import msgpack
 
 from kafka_compat.model import TopicPartition
-from log.disk import Disk, replace_file, write_file
+from log.disk import Disk, read_file, replace_file, write_file
 from log.errors import LogError
 from log.frame import checksum
 
@@ -42,11 +41,8 @@ def encode_checked(*values: object) -> bytes:
 
 def read_checked(disk: Disk, path: str) -> list[Any] | None:
     """Returns the values in a file, or None if it is missing or damaged."""
-    if not disk.exists(path):
-        return None
-    with contextlib.closing(disk.open(path, create=False)) as file:
-        content = file.read_at(0, file.size())
-    if len(content) < 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
+    content = read_file(disk, path)
+    if content is None or len(content) < 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
     version, *values = msgpack.unpackb(content[:-4])
     return values if version == _VERSION else None

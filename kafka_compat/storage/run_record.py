@@ -16,7 +16,6 @@ from kafka_compat.storage.checkpoints import encode_checked, read_checked
 from log.disk import Disk, replace_file
 
 RUN_NAME: Final = "run"
-BOOT_PATH: Final = "/proc/sys/kernel/random/boot_id"
 Key = tuple[bytes, int]
 """Topic id and partition number."""
 
@@ -83,12 +82,3 @@ class RunRecord:
         if self.stage is Stage.RUNNING and not self.flushed and (not boot or self.boot != boot):
             return "the broker was not stopped, and the machine started again since: a loss of power takes what was not flushed"
         return None
-
-
-def this_boot() -> str:
-    """Returns the name of the time since this machine was started; empty where the system has none."""
-    try:
-        with open(BOOT_PATH, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

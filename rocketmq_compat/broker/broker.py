@@ -16,14 +16,13 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
 from typing import Final, Self
 
 import attrs
 import trio
 
 from log.config import StoreConfig
-from log.disk import Disk, RealDisk
+from log.disk import Disk, RealDisk, this_boot
 from log.errors import CorruptLog
 from raft.addresses import address_of, is_address
 from raft.config import RaftConfig
@@ -75,14 +74,6 @@ VIP_PORT_DISTANCE: Final = 2
 Address = tuple[str, int]
 
 
-def boot_of_machine() -> str:
-    """Returns an id of this boot of the machine; empty if the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
 @attrs.frozen(kw_only=True)
 class BrokerPlan:
     """One broker: the addresses on which it listens, its directory and its settings.
@@ -106,7 +97,7 @@ class BrokerPlan:
     """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The least size of the raft log that is kept; older entries are in the commit log and in the snapshot."""
-    boot: str = attrs.field(factory=boot_of_machine)
+    boot: str = attrs.field(factory=this_boot)
     """The id of this boot of the machine. Another id than the last time means that unflushed writes are lost."""
 
     @property

@@ -4,14 +4,13 @@ The journal has the changes since the file (`change_journal.py`), so that one ch
 replaced when the journal has become as long as the file.
 """
 
-import contextlib
 import posixpath
 from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
-from log.disk import Disk, replace_file
+from log.disk import Disk, read_file, replace_file
 from rocketmq_compat.change_journal import JOURNAL_BYTES_MIN, ChangeJournal
 from rocketmq_compat.remoting import fastjson
 from rocketmq_compat.remoting.errors import BadBody
@@ -56,10 +55,9 @@ class KvFile:
         """Returns the stored values, empty without a file. Raises `DamagedKvFile`, and the disk's `StorageError`."""
         values: dict[str, dict[str, str]] = {}
         sequence = 0
-        if self._disk.exists(self._path):
-            with contextlib.closing(self._disk.open(self._path, create=False)) as file:
-                self._file_bytes = file.size()
-                content = file.read_at(0, self._file_bytes)
+        content = read_file(self._disk, self._path)
+        if content is not None:
+            self._file_bytes = len(content)
             try:
                 table = KvConfigTable.decode(content)
             except BadBody as error:

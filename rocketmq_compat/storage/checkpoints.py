@@ -8,14 +8,13 @@ missing or damaged file, so that the broker can report the loss to its operator.
 that are still known then. The contents belong to their owners: this module only demands an object.
 """
 
-import contextlib
 import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
-from log.disk import Disk, replace_file
+from log.disk import Disk, read_file, replace_file
 from rocketmq_compat.change_journal import JOURNAL_BYTES_MIN, SEQUENCE, ChangeJournal, decode_line, encode_line
 from rocketmq_compat.storage.dispatch import QueueKey
 
@@ -82,18 +81,15 @@ class BrokerCheckpoints:
     def read(self, name: CheckpointName) -> ReadCheckpoint:
         """Returns the content of the file and its journal. Raises `StorageFailed` if the disk fails."""
         path = f"{self._directory}/{name.file}"
-        trouble, content, file_bytes = None, None, 0
-        if not self._disk.exists(path):
-            trouble = f"{path} is missing"
-        else:
-            with contextlib.closing(self._disk.open(path, create=False)) as file:
-                file_bytes = file.size()
-                content = decode_checkpoint(file.read_at(0, file_bytes))
-            trouble = f"{path} is damaged" if content is None else None
+        found = read_file(self._disk, path)
+        content = None if found is None else decode_checkpoint(found)
+        trouble = f"{path} is missing" if found is None else f"{path} is damaged" if content is None else None
         if not name.has_journal:
             return ReadCheckpoint(content or {}, trouble)
         known = dict(content or {})
-        table = self._tables[name] = _JournaledTable(ChangeJournal(self._disk, self._journal_path(name)), file_bytes)
+        table = self._tables[name] = _JournaledTable(
+            ChangeJournal(self._disk, self._journal_path(name)), len(found or b"")
+        )
         changes, is_damaged = table.journal.replay(int(known.pop(SEQUENCE, 0)))
         entries = dict(known.get(name.member) or {})
         for change in changes:

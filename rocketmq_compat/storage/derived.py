@@ -21,7 +21,7 @@ import attrs
 import msgpack
 from attrs.validators import gt
 
-from log.disk import Disk, replace_file
+from log.disk import Disk, read_file, replace_file
 from log.errors import CorruptLog, NoSpace
 from log.file_pool import FilePool
 from log.frame import checksum
@@ -419,8 +419,8 @@ class DerivedData:
 
     def _read_checkpoint(self) -> tuple[DispatchCheckpoint | None, str | None]:
         path = f"{self.directory}/{DISPATCHED_NAME}"
-        if not self._disk.exists(path):
+        content = read_file(self._disk, path)
+        if content is None:
             return None, f"{path} is missing"
-        with contextlib.closing(self._disk.open(path, create=False)) as file:
-            checkpoint = DispatchCheckpoint.decode(file.read_at(0, file.size()))
+        checkpoint = DispatchCheckpoint.decode(content)
         return checkpoint, None if checkpoint is not None else f"{path} is damaged"
