@@ -3,7 +3,7 @@
 A broker describes itself, including its own command line. Ask another broker for its settings directly, as in Kafka.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
@@ -15,6 +15,7 @@ from kafka_compat.controller.commands import (
     CommandResult,
     ConfigsAltered,
     ConfigSetting,
+    ResourceAltered,
     ResourceChange,
     ResourceKind,
     ResourceName,
@@ -70,7 +71,7 @@ class ConfigRequests:
                 rows += len(results[-1].configs)
             else:
                 refused = f"one answer has at most {ROWS_MAX} settings: describe the rest in another request"
-                results.append(_not_described(asked, KafkaErrorCode.INVALID_REQUEST, refused))
+                results.append(_described(asked, KafkaErrorCode.INVALID_REQUEST, refused))
             yield 1 + len(results[-1].configs)
         response = DescribeConfigsResponse(results=tuple(results))
         self._context.turns.answer(call, response, len(results) + rows)
@@ -80,14 +81,8 @@ class ConfigRequests:
     ) -> DescribeConfigsResult:
         found = self._rows(asked)
         if not isinstance(found, list):
-            return _not_described(asked, *found)
-        return DescribeConfigsResult(
-            error_code=KafkaErrorCode.NONE,
-            error_message="",
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
-            configs=tuple(_config(each, request) for each in found),
-        )
+            return _described(asked, *found)
+        return _described(asked, KafkaErrorCode.NONE, "", tuple(_config(each, request) for each in found))
 
     def _rows(self, asked: DescribeConfigsResource) -> list[ConfigRow] | tuple[KafkaErrorCode, str]:
         settings = self._context.settings
@@ -127,22 +122,16 @@ class ConfigRequests:
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, ConfigsAltered):
-                by_name = {each.resource: each for each in result.resources}
-                outcomes = {(name.kind.value, name.name): (each.error, each.message) for name, each in by_name.items()}
+                altered = result.resources
             else:
                 failed = result if isinstance(result, CommandFailed) else CommandFailed("another answer", False)
-                outcomes = {
-                    (change.resource.kind.value, change.resource.name): (failed.error, failed.reason)
-                    for change in changes
-                }
-            call.answer(
-                IncrementalAlterConfigsResponse(
-                    responses=tuple(
-                        refused.get(_key(resource)) or _build_result(resource, *outcomes[_key(resource)])
-                        for resource in request.resources
-                    )
-                )
+                altered = tuple(ResourceAltered(each.resource, failed.error, failed.reason) for each in changes)
+            outcomes = {(each.resource.kind.value, each.resource.name): (each.error, each.message) for each in altered}
+            responses = (
+                refused.get(_key(resource)) or _build_result(resource, *outcomes[_key(resource)])
+                for resource in request.resources
             )
+            call.answer(IncrementalAlterConfigsResponse(responses=tuple(responses)))
 
         if not changes:
             on_result(ConfigsAltered(()))
@@ -194,13 +183,15 @@ def _key(resource: IncrementalAlterConfigsResource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _not_described(asked: DescribeConfigsResource, error: KafkaErrorCode, message: str) -> DescribeConfigsResult:
+def _described(
+    asked: DescribeConfigsResource, error: KafkaErrorCode, message: str, configs: tuple[DescribedConfig, ...] = ()
+) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=error,
         error_message=message,
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
-        configs=(),
+        configs=configs,
     )
 
 
@@ -216,7 +207,7 @@ def _build_result(
 
 
 def _config(row: ConfigRow, request: DescribeConfigsRequest) -> DescribedConfig:
-    synonyms: Iterable[DescribedConfigSynonym] = (
+    synonyms = (
         DescribedConfigSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
         for synonym in row.synonyms
     )

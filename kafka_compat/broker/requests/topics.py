@@ -6,7 +6,7 @@ broker has applied it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
@@ -24,6 +24,8 @@ from kafka_compat.controller.commands import (
     NewTopic,
     PartitionsCreated,
     TopicCreated,
+    TopicDeleted,
+    TopicGrown,
     TopicReference,
     TopicsCreated,
     TopicsDeleted,
@@ -106,8 +108,7 @@ class TopicRequests:
             if isinstance(result, TopicsCreated):
                 made = {each.name: self._describe_created(each, asked) for each in result.topics}
             else:
-                failed = _failure(result)
-                made = {each.name: _build_refusal(each.name, failed.error, failed.reason) for each in wanted}
+                made = {each.name: _build_refusal(each.name, *_failure(result)) for each in wanted}
             outcomes = refused | made
             call.answer(CreateTopicsResponse(topics=tuple(outcomes[name] for name in names)))
 
@@ -141,8 +142,7 @@ class TopicRequests:
     def _describe_created(self, made: TopicCreated, asked: Mapping[str, CreateTopic]) -> CreateTopicResult:
         if made.error:
             return _build_refusal(made.name, made.error, made.message)
-        overrides = dict(_configs(asked[made.name]))
-        rows = self._context.settings.describe_topic(overrides)
+        overrides = {each.name: each.value for each in asked[made.name].configs if each.value is not None}
         return CreateTopicResult(
             name=made.name,
             topic_id=made.topic_id,
@@ -150,7 +150,7 @@ class TopicRequests:
             error_message=None,
             num_partitions=made.partitions,
             replication_factor=made.replication_factor,
-            configs=tuple(map(_created_config, rows)),
+            configs=tuple(map(_created_config, self._context.settings.describe_topic(overrides))),
         )
 
     # ---------------------------------------------------------------- DeleteTopics
@@ -162,33 +162,31 @@ class TopicRequests:
             TopicReference(name=topic.name) if topic.name is not None else TopicReference(topic_id=topic.topic_id)
             for topic in request.topics
         ]
-        if not self._context.settings.flag("delete.topic.enable"):
-            call.answer(
-                DeleteTopicsResponse(
-                    responses=tuple(
-                        _not_deleted(reference, KafkaErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-                        for reference in references
-                    )
+
+        def answer(topics: Iterable[TopicDeleted]) -> None:
+            responses = (
+                DeleteTopicResult(
+                    name=topic.name,
+                    topic_id=topic.topic_id or NO_UUID,
+                    error_code=topic.error,
+                    error_message=topic.message or None,
                 )
+                for topic in topics
             )
-            return
+            call.answer(DeleteTopicsResponse(responses=tuple(responses)))
+
+        def refuse_all(error: KafkaErrorCode, message: str) -> None:
+            answer(TopicDeleted(each.name, each.topic_id, error, message) for each in references)
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, TopicsDeleted):
-                responses = tuple(
-                    DeleteTopicResult(
-                        name=topic.name,
-                        topic_id=topic.topic_id or NO_UUID,
-                        error_code=topic.error,
-                        error_message=topic.message or None,
-                    )
-                    for topic in result.topics
-                )
+                answer(result.topics)
             else:
-                failed = _failure(result)
-                responses = tuple(_not_deleted(each, failed.error, failed.reason) for each in references)
-            call.answer(DeleteTopicsResponse(responses=responses))
+                refuse_all(*_failure(result))
 
+        if not self._context.settings.flag("delete.topic.enable"):
+            refuse_all(KafkaErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+            return
         self._context.controller.send(
             DeleteTopics(tuple(references)), on_result, timeout_s=_seconds(request.timeout_ms)
         )
@@ -209,18 +207,15 @@ class TopicRequests:
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, PartitionsCreated):
-                results = tuple(
-                    CreatePartitionsTopicResult(
-                        name=topic.name, error_code=topic.error, error_message=topic.message or None
-                    )
-                    for topic in result.topics
-                )
+                topics = result.topics
             else:
-                failed = _failure(result)
-                results = tuple(
-                    CreatePartitionsTopicResult(name=topic.name, error_code=failed.error, error_message=failed.reason)
-                    for topic in wanted
+                topics = tuple(TopicGrown(topic.name, *_failure(result)) for topic in wanted)
+            results = tuple(
+                CreatePartitionsTopicResult(
+                    name=topic.name, error_code=topic.error, error_message=topic.message or None
                 )
+                for topic in topics
+            )
             call.answer(CreatePartitionsResponse(results=results))
 
         command = CreatePartitions(wanted, self._context.rng.getrandbits(31), request.validate_only)
@@ -243,7 +238,7 @@ class TopicRequests:
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if not isinstance(result, LeadersElected):
-                error = _failure(result).error
+                error, _ = _failure(result)
                 call.answer(ElectLeadersResponse(error_code=error, replica_election_results=()))
                 return
             by_topic: dict[str, list[ElectLeadersPartitionResult]] = {}
@@ -287,22 +282,13 @@ def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
     )
 
 
-def _failure(result: CommandResult | CommandFailed) -> CommandFailed:
-    return result if isinstance(result, CommandFailed) else CommandFailed("the controller sent another answer", False)
+def _failure(result: CommandResult | CommandFailed) -> tuple[KafkaErrorCode, str]:
+    failed = result if isinstance(result, CommandFailed) else CommandFailed("the controller sent another answer", False)
+    return failed.error, failed.reason
 
 
 def _build_refusal(name: str, error: KafkaErrorCode, message: str) -> CreateTopicResult:
     return CreateTopicResult(name=name, error_code=error, error_message=message, configs=())
-
-
-def _not_deleted(topic: TopicReference, error: KafkaErrorCode, message: str) -> DeleteTopicResult:
-    return DeleteTopicResult(
-        name=topic.name, topic_id=topic.topic_id or NO_UUID, error_code=error, error_message=message
-    )
-
-
-def _configs(topic: CreateTopic) -> list[tuple[str, str]]:
-    return [(each.name, each.value) for each in topic.configs if each.value is not None]
 
 
 def _created_config(row: ConfigRow) -> CreatedTopicConfig:
