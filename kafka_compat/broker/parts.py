@@ -33,6 +33,7 @@ from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.partition.effects import PartitionRoleChanged
 from kafka_compat.storage.broker_store import BrokerStore
+from raft.net.handlers import marked_handlers
 
 
 class BrokerParts:
@@ -94,16 +95,18 @@ class BrokerParts:
 
     def _all_handlers(self) -> Mapping[int, Handler]:
         context, creation = self.context, TopicCreation(self.context)
-        return {
-            **MetadataRequests(context, creation).handlers(),
-            **TopicRequests(context).handlers(),
-            **ConfigRequests(context).handlers(),
-            **self._produces.handlers(),
-            **self.fetches.handlers(),
-            **LogRequests(context, self.replicas).handlers(),
-            **GroupApiRequests(context, self.coordinators, creation).handlers(),
-            **ClusterRequests(context, self.node).handlers(),
-        }
+        return dict(
+            marked_handlers(
+                MetadataRequests(context, creation),
+                TopicRequests(context),
+                ConfigRequests(context),
+                self._produces,
+                self.fetches,
+                LogRequests(context, self.replicas),
+                GroupApiRequests(context, self.coordinators, creation),
+                ClusterRequests(context, self.node),
+            )
+        )
 
     # ---------------------------------------------------------------- rounds
 

@@ -32,7 +32,7 @@ from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
 from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
-from rocketmq_compat.broker.context import Context
+from rocketmq_compat.broker.context import Context, handlers_of
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.fixed_roles import FixedRoles, has_other_copies, replication_config
 from rocketmq_compat.broker.housekeeping import Housekeeping
@@ -273,17 +273,17 @@ class Broker:
 
     def _handlers(self) -> Mapping[int, Handler]:
         context, tables = self.context, self._replication.tables
-        return {
-            **SendRequests(context, self._log).handlers(),
-            **self._pulls.handlers(),
-            **OffsetQueries(context, tables, lambda: self._delays.offsets).handlers(),
-            **self._clients.handlers(),
-            **self._replies.handlers(),
-            **LockRequests(context).handlers(),
-            **QueryRequests(context).handlers(),
-            **AdminRequests(context, tables, lambda: self.epoch).handlers(),
-            **self._replication.handlers(),
-        }
+        own = handlers_of(
+            SendRequests(context, self._log),
+            self._pulls,
+            OffsetQueries(context, tables, lambda: self._delays.offsets),
+            self._clients,
+            self._replies,
+            LockRequests(context),
+            QueryRequests(context),
+            AdminRequests(context, tables, lambda: self.epoch),
+        )
+        return own | self._replication.handlers()
 
     # ---------------------------------------------------------------- opening and closing
 

@@ -5,8 +5,9 @@ from typing import Final
 
 import trio
 
+from raft.net.handlers import serves
 from raft.net.reactor import Reactor
-from rocketmq_compat.broker.context import Context, guard
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
@@ -14,7 +15,7 @@ from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadHeader
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.copying import CopyCommitLogRequestHeader, CopyCommitLogResponseHeader
-from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.remoting.session import RemotingCall
 
 ASK_TIMEOUT_S: Final = 5.0
 
@@ -30,15 +31,12 @@ class CatchUp:
         self._copying = CommitLogCopying(context, copy, peers)
         self._clients = {node: RemotingClient(reactor, address) for node, address in peers.items()}
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {RequestCode.COPY_COMMIT_LOG: guard(self._serve)}
-
     def close(self) -> None:
         """End the connections."""
         for client in self._clients.values():
             client.close()
 
+    @serves(RequestCode.COPY_COMMIT_LOG)
     def _serve(self, call: RemotingCall) -> None:
         answer = self._copying.serve(CopyCommitLogRequestHeader.read(call.request.ext))
         if answer.header is None:

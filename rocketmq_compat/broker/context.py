@@ -7,6 +7,7 @@ from typing import Protocol
 import attrs
 
 from raft.disk_thread import Done, Work
+from raft.net.handlers import marked_handlers
 from rocketmq_compat.config import Properties
 from rocketmq_compat.consumers.delays import DelayedPlace, DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
@@ -143,8 +144,15 @@ class Context:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the broker[{self.address}] {what} is forbidden")
 
 
-def guard(handler: Handler) -> Handler:
-    """Returns a handler that answers refusals of the rules, and malformed messages, with their errors."""
+def handlers_of(*served: object) -> dict[int, Handler]:
+    """Returns the handlers of these objects, by request code.
+
+    They answer refusals of the rules, and malformed messages, with their errors.
+    """
+    return {code: _guard(handler) for code, handler in marked_handlers(*served)}
+
+
+def _guard(handler: Handler) -> Handler:
 
     def serve(call: RemotingCall) -> None:
         try:

@@ -14,7 +14,7 @@ import trio
 from log.disk import Disk
 from raft.addresses import address_of, is_address
 from raft.net.reactor import Reactor
-from rocketmq_compat.broker.context import Context, DiskWork
+from rocketmq_compat.broker.context import Context, DiskWork, handlers_of
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.ha_links import SocketLinks
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
@@ -171,9 +171,9 @@ class FixedRoles:
         """See `Replication`: slaves that were given the port of clients."""
         return {} if self._context.is_slave else {HANDSHAKE: self._links.take_over}
 
-    def handlers(self) -> Mapping[int, Handler]:
+    def handlers(self) -> dict[int, Handler]:
         """See `Replication`."""
-        return DivergenceRequests(self._context, self.log).handlers()
+        return handlers_of(DivergenceRequests(self._context, self.log))
 
     def when_sure(self, code: int, handler: Handler) -> Handler:
         """See `Replication`."""

@@ -22,7 +22,7 @@ from raft.net.reactor import Reactor
 from raft.notices import LogTrimmed, Notice
 from raft.settings import NodeSettings
 from rocketmq_compat.broker.catch_up import CatchUp
-from rocketmq_compat.broker.context import Context, DiskWork
+from rocketmq_compat.broker.context import Context, DiskWork, handlers_of
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
@@ -100,9 +100,9 @@ class RaftGroupReplication:
             raise WireError("the raft group is not there")
         return self._group.take_over(connection)
 
-    def handlers(self) -> Mapping[int, Handler]:
+    def handlers(self) -> dict[int, Handler]:
         """See `Replication`."""
-        return self._catch_up.handlers()
+        return handlers_of(self._catch_up)
 
     def when_sure(self, code: int, handler: Handler) -> Handler:
         """See `Replication`: a member that must not serve is no master."""

@@ -70,7 +70,7 @@ class Replication(Protocol):
     def guests(self) -> Mapping[int, PortSharer]:
         """The other protocols on the clients' port, by the first bytes of a connection."""
 
-    def handlers(self) -> Mapping[int, Handler]:
+    def handlers(self) -> dict[int, Handler]:
         """Returns handlers of its own requests, by request code."""
 
     def when_sure(self, code: int, handler: Handler) -> Handler:

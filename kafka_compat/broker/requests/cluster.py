@@ -1,9 +1,8 @@
 """The requests of brokers to the controller: commands, heartbeats, and producer ids, which brokers take in blocks."""
 
 from collections import deque
-from collections.abc import Mapping
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.controller_node import ControllerNode
@@ -21,6 +20,7 @@ from kafka_compat.protocol.apis.init_producer_id import (
     InitProducerIdResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.handlers import serves
 
 PRODUCERS_WAITING_MAX = 10_000
 NO_PRODUCER = -1
@@ -37,14 +37,7 @@ class ClusterRequests:
         self._waiting: deque[ClientCall] = deque()
         """Producers that wait for the next block of ids."""
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {
-            CONTROLLER_COMMAND.key: self.command,
-            BROKER_HEARTBEAT.key: self.heartbeat,
-            INIT_PRODUCER_ID.key: self.init_producer_id,
-        }
-
+    @serves(CONTROLLER_COMMAND.key)
     def command(self, call: ClientCall) -> None:
         """Commit a command of another broker, if this one is the controller."""
         request: ControllerCommandRequest = call.request
@@ -53,6 +46,7 @@ class ClusterRequests:
             return
         self._context.controller.propose(request.command, call.answer)
 
+    @serves(BROKER_HEARTBEAT.key)
     def heartbeat(self, call: ClientCall) -> None:
         """Take a broker's heartbeat."""
         request: BrokerHeartbeatRequest = call.request
@@ -60,6 +54,7 @@ class ClusterRequests:
 
     # ---------------------------------------------------------------- producer ids
 
+    @serves(INIT_PRODUCER_ID.key)
     def init_producer_id(self, call: ClientCall) -> None:
         """Answer with a new producer id, or with the same id and the next epoch (KIP-360)."""
         request: InitProducerIdRequest = call.request

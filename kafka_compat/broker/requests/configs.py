@@ -3,9 +3,7 @@
 A broker describes itself, including its own command line. Ask another broker for its settings directly, as in Kafka.
 """
 
-from collections.abc import Mapping
-
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.turns import Steps
@@ -40,6 +38,7 @@ from kafka_compat.protocol.apis.incremental_alter_configs import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.topic_names import is_valid_topic_name
+from raft.net.handlers import serves
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 ROWS_MAX = 200_000
@@ -52,12 +51,9 @@ class ConfigRequests:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {DESCRIBE_CONFIGS.key: self.describe, INCREMENTAL_ALTER_CONFIGS.key: self.alter}
-
     # ---------------------------------------------------------------- DescribeConfigs
 
+    @serves(DESCRIBE_CONFIGS.key)
     def describe(self, call: ClientCall) -> None:
         """Answer with the settings of topics and of this broker."""
         self._context.turns.run(call, self._describe(call, call.request))
@@ -106,6 +102,7 @@ class ConfigRequests:
 
     # ---------------------------------------------------------------- IncrementalAlterConfigs
 
+    @serves(INCREMENTAL_ALTER_CONFIGS.key)
     def alter(self, call: ClientCall) -> None:
         """Make all changes of a resource or none; wrong changes are refused here."""
         request: IncrementalAlterConfigsRequest = call.request

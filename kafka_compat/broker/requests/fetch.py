@@ -10,12 +10,11 @@ instead of failing, since a follower pauses after an error: a new topic would be
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.model import NO_EPOCH, TopicPartition
@@ -35,6 +34,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
+from raft.net.handlers import serves
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -167,12 +167,9 @@ class FetchRequests:
         """Followers that wait for a partition that this broker does not know."""
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {FETCH.key: self.fetch}
-
     # ---------------------------------------------------------------- requests
 
+    @serves(FETCH.key)
     def fetch(self, call: ClientCall) -> None:
         """Answer at once, or when there is enough."""
         request: FetchRequest = call.request

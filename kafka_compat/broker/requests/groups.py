@@ -4,10 +4,10 @@ A request about several groups is split among the partitions of the offsets topi
 in requests become names here, and names in answers become ids.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.topic_creation import TopicCreation
@@ -60,6 +60,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID, evolve
+from raft.net.handlers import serves
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 KEYS_VERSION = 4
@@ -77,28 +78,9 @@ class GroupApiRequests:
         self._coordinators = coordinators
         self._creation = creation
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        plain = (
-            JOIN_GROUP,
-            SYNC_GROUP,
-            HEARTBEAT,
-            LEAVE_GROUP,
-            DESCRIBE_GROUPS,
-            LIST_GROUPS,
-            DELETE_GROUPS,
-        )
-        return {
-            FIND_COORDINATOR.key: self.find_coordinator,
-            OFFSET_DELETE.key: self.offset_delete,
-            CONSUMER_GROUP_HEARTBEAT.key: self.consumer_group_heartbeat,
-            OFFSET_COMMIT.key: self.offset_commit,
-            OFFSET_FETCH.key: self.offset_fetch,
-            **{api.key: self.ask for api in plain},
-        }
-
     # ---------------------------------------------------------------- FindCoordinator
 
+    @serves(FIND_COORDINATOR.key)
     def find_coordinator(self, call: ClientCall) -> None:
         """Answer with the leader of the group's partition. The first request for a group creates the offsets topic."""
         request: FindCoordinatorRequest = call.request
@@ -152,6 +134,7 @@ class GroupApiRequests:
             error_message=no_error,
         )
 
+    @serves(CONSUMER_GROUP_HEARTBEAT.key)
     def consumer_group_heartbeat(self, call: ClientCall) -> None:
         """Groups of the newer protocol are refused with the error of an Apache cluster that has them switched off."""
         call.answer(
@@ -163,6 +146,15 @@ class GroupApiRequests:
 
     # ---------------------------------------------------------------- requests of groups
 
+    @serves(
+        JOIN_GROUP.key,
+        SYNC_GROUP.key,
+        HEARTBEAT.key,
+        LEAVE_GROUP.key,
+        DESCRIBE_GROUPS.key,
+        LIST_GROUPS.key,
+        DELETE_GROUPS.key,
+    )
     def ask(self, call: ClientCall) -> None:
         """Give the request to the coordinators that answer it."""
         self._ask(call, call.request, call.answer)
@@ -208,6 +200,7 @@ class GroupApiRequests:
 
     # ---------------------------------------------------------------- topics by name, by id, and unknown ones
 
+    @serves(OFFSET_COMMIT.key)
     def offset_commit(self, call: ClientCall) -> None:
         """Offsets of partitions that do not exist are refused one by one."""
         request: OffsetCommitRequest = call.request
@@ -246,6 +239,7 @@ class GroupApiRequests:
 
         self._ask(call, evolve(request, topics=tuple(known)), respond)
 
+    @serves(OFFSET_DELETE.key)
     def offset_delete(self, call: ClientCall) -> None:
         """Delete offsets. Unknown partitions are answered here, because they have no offsets."""
         request: OffsetDeleteRequest = call.request
@@ -283,6 +277,7 @@ class GroupApiRequests:
 
         self._ask(call, evolve(request, topics=known), respond)
 
+    @serves(OFFSET_FETCH.key)
     def offset_fetch(self, call: ClientCall) -> None:
         """From version 10 on topics are named by id."""
         request: OffsetFetchRequest = call.request

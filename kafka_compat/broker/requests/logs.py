@@ -1,11 +1,10 @@
 """Requests about the content of logs: ListOffsets, OffsetForLeaderEpoch, DeleteRecords and DescribeLogDirs."""
 
 import os
-from collections.abc import Mapping
 
 import attrs
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.broker.turns import Steps
@@ -44,6 +43,7 @@ from kafka_compat.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.handlers import serves
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 FIRST_VERSIONS = {NEWEST_TIME: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
@@ -71,15 +71,6 @@ class LogRequests:
         self._context = context
         self._replicas = replicas
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {
-            LIST_OFFSETS.key: self.list_offsets,
-            OFFSET_FOR_LEADER_EPOCH.key: self.offset_for_leader_epoch,
-            DELETE_RECORDS.key: self.delete_records,
-            DESCRIBE_LOG_DIRS.key: self.describe_log_dirs,
-        }
-
     def _missing(self, topic: str, partition: int) -> KafkaErrorCode:
         """Returns the error that explains why this broker has no replica of this partition."""
         known = self._context.image.partition(TopicPartition(topic, partition))
@@ -87,6 +78,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- ListOffsets
 
+    @serves(LIST_OFFSETS.key)
     def list_offsets(self, call: ClientCall) -> None:
         """Offsets by time, below the high watermark; for the debugging replica id -2 of this replica as it is."""
         self._context.turns.run(call, self._list_offsets(call, call.request))
@@ -160,6 +152,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- OffsetForLeaderEpoch
 
+    @serves(OFFSET_FOR_LEADER_EPOCH.key)
     def offset_for_leader_epoch(self, call: ClientCall) -> None:
         """Answer with the ends of epochs, by which consumers detect a truncation (KIP-320)."""
         self._context.turns.run(call, self._epoch_ends(call, call.request))
@@ -195,6 +188,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- DeleteRecords
 
+    @serves(DELETE_RECORDS.key)
     def delete_records(self, call: ClientCall) -> None:
         """Move the start of logs; followers adopt it with their next fetch."""
         self._context.turns.run(call, self._delete_records(call, call.request))
@@ -251,6 +245,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- DescribeLogDirs
 
+    @serves(DESCRIBE_LOG_DIRS.key)
     def describe_log_dirs(self, call: ClientCall) -> None:
         """Answer with the one directory of this broker and the logs in it."""
         self._context.turns.run(call, self._describe_log_dirs(call, call.request))

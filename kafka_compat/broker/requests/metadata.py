@@ -1,9 +1,8 @@
 """Requests about the cluster: ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
 
 import re
-from collections.abc import Mapping
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.broker.turns import Steps
@@ -40,6 +39,7 @@ from kafka_compat.protocol.features import features
 from kafka_compat.protocol.registry import list_advertised
 from kafka_compat.protocol.schema import NO_UUID, evolve
 from kafka_compat.topic_names import is_valid_topic_name
+from raft.net.handlers import serves
 
 BROKERS, CONTROLLERS = 1, 2
 """The endpoint types of DescribeCluster."""
@@ -58,15 +58,7 @@ class MetadataRequests:
         self._image = context.image
         self._creation = creation
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {
-            API_VERSIONS_KEY: self.api_versions,
-            METADATA.key: self.metadata,
-            DESCRIBE_CLUSTER.key: self.describe_cluster,
-            DESCRIBE_TOPIC_PARTITIONS.key: self.describe_topic_partitions,
-        }
-
+    @serves(API_VERSIONS_KEY)
     def api_versions(self, call: ClientCall) -> None:
         """Answer with the APIs that this broker supports.
 
@@ -90,6 +82,7 @@ class MetadataRequests:
 
     # ---------------------------------------------------------------- Metadata
 
+    @serves(METADATA.key)
     def metadata(self, call: ClientCall) -> None:
         """Brokers and topics. Topics that are asked for and do not exist are made first, where that is allowed."""
         request: MetadataRequest = call.request
@@ -178,6 +171,7 @@ class MetadataRequests:
 
     # ---------------------------------------------------------------- the others
 
+    @serves(DESCRIBE_CLUSTER.key)
     def describe_cluster(self, call: ClientCall) -> None:
         """Answer with the brokers, from version 2 on with the fenced ones on request."""
         request: DescribeClusterRequest = call.request
@@ -217,6 +211,7 @@ class MetadataRequests:
             )
         )
 
+    @serves(DESCRIBE_TOPIC_PARTITIONS.key)
     def describe_topic_partitions(self, call: ClientCall) -> None:
         """Topics in the order of their names, in parts of at most `response_partition_limit` partitions."""
         request: DescribeTopicPartitionsRequest = call.request

@@ -9,12 +9,12 @@ its cost.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import attrs
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.compression import NONE, ZSTD
@@ -40,6 +40,7 @@ from kafka_compat.protocol.schema import NO_UUID
 from kafka_compat.record_walk import RecordWalk, TimeBounds
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
+from raft.net.handlers import serves
 
 ALL_ACKS = (0, 1, -1)
 ZSTD_VERSION = 7
@@ -85,10 +86,7 @@ class ProduceRequests:
         The connection whose turn is next comes first.
         """
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {PRODUCE.key: self.produce}
-
+    @serves(PRODUCE.key)
     def produce(self, call: ClientCall) -> None:
         """Append the batches, each for itself."""
         work = self._produce(call)

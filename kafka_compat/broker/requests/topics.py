@@ -8,7 +8,7 @@ broker has applied it.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from kafka_compat.broker.calls import ClientCall, Handler
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.config import ConfigRow, InvalidSetting, check_topic_setting
@@ -60,6 +60,7 @@ from kafka_compat.protocol.apis.elect_leaders import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
+from raft.net.handlers import serves
 
 DEFAULT = -1
 TIMEOUT_S_MAX = 60.0
@@ -75,17 +76,9 @@ class TopicRequests:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by API key."""
-        return {
-            CREATE_TOPICS.key: self.create_topics,
-            DELETE_TOPICS.key: self.delete_topics,
-            CREATE_PARTITIONS.key: self.create_partitions,
-            ELECT_LEADERS.key: self.elect_leaders,
-        }
-
     # ---------------------------------------------------------------- CreateTopics
 
+    @serves(CREATE_TOPICS.key)
     def create_topics(self, call: ClientCall) -> None:
         """Topics whose settings are wrong are refused here, all others by the controller."""
         request: CreateTopicsRequest = call.request
@@ -155,6 +148,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- DeleteTopics
 
+    @serves(DELETE_TOPICS.key)
     def delete_topics(self, call: ClientCall) -> None:
         """By name or id."""
         request: DeleteTopicsRequest = call.request
@@ -193,6 +187,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- CreatePartitions
 
+    @serves(CREATE_PARTITIONS.key)
     def create_partitions(self, call: ClientCall) -> None:
         """Add partitions to existing topics."""
         request: CreatePartitionsRequest = call.request
@@ -223,6 +218,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- ElectLeaders
 
+    @serves(ELECT_LEADERS.key)
     def elect_leaders(self, call: ClientCall) -> None:
         """Elect the preferred leaders, or replicas that are out of sync."""
         request: ElectLeadersRequest = call.request

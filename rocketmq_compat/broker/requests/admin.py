@@ -2,10 +2,11 @@
 208, 305).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.tables import Saved, TablesPort, answering, group_wrapper, topic_wrapper
 from rocketmq_compat.config import InvalidProperty, assignments_of
 from rocketmq_compat.consumers.model import RequestRefused
@@ -31,7 +32,7 @@ from rocketmq_compat.remoting.headers.topics import (
     GroupRequestHeader,
     TopicRequestHeader,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.remoting.session import RemotingCall
 
 FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 
@@ -45,30 +46,9 @@ class AdminRequests:
         self._tables = tables
         self._epoch = epoch
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            code: guard(handler)
-            for code, handler in {
-                RequestCode.UPDATE_AND_CREATE_TOPIC: self._update_topic,
-                RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
-                RequestCode.GET_ALL_TOPIC_CONFIG: self._all_topics,
-                RequestCode.GET_TOPIC_CONFIG: self._topic,
-                RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system_topics,
-                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update_group,
-                RequestCode.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
-                RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all_groups,
-                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self._group,
-                RequestCode.UPDATE_BROKER_CONFIG: self._update_config,
-                RequestCode.GET_BROKER_CONFIG: self._config,
-                RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime_info,
-                RequestCode.GET_TOPIC_STATS_INFO: self._topic_stats,
-                RequestCode.GET_CONSUME_STATS: self._consume_stats,
-            }.items()
-        }
-
     # ---------------------------------------------------------------- topics
 
+    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC)
     def _update_topic(self, call: RemotingCall) -> None:
         context = self._context
         context.require_master()
@@ -94,6 +74,7 @@ class AdminRequests:
         context.topics.update(context.wall_ms(), topic)
         self._tables.save(self._when_known(call, header.topic), names_only=True)
 
+    @serves(RequestCode.DELETE_TOPIC_IN_BROKER)
     def _delete_topic(self, call: RemotingCall) -> None:
         context = self._context
         context.require_master()
@@ -116,19 +97,23 @@ class AdminRequests:
 
         return on_saved
 
+    @serves(RequestCode.GET_ALL_TOPIC_CONFIG)
     def _all_topics(self, call: RemotingCall) -> None:
         call.answer(body=topic_wrapper(self._context.topics).encode())
 
+    @serves(RequestCode.GET_TOPIC_CONFIG)
     def _topic(self, call: RemotingCall) -> None:
         topic = self._context.topics.require(TopicRequestHeader.read(call.request.ext).topic)
         call.answer(body=topic.encode())
 
+    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def _system_topics(self, call: RemotingCall) -> None:
         context = self._context
         own = {context.cluster, context.broker_name, reply_topic(context.cluster)}
         names = sorted(name for name in context.topics.topics if is_system_topic(name) or name in own)
         call.answer(body=TopicList(topic_list=tuple(names)).encode())
 
+    @serves(RequestCode.GET_TOPIC_STATS_INFO)
     def _topic_stats(self, call: RemotingCall) -> None:
         context = self._context
         topic = context.topics.require(TopicRequestHeader.read(call.request.ext).topic)
@@ -143,6 +128,7 @@ class AdminRequests:
 
     # ---------------------------------------------------------------- groups
 
+    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     def _update_group(self, call: RemotingCall) -> None:
         context = self._context
         context.require_master()
@@ -152,6 +138,7 @@ class AdminRequests:
         context.groups.update(context.wall_ms(), group)
         self._tables.save(answering(call), names_only=True)
 
+    @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP)
     def _delete_group(self, call: RemotingCall) -> None:
         context = self._context
         context.require_master()
@@ -161,9 +148,11 @@ class AdminRequests:
             context.offsets.remove_group(context.wall_ms(), header.group_name)
         self._tables.save(answering(call))
 
+    @serves(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     def _all_groups(self, call: RemotingCall) -> None:
         call.answer(body=group_wrapper(self._context.groups).encode())
 
+    @serves(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
     def _group(self, call: RemotingCall) -> None:
         name = GroupRequestHeader.read(call.request.ext).group
         context = self._context
@@ -178,6 +167,7 @@ class AdminRequests:
         body = found.encode()
         self._tables.save(answering(call, body), names_only=True)
 
+    @serves(RequestCode.GET_CONSUME_STATS)
     def _consume_stats(self, call: RemotingCall) -> None:
         context = self._context
         header = GetConsumeStatsRequestHeader.read(call.request.ext)
@@ -201,6 +191,7 @@ class AdminRequests:
 
     # ---------------------------------------------------------------- the broker
 
+    @serves(RequestCode.UPDATE_BROKER_CONFIG)
     def _update_config(self, call: RemotingCall) -> None:
         context = self._context
         text = bytes(call.request.body).decode(errors="replace")
@@ -212,10 +203,12 @@ class AdminRequests:
         context.groups.auto_create = context.properties.flag("autoCreateSubscriptionGroup")
         call.answer()
 
+    @serves(RequestCode.GET_BROKER_CONFIG)
     def _config(self, call: RemotingCall) -> None:
         version = ConfigVersionResponseHeader(version="1")
         call.answer(header=version, body=self._context.properties.file_text().encode())
 
+    @serves(RequestCode.GET_BROKER_RUNTIME_INFO)
     def _runtime_info(self, call: RemotingCall) -> None:
         context = self._context
         log = context.store.log

@@ -6,7 +6,8 @@ The broker notifies clients of changed members (40).
 
 from collections.abc import Mapping
 
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.consumers.model import RequestRefused, retry_topic
 from rocketmq_compat.consumers.registry import (
     ChannelLost,
@@ -38,7 +39,7 @@ from rocketmq_compat.remoting.headers.clients import (
     UnregisterClientRequestHeader,
 )
 from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
-from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+from rocketmq_compat.remoting.session import RemotingCall, RemotingSession
 
 
 class ClientRequests:
@@ -50,18 +51,6 @@ class ClientRequests:
         """Those by which clients have registered, by channel."""
         self._facts: dict[int, tuple[str, int]] = {}
         """Language and version of each of these clients."""
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            RequestCode.HEART_BEAT: guard(self._heartbeat),
-            RequestCode.UNREGISTER_CLIENT: guard(self._unregister),
-            RequestCode.CHECK_CLIENT_CONFIG: guard(self._check),
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: guard(self._consumer_list),
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: guard(self._consumers),
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: guard(self._producers),
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: guard(self._groups_of_topic),
-        }
 
     def session_of_producer(self, client_id: str) -> RemotingSession | None:
         """Returns the session by which the producers of a client came, or None."""
@@ -96,6 +85,7 @@ class ClientRequests:
 
     # ---------------------------------------------------------------- coming and going
 
+    @serves(RequestCode.HEART_BEAT)
     def _heartbeat(self, call: RemotingCall) -> None:
         beat = HeartbeatData.decode(call.request.body)
         consumers = tuple(self._consumer(each) for each in beat.consumer_data_set)
@@ -107,6 +97,7 @@ class ClientRequests:
         # A consumer asks for the routes of its retry topics next.
         self._context.when_all_known([retry_topic(each.group) for each in consumers], call.answer)
 
+    @serves(RequestCode.CHECK_CLIENT_CONFIG)
     def _check(self, call: RemotingCall) -> None:
         """Refuse a filter other than by tags when a consumer starts, so that it does not wait forever."""
         data = CheckClientRequestBody.decode(call.request.body).subscription_data if len(call.request.body) else None
@@ -139,6 +130,7 @@ class ClientRequests:
             notifies,
         )
 
+    @serves(RequestCode.UNREGISTER_CLIENT)
     def _unregister(self, call: RemotingCall) -> None:
         header = UnregisterClientRequestHeader.read(call.request.ext)
         groups = self._context.groups.groups
@@ -152,6 +144,7 @@ class ClientRequests:
 
     # ---------------------------------------------------------------- who is there
 
+    @serves(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
     def _consumer_list(self, call: RemotingCall) -> None:
         group = ConsumerGroupRequestHeader.read(call.request.ext).consumer_group
         found = self._context.registry.consumer_group(group)
@@ -159,6 +152,7 @@ class ClientRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
         call.answer(body=GetConsumerListByGroupResponseBody(consumer_id_list=tuple(found.client_ids)).encode())
 
+    @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST)
     def _consumers(self, call: RemotingCall) -> None:
         group = ConsumerGroupRequestHeader.read(call.request.ext).consumer_group
         found = self._context.registry.consumer_group(group)
@@ -173,6 +167,7 @@ class ClientRequests:
         )
         call.answer(body=body.encode())
 
+    @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST)
     def _producers(self, call: RemotingCall) -> None:
         group = ProducerGroupRequestHeader.read(call.request.ext).producer_group
         clients = self._context.registry.producers(group)
@@ -191,6 +186,7 @@ class ClientRequests:
             for channel, client_id in clients.items()
         )
 
+    @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
     def _groups_of_topic(self, call: RemotingCall) -> None:
         topic = TopicRequestHeader.read(call.request.ext).topic
         groups = {*self._context.registry.groups_of_topic(topic), *self._context.offsets.groups_of_topic(topic)}

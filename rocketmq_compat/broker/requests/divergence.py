@@ -1,9 +1,8 @@
 """An operator's decision where logs have diverged (51902): which of them counts. Not RocketMQ's."""
 
-from collections.abc import Mapping
-
 from log.errors import NoSpace
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -13,7 +12,7 @@ from rocketmq_compat.remoting.headers.divergence import (
     DecideDivergenceRequestHeader,
     divergences_text,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.remoting.session import RemotingCall
 from rocketmq_compat.replication.events import DivergenceDiscarded, LossAccepted
 
 
@@ -24,10 +23,7 @@ class DivergenceRequests:
         self._context = context
         self._log = log
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {RequestCode.DECIDE_DIVERGENCE: guard(self._decide)}
-
+    @serves(RequestCode.DECIDE_DIVERGENCE)
     def _decide(self, call: RemotingCall) -> None:
         context, log = self._context, self._log
         header = DecideDivergenceRequestHeader.read(call.request.ext)

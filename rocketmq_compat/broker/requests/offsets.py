@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.tables import TablesPort, answering, offset_wrapper
 from rocketmq_compat.remoting.bodies import DelayOffsetSerializeWrapper
 from rocketmq_compat.remoting.codes import RequestCode
@@ -18,7 +19,7 @@ from rocketmq_compat.remoting.headers.offsets import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.remoting.session import RemotingCall
 
 
 class OffsetQueries:
@@ -29,19 +30,7 @@ class OffsetQueries:
         self._tables = tables
         self._delay_offsets = delay_offsets
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            RequestCode.QUERY_CONSUMER_OFFSET: guard(self._query),
-            RequestCode.UPDATE_CONSUMER_OFFSET: guard(self._update),
-            RequestCode.GET_ALL_CONSUMER_OFFSET: guard(self._all),
-            RequestCode.GET_ALL_DELAY_OFFSET: guard(self._delays),
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: guard(self._search),
-            RequestCode.GET_MAX_OFFSET: guard(self._max),
-            RequestCode.GET_MIN_OFFSET: guard(self._min),
-            RequestCode.GET_EARLIEST_MSG_STORETIME: guard(self._earliest),
-        }
-
+    @serves(RequestCode.QUERY_CONSUMER_OFFSET)
     def _query(self, call: RemotingCall) -> None:
         context = self._context
         header = QueryConsumerOffsetRequestHeader.read(call.request.ext)
@@ -61,6 +50,7 @@ class OffsetQueries:
         log = context.store.log
         return (log.end_offset - log.start_offset) * 100 <= context.memory_bytes * percent
 
+    @serves(RequestCode.UPDATE_CONSUMER_OFFSET)
     def _update(self, call: RemotingCall) -> None:
         context = self._context
         if context.is_raft:
@@ -76,13 +66,16 @@ class OffsetQueries:
         else:
             call.answer()  # it is written now and then
 
+    @serves(RequestCode.GET_ALL_CONSUMER_OFFSET)
     def _all(self, call: RemotingCall) -> None:
         call.answer(body=offset_wrapper(self._context.offsets.snapshot()).encode())
 
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET)
     def _delays(self, call: RemotingCall) -> None:
         header = DelayOffsetsResponseHeader(log_end=self._context.store.log.end_offset)
         call.answer(header=header, body=DelayOffsetSerializeWrapper(offset_table=self._delay_offsets()).encode())
 
+    @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     def _search(self, call: RemotingCall) -> None:
         header = SearchOffsetRequestHeader.read(call.request.ext)
         boundary = (header.boundary_type or LOWER).lower()
@@ -92,16 +85,19 @@ class OffsetQueries:
         offset = self._context.store.offset_at_time(key, header.timestamp, is_upper=boundary == UPPER)
         call.answer(header=OffsetResponseHeader(offset=offset))
 
+    @serves(RequestCode.GET_MAX_OFFSET)
     def _max(self, call: RemotingCall) -> None:
         header = QueueRequestHeader.read(call.request.ext)
         _, end = self._context.store.queue((header.topic, header.queue_id)) or (0, 0)
         call.answer(header=OffsetResponseHeader(offset=end))
 
+    @serves(RequestCode.GET_MIN_OFFSET)
     def _min(self, call: RemotingCall) -> None:
         header = QueueRequestHeader.read(call.request.ext)
         start, _ = self._context.store.queue((header.topic, header.queue_id)) or (0, 0)
         call.answer(header=OffsetResponseHeader(offset=start))
 
+    @serves(RequestCode.GET_EARLIEST_MSG_STORETIME)
     def _earliest(self, call: RemotingCall) -> None:
         header = QueueRequestHeader.read(call.request.ext)
         key = header.topic, header.queue_id

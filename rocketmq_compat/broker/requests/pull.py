@@ -1,11 +1,11 @@
 """Pulls of consumers (11, 361): answered with messages, or held until there are some (`PullMessageProcessor`)."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 import attrs
 
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription, require_tags
 from rocketmq_compat.consumers.waiting import HeldPull, HeldPulls
@@ -19,7 +19,7 @@ from rocketmq_compat.remoting.headers.pulling import (
     PullMessageRequestHeader,
     PullMessageResponseHeader,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+from rocketmq_compat.remoting.session import RemotingCall, RemotingSession
 from rocketmq_compat.replication.reads import ReadSettings, pull_advice
 from rocketmq_compat.storage.broker_store import FoundMessages, GetMessageStatus
 from rocketmq_compat.storage.dispatch import UNIT, QueueRun
@@ -47,13 +47,6 @@ class PullRequests:
         """The waiting pulls, by token."""
         self._of_session: dict[RemotingSession, set[int]] = {}
         self._last_token = 0
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            RequestCode.PULL_MESSAGE: guard(self._pull),
-            RequestCode.LITE_PULL_MESSAGE: guard(self._pull),
-        }
 
     @property
     def deadline(self) -> float:
@@ -89,6 +82,7 @@ class PullRequests:
 
     # ---------------------------------------------------------------- one pull
 
+    @serves(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     def _pull(self, call: RemotingCall) -> None:
         context = self._context
         context.require_perm(READABLE, "pulling message")

@@ -1,8 +1,7 @@
 """Single messages, by their id (33) or a key (12)."""
 
-from collections.abc import Mapping
-
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.pulling import (
@@ -10,7 +9,7 @@ from rocketmq_compat.remoting.headers.pulling import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.remoting.session import RemotingCall
 
 MESSAGES_MAX = 64
 """Messages of one answer (`defaultQueryMaxNum` is 32)."""
@@ -22,13 +21,7 @@ class QueryRequests:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            RequestCode.VIEW_MESSAGE_BY_ID: guard(self._view),
-            RequestCode.QUERY_MESSAGE: guard(self._query),
-        }
-
+    @serves(RequestCode.VIEW_MESSAGE_BY_ID)
     def _view(self, call: RemotingCall) -> None:
         offset = ViewMessageRequestHeader.read(call.request.ext).offset
         record = self._context.store.log.message_at(offset)
@@ -36,6 +29,7 @@ class QueryRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         call.answer(body=record)
 
+    @serves(RequestCode.QUERY_MESSAGE)
     def _query(self, call: RemotingCall) -> None:
         context = self._context
         header = QueryMessageRequestHeader.read(call.request.ext)

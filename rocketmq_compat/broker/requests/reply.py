@@ -4,13 +4,14 @@ A reply is accepted when it was sent to a connected client, unless that client r
 that does not answer in time does no harm. RocketMQ lets the replying client wait ten seconds then, and fail.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import attrs
 
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.requests.send import born_host, queue_of
 from rocketmq_compat.broker.stamps import MessageStamps
@@ -24,7 +25,7 @@ from rocketmq_compat.remoting.headers.sending import (
     SendMessageRequestHeader,
     SendMessageResponseHeader,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+from rocketmq_compat.remoting.session import RemotingCall, RemotingSession
 
 REPLY_TO: Final = "REPLY_TO_CLIENT"
 PUSHED_AT: Final = "PUSH_REPLY_TIME"
@@ -62,13 +63,6 @@ class ReplyRequests:
         self._pushes: dict[_Push, None] = {}
         """Those whose clients have not answered, the first that is due first."""
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            RequestCode.SEND_REPLY_MESSAGE: guard(self._reply_v1),
-            RequestCode.SEND_REPLY_MESSAGE_V2: guard(self._reply_v2),
-        }
-
     @property
     def deadline(self) -> float:
         """The time at which `tick` is due."""
@@ -86,9 +80,11 @@ class ReplyRequests:
             push.failed = True
             self._settle(push)
 
+    @serves(RequestCode.SEND_REPLY_MESSAGE)
     def _reply_v1(self, call: RemotingCall) -> None:
         self._reply(call, SendMessageRequestHeader.read(call.request.ext))
 
+    @serves(RequestCode.SEND_REPLY_MESSAGE_V2)
     def _reply_v2(self, call: RemotingCall) -> None:
         self._reply(call, SendMessageRequestHeader.read_v2(call.request.ext))
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rocketmq_compat.broker.context import Context, guard
+from raft.net.handlers import serves
+from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.broker.stamps import STAMPS, MessageStamps
 from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, dead_letter_topic
@@ -38,7 +39,7 @@ from rocketmq_compat.remoting.headers.sending import (
     SendMessageRequestHeader,
     SendMessageResponseHeader,
 )
-from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.remoting.session import RemotingCall
 
 TRANSACTION_PREPARED: Final = "TRAN_MSG"
 _DELAYS: Final = f"{DELAY_LEVEL}\1"
@@ -59,18 +60,11 @@ class SendRequests:
         self._replicated = replicated
         self._stamps = MessageStamps(context)
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the handlers by request code."""
-        return {
-            RequestCode.SEND_MESSAGE: guard(self._send_v1),
-            RequestCode.SEND_MESSAGE_V2: guard(self._send_v2),
-            RequestCode.SEND_BATCH_MESSAGE: guard(self._send_v2),
-            RequestCode.CONSUMER_SEND_MSG_BACK: guard(self._send_back),
-        }
-
+    @serves(RequestCode.SEND_MESSAGE)
     def _send_v1(self, call: RemotingCall) -> None:
         self._send(call, SendMessageRequestHeader.read(call.request.ext))
 
+    @serves(RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     def _send_v2(self, call: RemotingCall) -> None:
         self._send(call, SendMessageRequestHeader.read_v2(call.request.ext))
 
@@ -224,6 +218,7 @@ class SendRequests:
 
     # ---------------------------------------------------------------- sending back
 
+    @serves(RequestCode.CONSUMER_SEND_MSG_BACK)
     def _send_back(self, call: RemotingCall) -> None:
         context = self._context
         context.require_master()

@@ -8,7 +8,7 @@ what its disk gives back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import attrs
@@ -37,7 +37,7 @@ from raft.notices import DiskStalled, LogTrimmed, Notice, SnapshotInstalled
 from raft.results import Applied
 from raft.storage import RaftStorage
 from raft.subscription import Subscriber, Subscription
-from rocketmq_compat.broker.context import Context
+from rocketmq_compat.broker.context import Context, handlers_of
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.housekeeping import Housekeeping
@@ -50,7 +50,7 @@ from rocketmq_compat.raft_state import StoreRecords, decode_group_command
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader
 from rocketmq_compat.remoting.frame import Command
-from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+from rocketmq_compat.remoting.session import RemotingCall, RemotingSession
 from rocketmq_compat.storage.broker_store import MessageStore
 from rocketmq_compat.storage.copy_notes import CopyNotes
 from rocketmq_compat.storage.dispatch import QueueRun
@@ -208,12 +208,12 @@ class DledgerBroker(BrokerProcess):
         self._copying = CommitLogCopying(context, self.copy, peers, bytes_max=dledger.copy_bytes)
         self._housekeeping = Housekeeping(context, self.copy.tables, self, lambda start: None)
         self._pulls = PullRequests(context)
-        self._handlers: Mapping[int, Handler] = {
-            **SendRequests(context, self.copy).handlers(),
-            **self._pulls.handlers(),
-            **OffsetQueries(context, self.copy.tables, lambda: self.delays.offsets).handlers(),
-            **AdminRequests(context, self.copy.tables, lambda: self.copy.epoch).handlers(),
-        }
+        self._handlers = handlers_of(
+            SendRequests(context, self.copy),
+            self._pulls,
+            OffsetQueries(context, self.copy.tables, lambda: self.delays.offsets),
+            AdminRequests(context, self.copy.tables, lambda: self.copy.epoch),
+        )
         self.driver = self._open_driver()
         self.copy.open_on(self)
         self.take(lambda: None)
