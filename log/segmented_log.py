@@ -86,12 +86,17 @@ class SegmentedLog:
         self._disk = disk
         self._lock = lock
         self._mark = mark
-        self._start = recovered.start.without_payload()
+        self.start = recovered.start.without_payload()
+        """The start of the log. After a `trim` the next flush makes it durable; its payload is held until then."""
         self._retirement = Retirement(disk, directory, config, log_id=log_id, begins_at=recovered.start.base)
-        self._state = recovered.state
-        self._last_index = recovered.tail.last_index
-        self._last_epoch = recovered.tail.last_epoch
-        self._end_offset = recovered.tail.end_offset
+        self.state = recovered.state
+        """The newest state that was saved; None if none ever was."""
+        self.last_index = recovered.tail.last_index
+        """The last index held; 0 = none."""
+        self.last_epoch = recovered.tail.last_epoch
+        """The epoch of the last index; 0 = none."""
+        self.end_offset = recovered.tail.end_offset
+        """The offset that the next frame begins with."""
         self._segments = recovered.segments
         self._lookup = Lookup(
             disk,
@@ -101,7 +106,8 @@ class SegmentedLog:
             interval_bytes=config.index_interval_bytes,
             files_max=config.open_files_max,
         )
-        self._failed: StorageFailed | None = None
+        self.failed: StorageFailed | None = None
+        """The failure that ended this log; None if there was none."""
         self._closed = False
         self._names_changed = False
         self._unproven: list[Segment] = []
@@ -112,11 +118,13 @@ class SegmentedLog:
         self._frontier = threading.Lock()
         self._zero_ahead_bytes = config.zero_ahead_bytes
         if not self._segments:
-            self._begin_segment(self._start.base, reserve_bytes=0)
+            self._begin_segment(self.start.base, reserve_bytes=0)
         self._active = self._segments[-1]
-        self._end = self._active.end
-        self._durable_end = self._end
-        if self._start.base:
+        self.end = self._active.end
+        """The address that the next frame will have."""
+        self.durable_end = self.end
+        """Everything before this address survives a crash."""
+        if self.start.base:
             self._retirement.keep_room(len(recovered.start.payload))
         mark.write(self._next_mark())
         mark.sync()
@@ -174,15 +182,10 @@ class SegmentedLog:
 
     # What the log holds
 
-    @property
-    def start(self) -> Start:
-        """The start of the log. After a `trim` the next flush makes it durable; its payload is held until then."""
-        return self._start
-
     def start_payload(self) -> bytes:
         """Returns the owner's payload of the log-start checkpoint, read from the disk once it is durable there."""
-        if self._start.base > self._retirement.begins_at:
-            return bytes(self._start.payload)
+        if self.start.base > self._retirement.begins_at:
+            return bytes(self.start.payload)
         with self._fatal():
             return read_start(self._disk, self.directory, log_id=self.log_id).payload  # type: ignore[return-value] # read as bytes
 
@@ -190,42 +193,12 @@ class SegmentedLog:
     def first_index(self) -> int:
         """The first index held; 0 = none."""
         first_index = self._segments[0].first_index
-        return first_index if first_index <= self._last_index else 0
-
-    @property
-    def last_index(self) -> int:
-        """The last index held; 0 = none."""
-        return self._last_index
-
-    @property
-    def last_epoch(self) -> int:
-        """The epoch of the last index; 0 = none."""
-        return self._last_epoch
+        return first_index if first_index <= self.last_index else 0
 
     @property
     def start_offset(self) -> int:
         """The first offset held; equals `end_offset` if there is none."""
-        return self._segments[0].first_offset if self.first_index else self._end_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The offset that the next frame begins with."""
-        return self._end_offset
-
-    @property
-    def end(self) -> Address:
-        """The address that the next frame will have."""
-        return self._end
-
-    @property
-    def durable_end(self) -> Address:
-        """Everything before this address survives a crash."""
-        return self._durable_end
-
-    @property
-    def state(self) -> bytes | None:
-        """The newest state that was saved; None if none ever was."""
-        return self._state
+        return self._segments[0].first_offset if self.first_index else self.end_offset
 
     @property
     def sealed_pending(self) -> bool:
@@ -237,15 +210,10 @@ class SegmentedLog:
         """True if trimmed segments wait for the next flush, or on a full disk for `retry_retiring`, to be removed."""
         return bool(self._retiring)
 
-    @property
-    def failed(self) -> StorageFailed | None:
-        """The failure that ended this log; None if there was none."""
-        return self._failed
-
     def __repr__(self) -> str:
         return (
-            f"<SegmentedLog {self.directory} last={self._last_index}@{self._last_epoch} offset={self._end_offset}"
-            f" end={self._end} durable={self._durable_end}>"
+            f"<SegmentedLog {self.directory} last={self.last_index}@{self.last_epoch} offset={self.end_offset}"
+            f" end={self.end} durable={self.durable_end}>"
         )
 
     # Writing
@@ -257,13 +225,13 @@ class SegmentedLog:
         frames that do not follow each other or the log (index, offset, epoch), and `NoSpace` on a full disk; the log is
         unchanged then. Call `reserve` first, because it finds a full disk before anything is written.
         """
-        if self._failed is not None or self._closed:
+        if self.failed is not None or self._closed:
             self._refuse_use()
         if not frames:
-            return self._end
+            return self.end
         index = first_index = frames[0].index
-        if index == self._last_index + 1:
-            offset, epoch = self._end_offset, self._last_epoch
+        if index == self.last_index + 1:
+            offset, epoch = self.end_offset, self.last_epoch
         else:
             offset, epoch = self._tail_before(index)
         if index == 1:
@@ -271,7 +239,7 @@ class SegmentedLog:
         segment = self._segment_for(sum([len(frame.payload) for frame in frames]) + HEADER_BYTES * len(frames))
         buffers: list[Buffer] = []
         first_address = address = self._first_address(segment, buffers)
-        log_id, durable_end = self.log_id, self._durable_end
+        log_id, durable_end = self.log_id, self.durable_end
         for frame in frames:
             kind, payload, span = frame.kind, frame.payload, frame.span
             if (
@@ -308,7 +276,7 @@ class SegmentedLog:
             address += HEADER_BYTES + size
         self._write(segment, buffers)
         self._note_appended(segment, frames, first_index, first_address)
-        return self._end
+        return self.end
 
     def save_state(self, payload: bytes) -> Address:
         """Write the owner's newest state, which replaces the one before. Returns the new end. Not durable yet.
@@ -320,8 +288,8 @@ class SegmentedLog:
         position = segment.size
         self._write(segment, [self._own_header(FrameKind.STATE, segment.end, self._tail(), payload), payload])
         self._index_of(segment).note_state(self._tail(), position)
-        self._state = bytes(payload)
-        return self._end
+        self.state = bytes(payload)
+        return self.end
 
     def truncate(self, last_index: int) -> Address:
         """Cut everything above `last_index`. Returns the new end of the log. Not durable yet.
@@ -330,10 +298,10 @@ class SegmentedLog:
         log's last; in a trimmed log it may be the index before the first at least.
         """
         self._require_usable()
-        if not self._start.before.last_index <= last_index <= self._last_index:
-            raise IndexOutOfRange(last_index, self.first_index, self._last_index)
-        if last_index == self._last_index:
-            return self._end
+        if not self.start.before.last_index <= last_index <= self.last_index:
+            raise IndexOutOfRange(last_index, self.first_index, self.last_index)
+        if last_index == self.last_index:
+            return self.end
         end_offset, epoch = self._tail_before(last_index + 1)
         tail = LogTail(last_index, epoch, end_offset)
         segment = self._segment_for(HEADER_BYTES)
@@ -344,8 +312,8 @@ class SegmentedLog:
         self._index_of(segment).note_truncate(tail, address - segment.base)
         self._lookup.cut(last_index + 1, end_offset)
         self.epochs.cut(last_index + 1)
-        self._last_index, self._last_epoch, self._end_offset = last_index, epoch, end_offset
-        return self._end
+        self.last_index, self.last_epoch, self.end_offset = last_index, epoch, end_offset
+        return self.end
 
     def _start_before(self, first: Segment, payload: Payload) -> Start:
         last_index = first.first_index - 1
@@ -353,15 +321,15 @@ class SegmentedLog:
 
     def stage_trim(self, first_index: int, payload: Payload) -> Callable[[], None] | None:
         """Returns the slow part of such a `trim`, for any thread; None if there is none."""
-        count = self._lookup.leaving(first_index, self._durable_end)
+        count = self._lookup.leaving(first_index, self.durable_end)
         return self._staging(self._start_before(self._segments[count], payload)) if count else None
 
     def stage_reset(self, before: LogTail, payload: Payload) -> Callable[[], None] | None:
         """Returns the slow part of a `reset` with these arguments, as `stage_trim` does; an append makes it useless."""
-        return self._staging(Start(Address(self._end + 1), before, payload))
+        return self._staging(Start(Address(self.end + 1), before, payload))
 
     def _staging(self, start: Start) -> Callable[[], None] | None:
-        return None if self._start.base > self._retirement.begins_at else partial(self._stage, start)
+        return None if self.start.base > self._retirement.begins_at else partial(self._stage, start)
 
     def _stage(self, start: Start) -> None:
         with self._fatal():
@@ -376,12 +344,12 @@ class SegmentedLog:
         trimmed, `payload`, which the owner keeps in its place, replaces the one before. Raises `IndexOutOfRange`.
         """
         self._require_usable()
-        if not (self.first_index and 1 <= first_index <= self._last_index):
-            raise IndexOutOfRange(first_index, self.first_index, self._last_index)
+        if not (self.first_index and 1 <= first_index <= self.last_index):
+            raise IndexOutOfRange(first_index, self.first_index, self.last_index)
         self.retry_retiring()
-        count = self._lookup.leaving(first_index, self._durable_end)
+        count = self._lookup.leaving(first_index, self.durable_end)
         if count:
-            first, self._start = self._segments[count], self._start_before(self._segments[count], payload)
+            first, self.start = self._segments[count], self._start_before(self._segments[count], payload)
             self._retiring += self._lookup.forget(count)
             self.epochs.trim(first.first_index, first.first_offset)
         return self.first_index
@@ -409,11 +377,11 @@ class SegmentedLog:
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
         # One byte further, because an empty old segment may have the name of the end.
-        start = Start(Address(self._end + 1), before, payload)
+        start = Start(Address(self.end + 1), before, payload)
         index = SegmentIndex(start.base, self.config.index_interval_bytes)
         buffers: list[Buffer] = []
-        if self._state is not None:
-            buffers += [self._own_header(FrameKind.STATE, start.base, before, self._state), self._state]
+        if self.state is not None:
+            buffers += [self._own_header(FrameKind.STATE, start.base, before, self.state), self.state]
             index.note_state(before, 0)
         self._prepare_reset(start, buffers)
         segment = Segment(
@@ -442,16 +410,16 @@ class SegmentedLog:
 
         Nothing is written, whatever the outcome. Room for 64 KiB beyond is kept too. Most calls need no disk.
         """
-        if self._failed is not None or self._closed:
+        if self.failed is not None or self._closed:
             self._refuse_use()
         segment = self._active
         if segment.size >= self.config.segment_bytes_max:
-            state_bytes = HEADER_BYTES + len(self._state or b"")
+            state_bytes = HEADER_BYTES + len(self.state or b"")
             self._roll(reserve_bytes=state_bytes + size + RESERVE_SLACK_BYTES)
             return
         wanted = segment.size + size + RESERVE_SLACK_BYTES
-        if not segment.size and self._state is not None:
-            wanted += HEADER_BYTES + len(self._state)
+        if not segment.size and self.state is not None:
+            wanted += HEADER_BYTES + len(self.state)
         if wanted > segment.reserved:
             with self._fatal():
                 self._reserve_file(segment, wanted)
@@ -462,15 +430,15 @@ class SegmentedLog:
         """Returns a flush of everything appended so far; cheap. There must be no other under way."""
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
-        dirty_bytes = self._end - self._durable_end
-        flush = Flush(self._end, tuple(self._unproven), self._fail)
+        dirty_bytes = self.end - self.durable_end
+        flush = Flush(self.end, tuple(self._unproven), self._fail)
         steps = flush.steps
         # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
         if self._names_changed:
             steps.append(self._sync_directory)
         steps += [partial(self._seal, segment) for segment in flush.sealed]
         is_lone = False
-        if self._end > max(self._durable_end, self._active.base):
+        if self.end > max(self.durable_end, self._active.base):
             is_lone = not steps
             file = self._active.file
             assert file is not None, "the active segment is open"
@@ -480,7 +448,7 @@ class SegmentedLog:
         syncs = len(steps)
         if self._retiring and not self._waits_for_room:
             flush.retiring, self._retiring = tuple(self._retiring), []
-            steps.append(partial(self._retire, flush, self._start))
+            steps.append(partial(self._retire, flush, self.start))
         if len(self._warm) > self.config.cached_segments_max:
             steps.append(partial(self._drop_caches, self._take_cold()))
         flush.lone = self._active if is_lone and len(steps) == syncs else None
@@ -490,7 +458,7 @@ class SegmentedLog:
 
     def end_flush(self, flush: Flush) -> Address:
         """Complete a flush that has run. Returns the new durable end."""
-        if self._failed is not None or self._closed:
+        if self.failed is not None or self._closed:
             self._refuse_use()
         assert flush is self._flushing, "not the flush that is under way"
         assert flush.done, "the flush is not done"
@@ -505,11 +473,11 @@ class SegmentedLog:
         if flush.retiring:
             self._retiring[:0] = flush.retiring
             self._waits_for_room = flush.retiring[0].base >= self._retirement.begins_at
-        if self._start.payload and self._start.base <= self._retirement.begins_at:
-            self._start = self._start.without_payload()
-        self._durable_end = max(self._durable_end, flush.target)
+        if self.start.payload and self.start.base <= self._retirement.begins_at:
+            self.start = self.start.without_payload()
+        self.durable_end = max(self.durable_end, flush.target)
         self._flushing = None
-        return self._durable_end
+        return self.durable_end
 
     def flush(self) -> Address:
         """Make everything durable, in this thread. Returns the durable end. Raises `StorageFailed`."""
@@ -525,7 +493,7 @@ class SegmentedLog:
         if self._closed:
             return
         try:
-            if self._failed is None and self._flushing is None:
+            if self.failed is None and self._flushing is None:
                 self._zero_ahead_bytes = 0
                 self._release_reserved(self._active)
                 self.flush()
@@ -549,9 +517,9 @@ class SegmentedLog:
         Raises `IndexOutOfRange` before the first index, `CorruptLog` for damage.
         """
         self._require_usable()
-        last = self._last_index if last_index is None else min(last_index, self._last_index)
-        if first_index <= self._start.before.last_index or first_index < 1:
-            raise IndexOutOfRange(first_index, self.first_index, self._last_index)
+        last = self.last_index if last_index is None else min(last_index, self.last_index)
+        if first_index <= self.start.before.last_index or first_index < 1:
+            raise IndexOutOfRange(first_index, self.first_index, self.last_index)
         if first_index > last:
             return []
         frames: list[Frame] = []
@@ -574,21 +542,21 @@ class SegmentedLog:
     def find_offset(self, offset: int) -> int:
         """Returns the index of the frame that holds `offset`. Raises `OffsetOutOfRange` if none does."""
         self._require_usable()
-        if self.start_offset <= offset < self._end_offset:
-            near = self._lookup.index_before_offset(offset, self._last_index)
+        if self.start_offset <= offset < self.end_offset:
+            near = self._lookup.index_before_offset(offset, self.last_index)
             for header, *_ in self._headers(near, self._lookup_bytes()):
                 if header.base_offset <= offset < header.end_offset:
                     return header.log_index
-        raise OffsetOutOfRange(offset, self.start_offset, self._end_offset)
+        raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
 
     def epoch_at(self, index: int) -> int:
         """Returns the epoch of an index that the log holds, or of the one before its first; 0 for index 0.
 
         Raises `IndexOutOfRange` for any other index.
         """
-        before = self._start.before
-        if not before.last_index <= index <= self._last_index:
-            raise IndexOutOfRange(index, self.first_index, self._last_index)
+        before = self.start.before
+        if not before.last_index <= index <= self.last_index:
+            raise IndexOutOfRange(index, self.first_index, self.last_index)
         return self.epochs.at(index) if index > before.last_index else before.last_epoch
 
     # How it is done: writing
@@ -611,7 +579,7 @@ class SegmentedLog:
         except StorageFailed as error:
             self._fail(error)
             raise
-        self._end = segment.end
+        self.end = segment.end
 
     def _take_back(self, segment: Segment, file: File) -> None:
         """Undo a write that met a full disk, durably: no part of it may turn up behind later frames after a crash."""
@@ -622,7 +590,7 @@ class SegmentedLog:
     def _note_appended(self, segment: Segment, frames: Sequence[Frame], first_index: int, first_address: int) -> None:
         index = self._index_of(segment)
         position = first_address - segment.base
-        if first_index <= self._last_index or first_index == 1:
+        if first_index <= self.last_index or first_index == 1:
             self._lookup.cut(first_index, frames[0].base_offset)
             self.epochs.cut(first_index)
         live = segment.live
@@ -633,18 +601,18 @@ class SegmentedLog:
                 live.add(frame.index, frame.base_offset, segment.base + position)
                 self.epochs.note(frame.epoch, frame.index, frame.base_offset)
             position += HEADER_BYTES + len(frame.payload)
-        self._last_index = index.last_index
-        self._last_epoch = index.last_epoch
-        self._end_offset = index.end_offset
+        self.last_index = index.last_index
+        self.last_epoch = index.last_epoch
+        self.end_offset = index.end_offset
 
     def _tail(self) -> LogTail:
-        return LogTail(self._last_index, self._last_epoch, self._end_offset)
+        return LogTail(self.last_index, self.last_epoch, self.end_offset)
 
     def _tail_before(self, index: int) -> tuple[int, int]:
         """The end offset and the epoch that hold before `index`, one that the log holds."""
-        before = self._start.before
-        if not before.last_index < index <= self._last_index:
-            raise ValueError(f"index {index} does not follow the log, which ends at {self._last_index}")
+        before = self.start.before
+        if not before.last_index < index <= self.last_index:
+            raise ValueError(f"index {index} does not follow the log, which ends at {self.last_index}")
         if index == before.last_index + 1:
             return (before.end_offset, before.last_epoch) if before.last_index else (self.start_offset, 0)
         header, *_ = next(self._headers(index - 1, self._lookup_bytes()))
@@ -652,13 +620,13 @@ class SegmentedLog:
 
     def _first_address(self, segment: Segment, buffers: list[Buffer]) -> int:
         """Returns the next frame's address; in a new segment behind the newest state, which is put into `buffers`."""
-        if segment.size or self._state is None:
+        if segment.size or self.state is None:
             return segment.base + segment.size
-        buffers.append(self._own_header(FrameKind.STATE, segment.base, self._tail(), self._state))
-        buffers.append(self._state)
+        buffers.append(self._own_header(FrameKind.STATE, segment.base, self._tail(), self.state))
+        buffers.append(self.state)
         # True even if this write meets a full disk: the next one begins with the state again.
         self._index_of(segment).note_state(self._tail(), 0)
-        return segment.base + HEADER_BYTES + len(self._state)
+        return segment.base + HEADER_BYTES + len(self.state)
 
     def _own_header(self, kind: FrameKind, address: int, tail: LogTail, payload: bytes) -> bytes:
         return encode_header(
@@ -670,7 +638,7 @@ class SegmentedLog:
             tail.last_index,
             tail.end_offset,
             0,
-            self._durable_end,
+            self.durable_end,
             0,
             len(payload),
             checksum(payload),
@@ -691,7 +659,7 @@ class SegmentedLog:
 
     def _roll(self, *, reserve_bytes: int) -> None:
         sealed = self._active
-        self._begin_segment(self._end, reserve_bytes=reserve_bytes)
+        self._begin_segment(self.end, reserve_bytes=reserve_bytes)
         self._active = self._segments[-1]
         self._unproven.append(sealed)
 
@@ -714,7 +682,7 @@ class SegmentedLog:
                 self._disk.remove(path)
                 raise
         segment.live = SparseIndex()
-        segment.first_index, segment.first_offset = self._last_index + 1, self._end_offset
+        segment.first_index, segment.first_offset = self.last_index + 1, self.end_offset
         self._segments.append(segment)
         self._names_changed = True
 
@@ -774,15 +742,15 @@ class SegmentedLog:
         before = start.before
         commit_start(self._disk, self.directory)
         # Before the rename, because the other name is what marks all of the segment as durable.
-        self._mark.replace(Mark.of(segment.end, before.last_index, before.last_epoch, self._state))
+        self._mark.replace(Mark.of(segment.end, before.last_index, before.last_epoch, self.state))
         rename_file(self._disk, self.directory, reset_name(start.base), segment_name(start.base))
         segment.file = self._disk.open(segment.path, create=False)
         forgotten = [*self._retiring, *self._lookup.forget(len(self._segments))]
         self._segments.append(segment)
         self._active = segment
-        self._start, self._retirement.begins_at = start.without_payload(), start.base
-        self._last_index, self._last_epoch, self._end_offset = before.last_index, before.last_epoch, before.end_offset
-        self._end = self._durable_end = segment.end
+        self.start, self._retirement.begins_at = start.without_payload(), start.base
+        self.last_index, self.last_epoch, self.end_offset = before.last_index, before.last_epoch, before.end_offset
+        self.end = self.durable_end = segment.end
         self._unproven, self._retiring, self._names_changed = [], [], False
         self._warm.clear()
         self.epochs.cut(0)
@@ -794,7 +762,7 @@ class SegmentedLog:
 
     def _next_mark(self) -> Mark:
         """Returns the checkpoint to write once everything appended so far is durable."""
-        return Mark.of(self._end, self._last_index, self._last_epoch, self._state)
+        return Mark.of(self.end, self.last_index, self.last_epoch, self.state)
 
     def _seal(self, segment: Segment) -> None:
         """Sync a sealed segment, to which no one writes any more, and write its sidecar. Runs in the flush's thread."""
@@ -835,13 +803,13 @@ class SegmentedLog:
         self._disk.sync_directory(self.directory)
 
     def _fail(self, error: BaseException) -> None:
-        if self._failed is not None:
+        if self.failed is not None:
             return
         if isinstance(error, StorageFailed):
-            self._failed = error
+            self.failed = error
         else:
             detail = str(error) if isinstance(error, StorageError) else f"interrupted by {error!r}"
-            self._failed = StorageFailed("sync", self.directory, detail)
+            self.failed = StorageFailed("sync", self.directory, detail)
 
     @contextlib.contextmanager
     def _fatal(self) -> Iterator[None]:
@@ -864,12 +832,12 @@ class SegmentedLog:
             raise
 
     def _failure(self) -> StorageFailed:
-        failed = self._failed
+        failed = self.failed
         assert failed is not None, "only a failed log has a failure"
         return StorageFailed(failed.operation, failed.path, failed.detail)
 
     def _require_usable(self) -> None:
-        if self._failed is not None or self._closed:
+        if self.failed is not None or self._closed:
             self._refuse_use()
 
     def _refuse_use(self) -> None:
@@ -884,4 +852,4 @@ class SegmentedLog:
 
     def _headers(self, first_index: int, chunk_bytes: int) -> Iterator[tuple[Header, Window, Segment, int]]:
         """See `Lookup.headers`."""
-        return self._lookup.headers(first_index, self._last_index, chunk_bytes)
+        return self._lookup.headers(first_index, self.last_index, chunk_bytes)

@@ -90,33 +90,23 @@ class StoreLog:
         self._rolled = recovered.segments[len(recovered.manifest.sealed) : -1]
         self._retired: list[StoreSegment] = []
         self._active = recovered.segments[-1]
-        self._start_offset = recovered.manifest.start_offset
-        self._end_offset = self._durable_offset = max(recovered.end_offset, self._start_offset)
+        self.start_offset = recovered.manifest.start_offset
+        """The first offset that may be read; batches before it are gone, or will be."""
+        self.end_offset = max(recovered.end_offset, self.start_offset)
+        """The lowest offset that the next batch may begin with."""
+        self.durable_offset = self.end_offset
+        """Everything before this offset survives a crash."""
         self._durable_end = self._active.end
         self._names_changed = recovered.names_changed
         self._manifest_changed = False
         self._flushing: LogFlush | None = None
-        self._failed: StorageFailed | None = None
+        self.failed: StorageFailed | None = None
+        """The failure that ended this log; None if there was none."""
         self._closed = False
         if self._rolled:
             self._note_dirty()
 
     # What the log holds
-
-    @property
-    def start_offset(self) -> int:
-        """The first offset that may be read; batches before it are gone, or will be."""
-        return self._start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The lowest offset that the next batch may begin with."""
-        return self._end_offset
-
-    @property
-    def durable_offset(self) -> int:
-        """Everything before this offset survives a crash."""
-        return self._durable_offset
 
     @property
     def last_epoch(self) -> int:
@@ -133,11 +123,6 @@ class StoreLog:
         """The segments that may be replaced, oldest first: a flush proved them after the log went on behind them."""
         return [each.sealed for each in self._segments[: len(self._segments) - 1 - len(self._rolled)]]
 
-    @property
-    def failed(self) -> StorageFailed | None:
-        """The failure that ended this log; None if there was none."""
-        return self._failed
-
     def segment_facts(self) -> list[SegmentFacts]:
         """Returns what a retention rule needs of each segment, oldest first; an index is an offset here."""
         sealed = [each.sealed for each in self._segments]
@@ -145,10 +130,10 @@ class StoreLog:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Returns the newest epoch not above `epoch`, and the offset after its last; None without such an epoch."""
-        return self.epochs.end_of(epoch, self._end_offset)
+        return self.epochs.end_of(epoch, self.end_offset)
 
     def __repr__(self) -> str:
-        return f"<StoreLog {self.name} [{self._start_offset}, {self._end_offset}) durable={self._durable_offset}>"
+        return f"<StoreLog {self.name} [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
 
     # Writing
 
@@ -160,11 +145,11 @@ class StoreLog:
         """
         self._require_usable()
         if not batches:
-            return self._end_offset
+            return self.end_offset
         if self._active.size >= self._shared.config.segment_bytes_max:
             self.roll()
         segment = self._active
-        end_offset, epoch, address = self._end_offset, self.last_epoch, segment.end
+        end_offset, epoch, address = self.end_offset, self.last_epoch, segment.end
         buffers: list[Buffer] = []
         for batch in batches:
             if objection := batch.objection(end_offset, epoch):
@@ -182,7 +167,7 @@ class StoreLog:
             self.epochs.note(batch.epoch, batch.base_offset, batch.base_offset)
             position += HEADER_BYTES + len(batch.payload)
         segment.size = position
-        self._end_offset = end_offset
+        self.end_offset = end_offset
         self._note_dirty()
         return end_offset
 
@@ -217,7 +202,7 @@ class StoreLog:
         if self._active.size:
             rolled = self._active
             with self._fatal():
-                self._active = self._new_segment(rolled.end, self._end_offset)
+                self._active = self._new_segment(rolled.end, self.end_offset)
             self._segments.append(self._active)
             self._rolled.append(rolled)
             self._names_changed = True
@@ -231,10 +216,10 @@ class StoreLog:
         Raises `OffsetOutOfRange` for an offset before the log's start; one after the end changes nothing.
         """
         self._require_usable()
-        if offset < self._start_offset:
-            raise OffsetOutOfRange(offset, self._start_offset, self._end_offset)
-        if offset >= self._end_offset:
-            return self._end_offset
+        if offset < self.start_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        if offset >= self.end_offset:
+            return self.end_offset
         self._settle()
         kept = self._segments
         cut: tuple[StoreSegment, BatchIndex] | None = None
@@ -247,13 +232,13 @@ class StoreLog:
                 self._shared.indexes.pop(self._segments[at], None)
             break
         kept = [each for each in kept if each.size]
-        self._restart(kept, self._start_offset, max(offset, self._start_offset))
+        self._restart(kept, self.start_offset, max(offset, self.start_offset))
         if cut is not None:
             left, index = cut
             left.index = index
             with self._fatal():
                 left.seal()
-        return self._end_offset
+        return self.end_offset
 
     def reset(self, offset: int) -> None:
         """Reset to an empty log that continues at `offset`, with any epoch. Durable when it returns."""
@@ -268,10 +253,10 @@ class StoreLog:
         Raises `OffsetOutOfRange` for an offset after the end; one before the start changes nothing.
         """
         self._require_usable()
-        if offset > self._end_offset:
-            raise OffsetOutOfRange(offset, self._start_offset, self._end_offset)
-        if offset > self._start_offset:
-            self._start_offset = offset
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        if offset > self.start_offset:
+            self.start_offset = offset
             self.epochs.trim(offset, offset)
             while len(self._segments) > 1 and self._segments[1].first_offset <= offset:
                 left = self._segments.pop(0)
@@ -281,13 +266,13 @@ class StoreLog:
                     self._rolled.remove(left)
             self._manifest_changed = True
             self._note_dirty()
-        return self._start_offset
+        return self.start_offset
 
     def retain(self, rule: Retention, now_ms: int) -> int:
         """Trim whole segments by a retention rule. Returns the new start offset. See `trim`."""
         facts = self.segment_facts()
         first_offset = rule.first_index(facts, now_ms)
-        return self.trim(first_offset) if first_offset > facts[0].first_index else self._start_offset
+        return self.trim(first_offset) if first_offset > facts[0].first_index else self.start_offset
 
     # Replacing sealed segments
 
@@ -375,7 +360,7 @@ class StoreLog:
             rolled=tuple(self._rolled),
             active=self._active if self._active.end > self._durable_end and self._active.size else None,
             durable_end=self._active.end,
-            end_offset=self._end_offset,
+            end_offset=self.end_offset,
             names_changed=self._names_changed,
             manifest=manifest,
             version=self._manifest.version,
@@ -390,12 +375,12 @@ class StoreLog:
     def end_flush(self, flush: LogFlush) -> int:
         """Complete a flush that has run or was stopped. Returns the durable offset."""
         if flush is not self._flushing:
-            return self._durable_offset
+            return self.durable_offset
         self._flushing = None
-        if self._failed is not None or self._closed:
-            return self._durable_offset
+        if self.failed is not None or self._closed:
+            return self.durable_offset
         if flush.done:
-            self._durable_end, self._durable_offset = flush.durable_end, flush.end_offset
+            self._durable_end, self.durable_offset = flush.durable_end, flush.end_offset
         else:
             self._names_changed |= flush.names_changed
         if flush.committed:
@@ -407,7 +392,7 @@ class StoreLog:
             self._manifest_changed = True
         if self._manifest_changed or self._rolled or not flush.done:
             self._note_dirty()
-        return self._durable_offset
+        return self.durable_offset
 
     def flush(self) -> int:
         """Make everything durable, in this thread.
@@ -447,8 +432,8 @@ class StoreLog:
         their CRC. Raises `OffsetOutOfRange` before the start or after the end, `CorruptLog` for damage.
         """
         self._require_usable()
-        if not self._start_offset <= offset <= self._end_offset:
-            raise OffsetOutOfRange(offset, self._start_offset, self._end_offset)
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         batches: list[StoredBatch] = []
         left = bytes_max
         for segment, window, position, header in self._walk(offset, bytes_max + _WALK_BYTES):
@@ -487,8 +472,8 @@ class StoreLog:
             near = self._index_of(segment).near_time(timestamp_ms)
             window = Window(segment.file, segment.size, _WALK_BYTES)
             for _, header in self._headers_in(segment, window, near):
-                if header.timestamp_ms >= timestamp_ms and header.end_offset > self._start_offset:
-                    return max(header.base_offset, self._start_offset)
+                if header.timestamp_ms >= timestamp_ms and header.end_offset > self.start_offset:
+                    return max(header.base_offset, self.start_offset)
         return None
 
     # How it is done: reading
@@ -593,12 +578,12 @@ class StoreLog:
         for begun in self.epochs:
             if kept and begun.first_index < end_offset:
                 epochs.note(begun.epoch, begun.first_index, begun.base_offset)
-        before = self._start_offset, self.epochs
-        self._start_offset, self.epochs = start_offset, epochs
+        before = self.start_offset, self.epochs
+        self.start_offset, self.epochs = start_offset, epochs
         try:
             self._commit(kept, active)
         except NoSpace:
-            self._start_offset, self.epochs = before
+            self.start_offset, self.epochs = before
             with self._fatal():
                 active.file.close()
                 self._disk.remove(active.file.path)
@@ -610,7 +595,7 @@ class StoreLog:
             old_files.pop(each.file, None)
         self._segments, self._active = [*kept, active], active
         self._rolled, self._retired, self._manifest_changed, self._names_changed = [], [], False, False
-        self._end_offset = self._durable_offset = end_offset
+        self.end_offset = self.durable_offset = end_offset
         self._durable_end = active.base
         self._shared.dirty.pop(self.name, None)
         self._remove(list(old_files.values()))
@@ -620,7 +605,7 @@ class StoreLog:
         return Manifest(
             log_id=self.log_id,
             version=self._version,
-            start_offset=self._start_offset,
+            start_offset=self.start_offset,
             open_base=following.base,
             open_offset=following.first_offset,
             sealed=tuple(each.sealed for each in listed),
@@ -654,9 +639,9 @@ class StoreLog:
         self._shared.dirty[self.name] = self
 
     def _fail(self, error: BaseException) -> None:
-        if self._failed is None:
+        if self.failed is None:
             detail = str(error) if isinstance(error, StorageError) else f"interrupted by {error!r}"
-            self._failed = error if isinstance(error, StorageFailed) else StorageFailed("sync", self.directory, detail)
+            self.failed = error if isinstance(error, StorageFailed) else StorageFailed("sync", self.directory, detail)
 
     @contextlib.contextmanager
     def _fatal(self) -> Iterator[None]:
@@ -683,8 +668,8 @@ class StoreLog:
     def _require_usable(self) -> None:
         if self._closed:
             raise ValueError(f"the log {self.name!r} is closed")
-        if self._failed is not None:
-            raise StorageFailed(self._failed.operation, self._failed.path, self._failed.detail)
+        if self.failed is not None:
+            raise StorageFailed(self.failed.operation, self.failed.path, self.failed.detail)
 
 
 def log_id_of(name: str) -> int:

@@ -109,7 +109,7 @@ class ClassicGroup:
     _static: dict[str, str] = field(factory=dict)
     _supporters: dict[str, int] = field(factory=dict)
     """The number of members that support each protocol."""
-    _joined: int = 0
+    joined_count: int = 0
     """The number of waiting JoinGroups."""
 
     # ------------------------------------------------------------------ members
@@ -170,12 +170,12 @@ class ClassicGroup:
         """Lets the member's JoinGroup wait. The member has no other waiting one."""
         assert member.join is None, "two requests to join wait for one member"
         member.join = join
-        self._joined += 1
+        self.joined_count += 1
 
     def take_join(self, member: GroupMember) -> WaitingJoin | None:
         """Returns the JoinGroup that waits, if any; it does not wait any more."""
         join, member.join = member.join, None
-        self._joined -= join is not None
+        self.joined_count -= join is not None
         return join
 
     def static_member(self, instance_id: str | None) -> str | None:
@@ -199,14 +199,9 @@ class ClassicGroup:
     # ---------------------------------------------------------------- rebalance
 
     @property
-    def joined_count(self) -> int:
-        """The number of members that have joined this rebalance and wait."""
-        return self._joined
-
-    @property
     def all_joined(self) -> bool:
         """Returns True if every member has joined again, and every id that was given out is used."""
-        return self._joined == len(self.members) and not self.pending_members
+        return self.joined_count == len(self.members) and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:

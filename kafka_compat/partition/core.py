@@ -89,7 +89,7 @@ class PartitionReplica:
     invariant raises `AssertionError`.
     """
 
-    __slots__ = ("_checked", "_context", "_log", "_next_request", "_next_state", "partition", "role", "state")
+    __slots__ = ("_checked", "_context", "_next_request", "_next_state", "log", "partition", "role", "state")
 
     def __init__(
         self,
@@ -104,8 +104,9 @@ class PartitionReplica:
         self.partition = partition
         self.role: LeaderReplica | FollowerReplica | OfflineReplica = OfflineReplica()
         self.state: PartitionState | None = None
-        self._log = ReplicaLog.of(recovered, config, now)
-        self._context = ReplicaContext(broker_id, config, self._log, {})
+        self.log = ReplicaLog.of(recovered, config, now)
+        """The replica's view of its log. Callers only read it."""
+        self._context = ReplicaContext(broker_id, config, self.log, {})
         self._next_state: PartitionState | None = None
         self._next_request = 1
         self._checked = checked
@@ -118,24 +119,19 @@ class PartitionReplica:
         return self._context.broker_id
 
     @property
-    def log(self) -> ReplicaLog:
-        """The replica's view of its log. Callers only read it."""
-        return self._log
-
-    @property
     def log_start(self) -> int:
         """The offset of the first record that is kept."""
-        return self._log.log_start
+        return self.log.log_start
 
     @property
     def log_end(self) -> int:
         """The offset of the next record (LEO)."""
-        return self._log.log_end
+        return self.log.log_end
 
     @property
     def high_watermark(self) -> int:
         """The end of the records that this replica knows to be committed."""
-        return self._log.high_watermark
+        return self.log.high_watermark
 
     @property
     def leader_epoch(self) -> int:
@@ -150,7 +146,7 @@ class PartitionReplica:
     @property
     def leader_epochs(self) -> tuple[EpochBegin, ...]:
         """The leader epoch cache as plain data."""
-        return self._log.epochs.entries()
+        return self.log.epochs.entries()
 
     @property
     def compared_log(self) -> ComparedLog | None:
@@ -162,11 +158,11 @@ class PartitionReplica:
         state = self.state
         if state is None or state.leader != NO_LEADER or isinstance(self.role, OfflineReplica):
             return None
-        return ComparedLog(self.role.epoch, self._log.epochs.last, self._log.log_end)
+        return ComparedLog(self.role.epoch, self.log.epochs.last, self.log.log_end)
 
     def producer_snapshot(self, now: float) -> tuple[ProducerSnapshot, ...]:
         """Returns the idempotent producers at `log_end`, as plain data."""
-        return self._log.producers.snapshot(now)
+        return self.log.producers.snapshot(now)
 
     @property
     def deadline(self) -> float:
@@ -220,7 +216,7 @@ class PartitionReplica:
             case Truncated():
                 self._on_truncated(now, event, out)
             case ProducerExpiryDue():
-                self._log.producers.expire(now, self._context.config.producer_expiry_s)
+                self.log.producers.expire(now, self._context.config.producer_expiry_s)
             case PartitionRemoved():
                 self._remove(out)
             case _:
@@ -290,7 +286,7 @@ class PartitionReplica:
         elif event.token is not None:
             self._refuse(event, out)
         elif not self._is_truncating:
-            self._log.move_start(event.offset, out)
+            self.log.move_start(event.offset, out)
 
     # ------------------------------------------------------------ the log
 
@@ -299,7 +295,7 @@ class PartitionReplica:
         return isinstance(self.role, FollowerReplica) and self.role.truncating_to is not None
 
     def _on_flushed(self, now: float, end: int, out: list[Effect]) -> None:
-        log = self._log
+        log = self.log
         if end <= log.flushed_end:
             return
         log.flushed_end = min(end, log.log_end)
@@ -321,11 +317,11 @@ class PartitionReplica:
             return
         if not isinstance(role, FollowerReplica) or role.truncating_to is None:
             raise PartitionError(f"{self.partition} was truncated to {event.end}, which it was not told to be")
-        if not self._log.log_start <= event.end <= role.truncating_to:
+        if not self.log.log_start <= event.end <= role.truncating_to:
             raise PartitionError(f"{self.partition} was truncated to {event.end} instead of {role.truncating_to}")
-        self._log.record_truncation(event.end, event.producers, now)
-        if self._log.high_watermark > event.end:
-            self._log.high_watermark = event.end
+        self.log.record_truncation(event.end, event.producers, now)
+        if self.log.high_watermark > event.end:
+            self.log.high_watermark = event.end
             out.append(HighWatermarkMoved(event.end))
         role.truncating_to = None
         state, self._next_state = self._next_state, None
@@ -369,7 +365,7 @@ class PartitionReplica:
         elif isinstance(self.role, FollowerReplica):
             self.role.stop(out)
         self.role = LeaderReplica(self._context, state, waits, self._next_request, now)
-        out.append(PartitionRoleChanged(PartitionRole.LEADER, state.leader, state.leader_epoch, self._log.log_end))
+        out.append(PartitionRoleChanged(PartitionRole.LEADER, state.leader, state.leader_epoch, self.log.log_end))
         self.role.begin(now, out)
 
     def _follow(self, state: PartitionState, out: list[Effect]) -> None:

@@ -76,13 +76,13 @@ class LeaderReplica:
         "_context",
         "_log",
         "_min_isr",
-        "_next_request",
         "_shrink_at",
         "_wake_at",
         "epoch",
         "epoch_start",
         "followers",
         "isr",
+        "next_request",
         "waits",
     )
 
@@ -96,18 +96,14 @@ class LeaderReplica:
         self.followers: dict[int, FollowerState] = {}
         self.isr = IsrState(state.isr, state.partition_epoch, state.recovering, state.elr)
         self.waits = waits
-        self._next_request = next_request
+        self.next_request = next_request
+        """The number of the next AlterPartition: none is used twice by one replica."""
         self._shrink_at = now + context.config.replica_lag_time_s / 2
         self._wake_at = waits.earliest_deadline()
         self._min_isr = 1
         self._take_replicas(state, now)
 
     # ------------------------------------------------------------ leadership
-
-    @property
-    def next_request(self) -> int:
-        """The number of the next AlterPartition: none is used twice by one replica."""
-        return self._next_request
 
     @property
     def deadline(self) -> float:
@@ -426,14 +422,14 @@ class LeaderReplica:
     def _propose(self, members: tuple[int, ...], out: list[Effect], *, keeps_eligible: bool) -> None:
         """Send an AlterPartition. A leader that asks for a new ISR has recovered from an unclean election."""
         request = SendAlterPartition(
-            request=self._next_request,
+            request=self.next_request,
             leader_epoch=self.epoch,
             partition_epoch=self.isr.partition_epoch,
             isr=with_broker_epochs(members, self.followers, self._context),
             recovering=False,
             keeps_eligible=keeps_eligible,
         )
-        self._next_request += 1
+        self.next_request += 1
         self.isr.begin(request)
         out.append(request)
 

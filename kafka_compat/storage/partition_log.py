@@ -42,7 +42,8 @@ class PartitionLog:
         """A segment ends before the append that would make it longer (`segment.bytes`); may be changed at any time."""
         self.changes = 0
         """Grows whenever something leaves the log: by a truncation, a reset, a trim or a compaction."""
-        self._log = log
+        self.store_log = log
+        """The log below: segments and their facts."""
         self._active_bytes = log.segment_facts()[-1].size_bytes
         self._unsaved_bytes = 0
         self._snapshots = ProducerSnapshots(disk, log.directory)
@@ -54,37 +55,37 @@ class PartitionLog:
     @property
     def name(self) -> str:
         """The name of the log in its store."""
-        return self._log.name
+        return self.store_log.name
 
     @property
     def start_offset(self) -> int:
         """The first offset that may be read."""
-        return self._log.start_offset
+        return self.store_log.start_offset
 
     @property
     def end_offset(self) -> int:
         """The log end offset: where the next batch goes."""
-        return self._log.end_offset
+        return self.store_log.end_offset
 
     @property
     def durable_offset(self) -> int:
         """Everything before this offset survives a power cut."""
-        return self._log.durable_offset
+        return self.store_log.durable_offset
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments, with 80 for each batch that are the store's own."""
-        return self._log.size_bytes
+        return self.store_log.size_bytes
 
     @property
     def failed(self) -> StorageFailed | None:
         """The failure that ended this log, or None."""
-        return self._log.failed
+        return self.store_log.failed
 
     @property
     def last_epoch(self) -> int:
         """The leader epoch of the newest batch; -1 if the log has held none since it was made or reset."""
-        return self._log.last_epoch if len(self._log.epochs) else -1
+        return self.store_log.last_epoch if len(self.store_log.epochs) else -1
 
     @property
     def epochs(self) -> list[tuple[int, int]]:
@@ -92,11 +93,11 @@ class PartitionLog:
 
         It lacks epochs without an append; the leader of such an epoch notes it itself.
         """
-        return [(each.epoch, each.first_index) for each in self._log.epochs]
+        return [(each.epoch, each.first_index) for each in self.store_log.epochs]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Returns the newest epoch not above `epoch`, and its end offset, or None without one (KIP-279)."""
-        return self._log.end_of_epoch(epoch)
+        return self.store_log.end_of_epoch(epoch)
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.name} [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
@@ -111,7 +112,7 @@ class PartitionLog:
         are not a batch and for an epoch below the log's, and `NoSpace` on a full disk. After an error the log is
         unchanged.
         """
-        base_offset = end_offset = self._log.end_offset
+        base_offset = end_offset = self.store_log.end_offset
         stored: list[StoredBatch] = []
         size = 0
         for batch in batches:
@@ -143,12 +144,12 @@ class PartitionLog:
             payload = batch if isinstance(batch, bytes) else memoryview(batch)
             stored.append(StoredBatch(offset, delta + 1, epoch, max(newest_ms, 0), payload, checksum(payload)))
             size += FRAME_HEADER_BYTES + len(batch)
-        base_offset = stored[0].base_offset if stored else self._log.end_offset
+        base_offset = stored[0].base_offset if stored else self.store_log.end_offset
         return base_offset, self._append(stored, size)
 
     def roll(self) -> None:
         """Let the next batch begin a segment, unless the newest one is empty."""
-        self._log.roll()
+        self.store_log.roll()
         self._active_bytes = 0
 
     def truncate(self, offset: int) -> int:
@@ -164,7 +165,7 @@ class PartitionLog:
             self.changes += 1
             # First, because a snapshot must not be taken for the state of what is appended next.
             self._snapshots.remove_after(self._start_of_batch(offset))
-            self._log.truncate(offset)
+            self.store_log.truncate(offset)
             self._note_active()
         return self.end_offset
 
@@ -172,7 +173,7 @@ class PartitionLog:
         """Remove everything and go on at `offset`, with any epoch. Durable when it returns."""
         self.changes += 1
         self._snapshots.remove_after(-1)
-        self._log.reset(offset)
+        self.store_log.reset(offset)
         self._note_active()
 
     def trim(self, offset: int) -> int:
@@ -183,7 +184,7 @@ class PartitionLog:
         """
         if offset > self.start_offset:
             self.changes += 1
-        return self._log.trim(offset)
+        return self.store_log.trim(offset)
 
     # Reading
 
@@ -194,7 +195,7 @@ class PartitionLog:
         All of them end at or below `end_offset`. The views keep the bytes alive. Raises `OffsetOutOfRange` before the
         start and after the end, and `CorruptLog` for damage.
         """
-        batches = self._log.read(offset, bytes_max, end_offset)
+        batches = self.store_log.read(offset, bytes_max, end_offset)
         if batches and end_offset is not None and batches[-1].end_offset > end_offset:
             batches.pop()
         return [_view(each) for each in batches]
@@ -208,7 +209,7 @@ class PartitionLog:
         offset = max(self.start_offset, self.start_offset if start is None else start)
         end = self.end_offset if end is None else min(end, self.end_offset)
         while offset < end:
-            batches = self._log.read(offset, _WALK_BYTES, end)
+            batches = self.store_log.read(offset, _WALK_BYTES, end)
             if not batches:
                 return
             for batch in batches:
@@ -222,9 +223,9 @@ class PartitionLog:
         of the batch with the batch's newest timestamp: a consumer that starts there misses no record. The caller
         compares with the high watermark.
         """
-        offset = self._log.find_time(max(timestamp_ms, 0))
+        offset = self.store_log.find_time(max(timestamp_ms, 0))
         while offset is not None and offset < self.end_offset:
-            batches = self._log.read(offset, 1)
+            batches = self.store_log.read(offset, 1)
             if not batches:
                 return None
             found = first_record_since(_view(batches[0]), timestamp_ms, self.start_offset)
@@ -235,12 +236,12 @@ class PartitionLog:
 
     def find_newest_time(self) -> tuple[int, int] | None:
         """Returns offset and timestamp of the record with the greatest timestamp, or None (ListOffsets -3, KIP-734)."""
-        first, *others = self._log.segment_facts()
+        first, *others = self.store_log.segment_facts()
         newest_ms = max((each.newest_ms or 0 for each in others), default=0)
         if (first.newest_ms or 0) > newest_ms:
             # What made the segment young may lie before the start, even in the batch that holds the start.
             offset = self.start_offset
-            for batch in self._log.read(offset, 1, self.end_offset):
+            for batch in self.store_log.read(offset, 1, self.end_offset):
                 if batch.base_offset < offset:
                     newest_ms = max(newest_ms, newest_time_since(_view(batch), offset))
                     offset = batch.end_offset
@@ -276,15 +277,10 @@ class PartitionLog:
 
     # For retention and compaction
 
-    @property
-    def store_log(self) -> StoreLog:
-        """The log below: segments and their facts."""
-        return self._log
-
     def end_replacement(self, replacement: Replacement) -> None:
         """See `StoreLog.end_replacement`."""
         self.changes += 1
-        self._log.end_replacement(replacement)
+        self.store_log.end_replacement(replacement)
 
     # How it is done
 
@@ -292,17 +288,17 @@ class PartitionLog:
         if self._active_bytes + size > self.segment_bytes and self._active_bytes:
             self.roll()
             self._unsaved_bytes = SNAPSHOT_EVERY_BYTES
-        end_offset = self._log.append(stored)
+        end_offset = self.store_log.append(stored)
         self._active_bytes += size
         self._unsaved_bytes += size
         return end_offset
 
     def _note_active(self) -> None:
-        self._active_bytes = self._log.segment_facts()[-1].size_bytes
+        self._active_bytes = self.store_log.segment_facts()[-1].size_bytes
 
     def _start_of_batch(self, offset: int) -> int:
         """Returns the end of the log after a cut at `offset`."""
-        batches = self._log.read(offset, 1)
+        batches = self.store_log.read(offset, 1)
         return max(self.start_offset, min(offset, batches[0].base_offset)) if batches else offset
 
 

@@ -31,29 +31,25 @@ TAKEN_BYTES_MAX = 32 * 1024 * 1024
 class Reply:
     """The place of one request in the order of answers; for the thread of the loop."""
 
-    __slots__ = ("_pieces", "_session", "request_bytes")
+    __slots__ = ("_session", "pieces", "request_bytes")
 
     def __init__(self, session: "OrderedSession[FrameT]", request_bytes: int) -> None:
         self.request_bytes = request_bytes
         """The size of the request, which its session counts until it is answered."""
         self._session: OrderedSession[FrameT] | None = session
-        self._pieces: Sequence[Buffer] | None = None
+        self.pieces: Sequence[Buffer] | None = None
+        """The answer as pieces; None before it is given."""
 
     def send(self, *pieces: Buffer) -> None:
         """Answer with these bytes, laid end to end; with none for a request that has no answer. To be called once.
 
         Ignored if the connection has closed since.
         """
-        assert self._pieces is None, "a request is answered once"
-        self._pieces = pieces
+        assert self.pieces is None, "a request is answered once"
+        self.pieces = pieces
         session, self._session = self._session, None
         assert session is not None
         session.on_answered(self)
-
-    @property
-    def pieces(self) -> Sequence[Buffer] | None:
-        """The answer as pieces; None before it is given."""
-        return self._pieces
 
 
 class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):

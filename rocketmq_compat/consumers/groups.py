@@ -23,7 +23,8 @@ class GroupTable:
     auto_create: bool = True
     groups_max: int = GROUPS_MAX
     version: DataVersion = attrs.field(factory=DataVersion)
-    _groups: dict[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+    groups: dict[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+    """Every group by its name."""
     _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
 
     def watch(self) -> ChangedKeys[str]:
@@ -32,24 +33,19 @@ class GroupTable:
         self._watchers.append(watcher)
         return watcher
 
-    @property
-    def groups(self) -> Mapping[str, SubscriptionGroupConfig]:
-        """Every group by its name."""
-        return self._groups
-
     def require(self, time_ms: int, name: str) -> SubscriptionGroupConfig:
         """Returns the group, creating it if that is allowed.
 
         Raises `RequestRefused` with SUBSCRIPTION_GROUP_NOT_EXIST if it is not allowed, or if the name is illegal.
         """
-        found = self._groups.get(name)
+        found = self.groups.get(name)
         if found is None:
-            if not self.auto_create or not is_group_name(name) or len(self._groups) >= self.groups_max:
+            if not self.auto_create or not is_group_name(name) or len(self.groups) >= self.groups_max:
                 raise RequestRefused(
                     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{name}] does not exist"
                 )
             found = SubscriptionGroupConfig(group_name=name)
-            self._groups[name] = found
+            self.groups[name] = found
             self._note_change(time_ms, name)
         return found
 
@@ -57,17 +53,17 @@ class GroupTable:
         """Create or change a group for an operator. Raises `RequestRefused` with SYSTEM_ERROR for an illegal name."""
         if not is_group_name(group.group_name):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"a consumer group cannot be called {group.group_name!r}")
-        self._groups[group.group_name] = group
+        self.groups[group.group_name] = group
         self._note_change(time_ms, group.group_name)
 
     def delete(self, time_ms: int, name: str) -> None:
         """Delete a group for an operator; an unknown one changes nothing."""
-        if self._groups.pop(name, None) is not None:
+        if self.groups.pop(name, None) is not None:
             self._note_change(time_ms, name)
 
     def merge(self, time_ms: int, groups: Mapping[str, SubscriptionGroupConfig], *, theirs_count: bool) -> None:
         """Add the groups of another copy; where both have one, `theirs_count` decides whose is kept."""
-        self._groups = {**self._groups, **groups} if theirs_count else {**groups, **self._groups}
+        self.groups = {**self.groups, **groups} if theirs_count else {**groups, **self.groups}
         self.version = next_version(self.version, time_ms)
         for watcher in self._watchers:
             watcher.note_all()
@@ -75,7 +71,7 @@ class GroupTable:
     def load(self, version: DataVersion, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
         """Replace all groups by the content of a checkpoint, or of a slave's master."""
         self.version = version
-        self._groups = dict(groups)
+        self.groups = dict(groups)
         for watcher in self._watchers:
             watcher.note_all()
 

@@ -46,7 +46,8 @@ class ConsumerOffsets:
 
     version: DataVersion = attrs.field(factory=DataVersion)
     offsets_max: int = OFFSETS_MAX
-    _offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
+    offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
+    """Every offset, as it is now."""
     _ahead: set[OffsetKey] = attrs.field(factory=set)
     """Offsets committed to this broker above its master's at the last copy."""
     _snapshot: OffsetSnapshot | None = None
@@ -70,32 +71,27 @@ class ConsumerOffsets:
                 ResponseCode.SYSTEM_ERROR,
                 f"offset {offset} of group {group} is outside of queue {queue_id} of topic {topic}, which ends at {queue_end}",
             )
-        before = self._offsets.get(key)
+        before = self.offsets.get(key)
         if before == offset:
             return CommitEffect.UNCHANGED
-        if before is None and len(self._offsets) >= self.offsets_max:
+        if before is None and len(self.offsets) >= self.offsets_max:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{self.offsets_max} offsets are kept, no more are taken")
-        self._offsets[key] = offset
+        self.offsets[key] = offset
         self._ahead.add(key)
         self._note_changes(time_ms, (key,))
         return CommitEffect.WENT_BACK if before is not None and offset < before else CommitEffect.ADVANCED
 
-    @property
-    def offsets(self) -> Mapping[OffsetKey, int]:
-        """Every offset, as it is now."""
-        return self._offsets
-
     def get(self, key: OffsetKey) -> int | None:
         """Returns the committed offset, or None."""
-        return self._offsets.get(key)
+        return self.offsets.get(key)
 
     def groups_of_topic(self, topic: str) -> set[str]:
         """Returns the groups that have committed offsets of a topic."""
-        return {group for group, name, _ in self._offsets if name == topic}
+        return {group for group, name, _ in self.offsets if name == topic}
 
     def topics_of_group(self, group: str) -> set[str]:
         """Returns the topics with committed offsets of a group."""
-        return {topic for name, topic, _ in self._offsets if name == group}
+        return {topic for name, topic, _ in self.offsets if name == group}
 
     def query(self, key: OffsetKey, *, queue_start: int, start_in_memory: bool, zero_if_unknown: bool = True) -> int:
         """Returns the offset at which a consumer begins (`ConsumerManageProcessor.queryConsumerOffset`).
@@ -104,7 +100,7 @@ class ConsumerOffsets:
         topic so young that a new group should not miss its beginning). Otherwise it raises `RequestRefused` with
         QUERY_NOT_FOUND, after which a client decides by its consume-from-where.
         """
-        found = self._offsets.get(key)
+        found = self.offsets.get(key)
         if found is not None:
             return found
         if not zero_if_unknown:
@@ -119,22 +115,22 @@ class ConsumerOffsets:
 
     def remove_group(self, time_ms: int, group: str) -> None:
         """Delete the offsets of a group."""
-        self._remove(time_ms, [key for key in self._offsets if key[0] == group])
+        self._remove(time_ms, [key for key in self.offsets if key[0] == group])
 
     def remove_topic(self, time_ms: int, topic: str) -> None:
         """Delete all offsets of a topic."""
-        self._remove(time_ms, [key for key in self._offsets if key[1] == topic])
+        self._remove(time_ms, [key for key in self.offsets if key[1] == topic])
 
     def snapshot(self) -> OffsetSnapshot:
         """Returns the present table, for a checkpoint or a slave; later commits do not change the returned one."""
         if self._snapshot is None:
-            self._snapshot = OffsetSnapshot(self.version, dict(self._offsets))
+            self._snapshot = OffsetSnapshot(self.version, dict(self.offsets))
         return self._snapshot
 
     def load(self, snapshot: OffsetSnapshot) -> None:
         """Replace the table by the content of a checkpoint."""
         self.version = snapshot.version
-        self._offsets = dict(snapshot.offsets)
+        self.offsets = dict(snapshot.offsets)
         self._ahead.clear()
         self._snapshot = None
         for watcher in self._watchers:
@@ -149,21 +145,21 @@ class ConsumerOffsets:
         kept = {
             key: own
             for key in self._ahead
-            if (own := self._offsets.get(key)) is not None and own > snapshot.offsets.get(key, -1)
+            if (own := self.offsets.get(key)) is not None and own > snapshot.offsets.get(key, -1)
         }
         self.load(snapshot)
-        self._offsets.update(kept)
+        self.offsets.update(kept)
         self._ahead.update(kept)
 
     def merge(self, time_ms: int, snapshot: OffsetSnapshot) -> None:
         """Add the offsets of another copy; of two the greater counts."""
         for key, offset in snapshot.offsets.items():
-            self._offsets[key] = max(offset, self._offsets.get(key, 0))
+            self.offsets[key] = max(offset, self.offsets.get(key, 0))
         self._note_changes(time_ms, snapshot.offsets)
 
     def _remove(self, time_ms: int, keys: list[OffsetKey]) -> None:
         for key in keys:
-            del self._offsets[key]
+            del self.offsets[key]
             self._ahead.discard(key)
         if keys:
             self._note_changes(time_ms, keys)

@@ -147,7 +147,8 @@ class ClientRegistry:
         self._producers: dict[str, dict[int, str]] = {}
         self._producer_ids: dict[str, dict[int, int]] = {}
         """By client id, the channels of its producers, and in how many groups each is."""
-        self._consumers: dict[str, RegisteredGroup] = {}
+        self.consumer_groups: dict[str, RegisteredGroup] = {}
+        """Every consumer group that has clients, by name."""
         self._beats: dict[_Registration, float] = {}
         """The time at which each was named last, in that order, so that the first expires first."""
         self._of_channel: dict[int, dict[_Registration, None]] = {}
@@ -160,14 +161,9 @@ class ClientRegistry:
         """The time at which `RegistryTimePassed` is due next, in seconds of `now`; infinite without a client."""
         return next(iter(self._beats.values())) + self.expiry_s if self._beats else float("inf")
 
-    @property
-    def consumer_groups(self) -> Mapping[str, RegisteredGroup]:
-        """Every consumer group that has clients, by name."""
-        return self._consumers
-
     def consumer_group(self, name: str) -> RegisteredGroup | None:
         """Returns a consumer group, or None if it has no clients."""
-        return self._consumers.get(name)
+        return self.consumer_groups.get(name)
 
     def producers(self, group: str) -> Mapping[int, str]:
         """Returns the client ids of a producer group, by channel."""
@@ -179,7 +175,7 @@ class ClientRegistry:
 
     def groups_of_topic(self, topic: str) -> Iterator[str]:
         """Yields every consumer group that subscribes to a topic."""
-        return (name for name, group in self._consumers.items() if topic in group.subscriptions)
+        return (name for name, group in self.consumer_groups.items() if topic in group.subscriptions)
 
     def subscription(self, group: str, topic: str, version: int) -> TagSubscription:
         """Returns the subscription of a group to a topic, for a pull that states only its version
@@ -188,7 +184,7 @@ class ClientRegistry:
         Raises `RequestRefused`: SUBSCRIPTION_NOT_EXIST if the group is not there or has not subscribed,
         SUBSCRIPTION_NOT_LATEST if the client has a newer subscription than its heartbeats brought.
         """
-        registered = self._consumers.get(group)
+        registered = self.consumer_groups.get(group)
         if registered is None:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {group}")
         found = registered.subscriptions.get(topic)
@@ -239,10 +235,10 @@ class ClientRegistry:
             self._consumer_beat(now, beat, consumer)
 
     def _consumer_beat(self, now: float, beat: ClientBeat, consumer: ConsumerBeat) -> None:
-        group = self._consumers.get(consumer.group)
+        group = self.consumer_groups.get(consumer.group)
         if group is None:
             group = RegisteredGroup(consumer.group, consumer.model, consumer.consume_type, consumer.consume_from)
-            self._consumers[consumer.group] = group
+            self.consumer_groups[consumer.group] = group
         group.model, group.consume_type = consumer.model, consumer.consume_type
         group.consume_from, group.notifies = consumer.consume_from, consumer.notifies
         is_new = beat.channel not in group.clients
@@ -294,10 +290,10 @@ class ClientRegistry:
                 if not producers:
                     del self._producers[name]
             case _Role.CONSUMER:
-                group = self._consumers[name]
+                group = self.consumer_groups[name]
                 del group.clients[channel]
                 if not group.clients:
-                    del self._consumers[name]
+                    del self.consumer_groups[name]
                 elif notifies and group.notifies:
                     self._notify(group)
             case _:

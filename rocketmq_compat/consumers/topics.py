@@ -45,7 +45,8 @@ class TopicTable:
     """`autoCreateTopicEnable`."""
     topics_max: int = TOPICS_MAX
     version: DataVersion = attrs.field(factory=DataVersion)
-    _topics: dict[str, TopicConfig] = attrs.field(factory=dict)
+    topics: dict[str, TopicConfig] = attrs.field(factory=dict)
+    """Every topic by its name."""
     _texts: dict[str, tuple[TopicConfig, JsonText]] = attrs.field(factory=dict)
     _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
 
@@ -73,13 +74,8 @@ class TopicTable:
             delay_levels=delay_levels,
             trace_topic=trace_topic,
         ):
-            table._topics[topic.topic_name] = topic
+            table.topics[topic.topic_name] = topic
         return table
-
-    @property
-    def topics(self) -> Mapping[str, TopicConfig]:
-        """Every topic by its name."""
-        return self._topics
 
     def watch(self) -> ChangedKeys[str]:
         """Returns a watcher that notes the changes of topics from now on."""
@@ -97,13 +93,13 @@ class TopicTable:
             name: known
             if (known := texts.get(name)) is not None and known[0] is topic
             else (topic, JsonText(fastjson.dumps(topic)))
-            for name, topic in self._topics.items()
+            for name, topic in self.topics.items()
         }
         return {name: text for name, (_, text) in self._texts.items()}
 
     def get(self, name: str) -> TopicConfig | None:
         """Returns the topic, or None for an unknown name."""
-        return self._topics.get(name)
+        return self.topics.get(name)
 
     def for_send(self, time_ms: int, name: str, *, default_topic: str, default_queues: int) -> TopicConfig:
         """Returns the topic of a message, creating it if that is allowed (`createTopicInSendMessageMethod`).
@@ -113,7 +109,7 @@ class TopicTable:
         for a topic that takes no messages, TOPIC_NOT_EXIST.
         """
         require_sendable(name)
-        found = self._topics.get(name)
+        found = self.topics.get(name)
         if found is None:
             validate_topic_name(name)
             found = self._created_after(time_ms, name, default_topic, default_queues)
@@ -127,7 +123,7 @@ class TopicTable:
 
         Raises `RequestRefused`: INVALID_PARAMETER if there cannot be such a topic, NO_PERMISSION if it is not writable.
         """
-        found = self._topics.get(name)
+        found = self.topics.get(name)
         if found is None:
             validate_topic_name(name)
             self._require_room(name, ResponseCode.SYSTEM_ERROR)
@@ -138,7 +134,7 @@ class TopicTable:
 
     def for_delivery(self, time_ms: int, name: str, queue_id: int) -> None:
         """Creates the topic of a delayed message if it is missing, so that consumers find the message."""
-        if name not in self._topics:
+        if name not in self.topics:
             self._put(time_ms, new_topic(name, queue_id + 1, queue_id + 1))
 
     def for_pull(self, name: str, queue_id: int, group: str) -> TopicConfig:
@@ -158,7 +154,7 @@ class TopicTable:
 
     def require(self, name: str) -> TopicConfig:
         """Returns the topic. Raises `RequestRefused` with TOPIC_NOT_EXIST if there is none."""
-        found = self._topics.get(name)
+        found = self.topics.get(name)
         if found is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
         return found
@@ -188,7 +184,7 @@ class TopicTable:
         """
         if is_system_topic(name):
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
-        if self._topics.pop(name, None) is None:
+        if self.topics.pop(name, None) is None:
             return False
         self._note_change(time_ms, name)
         return True
@@ -196,27 +192,27 @@ class TopicTable:
     def load(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """Load the topics of a checkpoint. They replace topics of the same name; the other system topics stay."""
         self.version = version
-        self._topics.update(topics)
+        self.topics.update(topics)
         self._changed_as_a_whole()
 
     def learn(self, topic: TopicConfig) -> None:
         """Take over one topic of the master as a slave, until all of them are copied."""
-        self._topics[topic.topic_name] = topic
+        self.topics[topic.topic_name] = topic
         for watcher in self._watchers:
             watcher.note((topic.topic_name,))
 
     def merge(self, time_ms: int, topics: Mapping[str, TopicConfig], *, theirs_count: bool) -> None:
         """Add the topics of another copy; where both have one, `theirs_count` decides whose is kept."""
-        self._topics = {**self._topics, **topics} if theirs_count else {**topics, **self._topics}
+        self.topics = {**self.topics, **topics} if theirs_count else {**topics, **self.topics}
         self.version = next_version(self.version, time_ms)
         self._changed_as_a_whole()
 
     def follow(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """Replace all topics by the master's as a slave."""
-        if self.version != version or self._topics.keys() != topics.keys():
+        if self.version != version or self.topics.keys() != topics.keys():
             self._changed_as_a_whole()
         self.version = version
-        self._topics = dict(topics)
+        self.topics = dict(topics)
 
     def _note_change(self, time_ms: int, name: str) -> None:
         self.version = next_version(self.version, time_ms)
@@ -228,7 +224,7 @@ class TopicTable:
             watcher.note_all()
 
     def _created_after(self, time_ms: int, name: str, default_topic: str, default_queues: int) -> TopicConfig:
-        template = self._topics.get(default_topic)
+        template = self.topics.get(default_topic)
         inherits = template is not None and bool(template.perm & INHERITED)
         if default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
             inherits = False
@@ -241,14 +237,14 @@ class TopicTable:
         raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
 
     def _require_room(self, name: str, code: ResponseCode) -> None:
-        if len(self._topics) >= self.topics_max:
+        if len(self.topics) >= self.topics_max:
             raise RequestRefused(
-                code, f"topic[{name}] not exist, and this broker has {len(self._topics)} topics already"
+                code, f"topic[{name}] not exist, and this broker has {len(self.topics)} topics already"
             )
 
     def _put(self, time_ms: int, topic: TopicConfig) -> TopicConfig:
-        if self._topics.get(topic.topic_name) != topic:
-            self._topics[topic.topic_name] = topic
+        if self.topics.get(topic.topic_name) != topic:
+            self.topics[topic.topic_name] = topic
             self._note_change(time_ms, topic.topic_name)
         return topic
 

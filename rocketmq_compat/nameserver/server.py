@@ -105,7 +105,8 @@ class NameServer:
         self._clock = RunningClock(trio.lowlevel.current_clock().current_time)
         self._tell = tell
         self._kv_file = kv_file
-        self._table = RouteTable({} if kv_file is None else kv_file.read())
+        self.table = RouteTable({} if kv_file is None else kv_file.read())
+        """The table of the decider. Callers only read it."""
         self._sessions: dict[int, RemotingSession] = {}
         """Those by which brokers have registered."""
         idle_s = plan.properties.number("serverChannelMaxIdleTimeSeconds")
@@ -157,15 +158,10 @@ class NameServer:
         """The address on which it listens."""
         return self._server.address
 
-    @property
-    def table(self) -> RouteTable:
-        """The table of the decider. Callers only read it."""
-        return self._table
-
     # ---------------------------------------------------------------- events and effects
 
     def _step(self, event: NamesrvEvent) -> list[NamesrvEffect]:
-        effects = self._table.step(self._clock(), event)
+        effects = self.table.step(self._clock(), event)
         for effect in effects:
             match effect:
                 case BrokerAppeared(broker):
@@ -189,7 +185,7 @@ class NameServer:
         """
         if self._kv_file is not None and self._kv_file.change(namespace, key, value):
             with suppress(NoSpace):
-                self._kv_file.write(self._table.all_values())
+                self._kv_file.write(self.table.all_values())
 
     def _connection_closed(self, session: RemotingSession) -> None:
         if self._sessions.pop(id(session), None) is not None:
@@ -245,7 +241,7 @@ class NameServer:
         match self._step(event)[-1]:
             case RegistrationAccepted(master_address, ha_address):
                 pinned = self._properties.flag("returnOrderTopicConfigToBroker")
-                values = self._table.values(ORDER_TOPIC_CONFIG) if pinned else {}
+                values = self.table.values(ORDER_TOPIC_CONFIG) if pinned else {}
                 answer = RegisterBrokerResponseHeader(master_addr=master_address, ha_server_addr=ha_address)
                 call.answer(header=answer, body=KVTable(table=values).encode())
             case RegistrationRefused(reason):
@@ -278,7 +274,7 @@ class NameServer:
 
     def _route(self, call: RemotingCall) -> None:
         topic = GetRouteInfoRequestHeader.read(call.request.ext).topic
-        route = self._table.route(topic, with_order=self._properties.flag("orderMessageEnable"))
+        route = self.table.route(topic, with_order=self._properties.flag("orderMessageEnable"))
         if route is None:
             call.refuse(
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic[:255]}"
@@ -287,26 +283,26 @@ class NameServer:
             call.answer(body=route.encode())
 
     def _cluster_info(self, call: RemotingCall) -> None:
-        call.answer(body=self._table.cluster_info().encode())
+        call.answer(body=self.table.cluster_info().encode())
 
     def _member_group(self, call: RemotingCall) -> None:
         header = BrokerMemberGroupRequestHeader.read(call.request.ext)
-        group = self._table.member_group(header.cluster_name, header.broker_name)
+        group = self.table.member_group(header.cluster_name, header.broker_name)
         call.answer(body=GetBrokerMemberGroupResponseBody(broker_member_group=group).encode())
 
     def _topic_list(self, call: RemotingCall) -> None:
-        call.answer(body=TopicList(topic_list=tuple(self._table.topics())).encode())
+        call.answer(body=TopicList(topic_list=tuple(self.table.topics())).encode())
 
     def _topics_of_cluster(self, call: RemotingCall) -> None:
         cluster = GetTopicsByClusterRequestHeader.read(call.request.ext).cluster
-        call.answer(body=TopicList(topic_list=tuple(self._table.topics(cluster))).encode())
+        call.answer(body=TopicList(topic_list=tuple(self.table.topics(cluster))).encode())
 
     def _system_topics(self, call: RemotingCall) -> None:
         """Answer with a topic for each cluster and each broker name, as brokers create them.
 
         One broker can be asked for the rest.
         """
-        info = self._table.cluster_info()
+        info = self.table.cluster_info()
         addresses = [
             data.broker_addrs[broker] for data in info.broker_addr_table.values() for broker in data.broker_addrs
         ]
@@ -336,7 +332,7 @@ class NameServer:
 
     def _get_value(self, call: RemotingCall) -> None:
         header = KvConfigRequestHeader.read(call.request.ext)
-        value = self._table.value(header.namespace, header.key)
+        value = self.table.value(header.namespace, header.key)
         if value is None:
             call.refuse(
                 ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace} Key: {header.key}"
@@ -349,21 +345,21 @@ class NameServer:
         self._store(call, KvDeletion(header.namespace, header.key))
 
     def _store(self, call: RemotingCall, event: KvPut | KvDeletion) -> None:
-        before = self._table.value(event.namespace, event.key)
+        before = self.table.value(event.namespace, event.key)
         try:
             self._step(event)
         except NoSpace as error:  # the file is as it was, and so is the table again
             undone = (
                 KvDeletion(event.namespace, event.key) if before is None else KvPut(event.namespace, event.key, before)
             )
-            self._table.step(self._clock(), undone)
+            self.table.step(self._clock(), undone)
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
         else:
             call.answer()
 
     def _values(self, call: RemotingCall) -> None:
         namespace = GetKvListRequestHeader.read(call.request.ext).namespace
-        values = self._table.values(namespace)
+        values = self.table.values(namespace)
         if not values:
             call.refuse(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
         else:

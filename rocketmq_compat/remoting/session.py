@@ -41,7 +41,7 @@ Handler = Callable[["RemotingCall"], None]
 class RemotingCall:
     """A request and the place for its answer; for the thread of the loop."""
 
-    __slots__ = ("_session", "request", "request_bytes", "state")
+    __slots__ = ("request", "request_bytes", "session", "state")
 
     WORKING, HELD, ANSWERED = range(3)
 
@@ -50,17 +50,13 @@ class RemotingCall:
         self.request_bytes = request_bytes
         """The size of the frame, which the session counts until the call is answered."""
         self.state = self.WORKING
-        self._session = session
+        self.session = session
+        """The session it came by, for requests to the same client."""
 
     @property
     def connection(self) -> SocketConnection[Buffer]:
         """The connection it came by, whose `name` is the client's address."""
-        return self._session.connection
-
-    @property
-    def session(self) -> "RemotingSession":
-        """The session it came by, for requests to the same client."""
-        return self._session
+        return self.session.connection
 
     def answer(
         self,
@@ -77,7 +73,7 @@ class RemotingCall:
         """
         assert self.state != self.ANSWERED, "a request is answered once"
         ext = {} if header is None else header.ext()
-        self._session.send_answer(self, self.request.answer(code, ext=ext, body=body, more=more, remark=remark))
+        self.session.send_answer(self, self.request.answer(code, ext=ext, body=body, more=more, remark=remark))
 
     def refuse(self, code: int, remark: str) -> None:
         """Answer that the request has no effect, and why."""
@@ -86,7 +82,7 @@ class RemotingCall:
     def hold(self) -> bool:
         """Hold the call until something happens. Returns False if it cannot be held: then it must be answered now."""
         assert self.state == self.WORKING, "a call is put on hold once, before its answer"
-        return self._session.try_hold(self)
+        return self.session.try_hold(self)
 
 
 class RemotingSession(BoundedSession[Buffer]):

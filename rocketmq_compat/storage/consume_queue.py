@@ -48,11 +48,11 @@ class ConsumeQueue:
         "_first_place",
         "_first_saved",
         "_owner",
-        "_saved",
         "_tail",
         "first",
         "key",
         "next",
+        "saved",
     )
 
     def __init__(self, owner: "ConsumeQueues", key: QueueKey, first: int, following: int) -> None:
@@ -63,7 +63,8 @@ class ConsumeQueue:
         self.next = following
         """The offset of the next message."""
         self._owner = owner
-        self._saved = following
+        self.saved = following
+        """Units before this offset are in files, the others in memory."""
         self._tail = bytearray()
         self._first_saved = first
         """The files hold the units from this one up to `saved`, and there are no others."""
@@ -71,11 +72,6 @@ class ConsumeQueue:
         self._began_again = False
         """True if the queue began again since `to_write` was called."""
         self._files: dict[int, PooledFile] = {}
-
-    @property
-    def saved(self) -> int:
-        """Units before this offset are in files, the others in memory."""
-        return self._saved
 
     def min_offset(self, start: int) -> int:
         """Returns the offset of the first message in a commit log that begins at the physical offset `start`.
@@ -103,11 +99,11 @@ class ConsumeQueue:
 
         Returns fewer if the queue or the file ends. Raises `CorruptLog` if a file is too short.
         """
-        if offset >= self._saved:
-            begin = (offset - self._saved) * _UNIT_BYTES
+        if offset >= self.saved:
+            begin = (offset - self.saved) * _UNIT_BYTES
             return bytes(self._tail[begin : begin + count * _UNIT_BYTES])
         base = self._base(offset)
-        count = min(count, self._saved - offset, base + self._owner.units_per_file - offset)
+        count = min(count, self.saved - offset, base + self._owner.units_per_file - offset)
         file = self._files.get(base)
         if file is None:
             file = self._files[base] = self._owner.pool.file(f"{self._directory}/{self._name(base)}")
@@ -141,7 +137,7 @@ class ConsumeQueue:
         self._owner.note_gone(self._paths(self._bases_before(run.first)))
         self.close()
         self._began_again = True
-        self.first = self._saved = self._first_saved = run.first
+        self.first = self.saved = self._first_saved = run.first
         self._first_place = _UNKNOWN
         self._tail = bytearray(run.units)
         self.next = run.next
@@ -150,9 +146,9 @@ class ConsumeQueue:
     def truncate(self, physical: int) -> None:
         """Remove the units of messages that lie at this physical offset or behind it."""
         self.next = self.offset_behind(physical)
-        self._saved = min(self._saved, self.next)
-        self._first_saved = min(self._first_saved, self._saved)
-        del self._tail[(self.next - self._saved) * _UNIT_BYTES :]
+        self.saved = min(self.saved, self.next)
+        self._first_saved = min(self._first_saved, self.saved)
+        del self._tail[(self.next - self.saved) * _UNIT_BYTES :]
         if self.first == self.next:
             self._first_place = _UNKNOWN
 
@@ -167,7 +163,7 @@ class ConsumeQueue:
     @property
     def spans_files(self) -> bool:
         """True if some of its files may hold no message of the commit log any more."""
-        return self._base(self._first_saved) < self._base(self._saved)
+        return self._base(self._first_saved) < self._base(self.saved)
 
     def save_end(self, physical: int) -> int:
         """Returns the offset up to which units may be saved: the first message at this physical offset or behind it."""
@@ -176,17 +172,17 @@ class ConsumeQueue:
         if not count or UNIT.unpack_from(units, (count - 1) * _UNIT_BYTES)[0] < physical:
             return self.next
         at = bisect_left(range(count), physical, key=lambda each: UNIT.unpack_from(units, each * _UNIT_BYTES)[0])
-        return self._saved + at
+        return self.saved + at
 
     def to_write(self, end: int) -> list[UnitsToWrite]:
         """Returns the writes that extend the files from `saved` up to `end`."""
         self._began_again = False
         parts: list[UnitsToWrite] = []
-        offset = self._saved
+        offset = self.saved
         while offset < end:
             base = self._base(offset)
             stop = min(end, base + self._owner.units_per_file)
-            begin = (offset - self._saved) * _UNIT_BYTES
+            begin = (offset - self.saved) * _UNIT_BYTES
             content = bytes(self._tail[begin : begin + (stop - offset) * _UNIT_BYTES])
             is_new = base not in self._bases()
             parts.append(
@@ -198,8 +194,8 @@ class ConsumeQueue:
     def note_saved(self, end: int) -> None:
         """Note that the result of `to_write` is in the files, unless the queue has begun again since."""
         if not self._began_again:
-            del self._tail[: (end - self._saved) * _UNIT_BYTES]
-            self._saved = end
+            del self._tail[: (end - self.saved) * _UNIT_BYTES]
+            self.saved = end
 
     def take_gone(self) -> list[str]:
         """Returns the paths of files that hold only units before `first`, and forgets them."""
@@ -208,10 +204,10 @@ class ConsumeQueue:
             if base in self._files:
                 self._files.pop(base).close()
         if gone:
-            self._first_saved = min(self._base(self.first), self._saved)
-        if self.first > self._saved:
-            del self._tail[: (self.first - self._saved) * _UNIT_BYTES]
-            self._saved = self._first_saved = self.first
+            self._first_saved = min(self._base(self.first), self.saved)
+        if self.first > self.saved:
+            del self._tail[: (self.first - self.saved) * _UNIT_BYTES]
+            self.saved = self._first_saved = self.first
         return self._paths(gone)
 
     def names(self) -> list[str]:
@@ -222,9 +218,9 @@ class ConsumeQueue:
 
     def _bases(self) -> range:
         """Returns the first offsets of the existing files."""
-        if self._first_saved == self._saved:
+        if self._first_saved == self.saved:
             return range(0)
-        return range(self._base(self._first_saved), self._saved, self._owner.units_per_file)
+        return range(self._base(self._first_saved), self.saved, self._owner.units_per_file)
 
     def _bases_before(self, offset: int) -> list[int]:
         """Returns the bases of files whose units all lie before `offset`."""

@@ -12,28 +12,24 @@ RECENT_BYTES_MAX: Final = 8 << 20
 class RecentBatches:
     """The newest batches of a commit log."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_offsets", "_views")
+    __slots__ = ("_bytes_max", "_offsets", "_views", "size_bytes")
 
     def __init__(self, bytes_max: int = RECENT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._bytes = 0
+        self.size_bytes = 0
+        """The total size of the batches."""
         self._offsets: list[int] = []
         self._views: list[memoryview] = []
-
-    @property
-    def size_bytes(self) -> int:
-        """The total size of the batches."""
-        return self._bytes
 
     def add(self, offset: int, view: memoryview) -> None:
         """Add the batch at this physical offset, the end of the log before it. Its bytes must not change any more."""
         self._offsets.append(offset)
         self._views.append(view)
-        self._bytes += len(view)
-        if self._bytes > self._bytes_max:
+        self.size_bytes += len(view)
+        if self.size_bytes > self._bytes_max:
             gone = 0
-            while self._bytes > self._bytes_max // 2:
-                self._bytes -= len(self._views[gone])
+            while self.size_bytes > self._bytes_max // 2:
+                self.size_bytes -= len(self._views[gone])
                 gone += 1
             del self._offsets[:gone], self._views[:gone]
 
@@ -50,4 +46,4 @@ class RecentBatches:
         """Forget all, because the log was cut."""
         self._offsets.clear()
         self._views.clear()
-        self._bytes = 0
+        self.size_bytes = 0

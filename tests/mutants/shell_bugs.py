@@ -15,8 +15,8 @@ FLUSHES: Sequence[Mutant] = (
         module="log.segmented_log",
         edits=[
             Edit(
-                "        if self._end > max(self._durable_end, self._active.base):\n",
-                "        if self._end > max(self._durable_end, self._active.base) and not flush.sealed:\n",
+                "        if self.end > max(self.durable_end, self._active.base):\n",
+                "        if self.end > max(self.durable_end, self._active.base) and not flush.sealed:\n",
             )
         ],
         oracles=["A1", "A2"],
