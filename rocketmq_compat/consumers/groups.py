@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.consumers.model import ChangedKeys, RequestRefused, next_version
+from rocketmq_compat.consumers.model import RequestRefused, WatchedTable, next_version
 from rocketmq_compat.consumers.topic_names import has_legal_characters
 from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig
 from rocketmq_compat.remoting.codes import ResponseCode
@@ -17,21 +17,13 @@ GROUPS_MAX: Final = 100_000
 
 
 @attrs.define
-class GroupTable:
+class GroupTable(WatchedTable[str]):
     """All groups that this broker knows."""
 
     auto_create: bool = True
     groups_max: int = GROUPS_MAX
-    version: DataVersion = attrs.field(factory=DataVersion)
     groups: dict[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
     """Every group by its name."""
-    _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
-
-    def watch(self) -> ChangedKeys[str]:
-        """Returns a watcher that notes the changes of groups from now on."""
-        watcher: ChangedKeys[str] = ChangedKeys()
-        self._watchers.append(watcher)
-        return watcher
 
     def require(self, time_ms: int, name: str) -> SubscriptionGroupConfig:
         """Returns the group, creating it if that is allowed.
@@ -46,7 +38,7 @@ class GroupTable:
                 )
             found = SubscriptionGroupConfig(group_name=name)
             self.groups[name] = found
-            self._note_change(time_ms, name)
+            self._note_change(time_ms, (name,))
         return found
 
     def update(self, time_ms: int, group: SubscriptionGroupConfig) -> None:
@@ -54,31 +46,24 @@ class GroupTable:
         if not is_group_name(group.group_name):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"a consumer group cannot be called {group.group_name!r}")
         self.groups[group.group_name] = group
-        self._note_change(time_ms, group.group_name)
+        self._note_change(time_ms, (group.group_name,))
 
     def delete(self, time_ms: int, name: str) -> None:
         """Delete a group for an operator; an unknown one changes nothing."""
         if self.groups.pop(name, None) is not None:
-            self._note_change(time_ms, name)
+            self._note_change(time_ms, (name,))
 
     def merge(self, time_ms: int, groups: Mapping[str, SubscriptionGroupConfig], *, theirs_count: bool) -> None:
         """Add the groups of another copy; where both have one, `theirs_count` decides whose is kept."""
         self.groups = {**self.groups, **groups} if theirs_count else {**groups, **self.groups}
         self.version = next_version(self.version, time_ms)
-        for watcher in self._watchers:
-            watcher.note_all()
+        self._note_all()
 
     def load(self, version: DataVersion, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
         """Replace all groups by the content of a checkpoint, or of a slave's master."""
         self.version = version
         self.groups = dict(groups)
-        for watcher in self._watchers:
-            watcher.note_all()
-
-    def _note_change(self, time_ms: int, name: str) -> None:
-        self.version = next_version(self.version, time_ms)
-        for watcher in self._watchers:
-            watcher.note((name,))
+        self._note_all()
 
 
 def is_group_name(name: str) -> bool:

@@ -57,6 +57,32 @@ class ChangedKeys(Generic[KeyT]):
         return not (self.is_all or self.keys)
 
 
+@attrs.define
+class WatchedTable(Generic[KeyT]):
+    """A table with a version, whose changes are noted for watchers."""
+
+    version: DataVersion = attrs.field(factory=DataVersion)
+    _watchers: list[ChangedKeys[KeyT]] = attrs.field(factory=list)
+
+    def watch(self) -> ChangedKeys[KeyT]:
+        """Returns a watcher that notes the changes from now on."""
+        watcher: ChangedKeys[KeyT] = ChangedKeys()
+        self._watchers.append(watcher)
+        return watcher
+
+    def _note_change(self, time_ms: int, keys: Iterable[KeyT]) -> None:
+        self.version = next_version(self.version, time_ms)
+        self._note(keys)
+
+    def _note(self, keys: Iterable[KeyT]) -> None:
+        for watcher in self._watchers:
+            watcher.note(keys)
+
+    def _note_all(self) -> None:
+        for watcher in self._watchers:
+            watcher.note_all()
+
+
 def next_version(version: DataVersion, time_ms: int) -> DataVersion:
     """Returns the version of a table after a change at this time, in milliseconds of the wall clock."""
     return DataVersion(state_version=version.state_version, timestamp=time_ms, counter=version.counter + 1)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from log.values import frozen
-from rocketmq_compat.consumers.model import ChangedKeys, RequestRefused, next_version
+from rocketmq_compat.consumers.model import RequestRefused, WatchedTable
 from rocketmq_compat.remoting.bodies import DataVersion
 from rocketmq_compat.remoting.codes import ResponseCode
 
@@ -41,23 +41,15 @@ class OffsetSnapshot:
 
 
 @attrs.define
-class ConsumerOffsets:
+class ConsumerOffsets(WatchedTable[OffsetKey]):
     """The offsets of all groups."""
 
-    version: DataVersion = attrs.field(factory=DataVersion)
     offsets_max: int = OFFSETS_MAX
     offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
     """Every offset, as it is now."""
     _ahead: set[OffsetKey] = attrs.field(factory=set)
     """Offsets committed to this broker above its master's at the last copy."""
     _snapshot: OffsetSnapshot | None = None
-    _watchers: list[ChangedKeys[OffsetKey]] = attrs.field(factory=list)
-
-    def watch(self) -> ChangedKeys[OffsetKey]:
-        """Returns a watcher that notes the changes of offsets from now on."""
-        watcher: ChangedKeys[OffsetKey] = ChangedKeys()
-        self._watchers.append(watcher)
-        return watcher
 
     def commit(self, time_ms: int, key: OffsetKey, offset: int, *, queue_end: int) -> CommitEffect:
         """Takes the offset of the next message that a group consumes from a queue that ends at `queue_end`.
@@ -133,8 +125,7 @@ class ConsumerOffsets:
         self.offsets = dict(snapshot.offsets)
         self._ahead.clear()
         self._snapshot = None
-        for watcher in self._watchers:
-            watcher.note_all()
+        self._note_all()
 
     def follow(self, snapshot: OffsetSnapshot) -> None:
         """Take over the master's table as a slave, but keep higher offsets that were committed here.
@@ -165,7 +156,5 @@ class ConsumerOffsets:
             self._note_changes(time_ms, keys)
 
     def _note_changes(self, time_ms: int, keys: Iterable[OffsetKey]) -> None:
-        self.version = next_version(self.version, time_ms)
         self._snapshot = None
-        for watcher in self._watchers:
-            watcher.note(keys)
+        self._note_change(time_ms, keys)

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from rocketmq_compat.consumers.model import RETRY_PREFIX, ChangedKeys, RequestRefused, next_version
+from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, WatchedTable, next_version
 from rocketmq_compat.consumers.topic_names import (
     AUTO_CREATE_TOPIC,
     OFFSET_MOVED_TOPIC,
@@ -38,17 +38,15 @@ READ_WRITE: Final = READABLE | WRITABLE
 
 
 @attrs.define
-class TopicTable:
+class TopicTable(WatchedTable[str]):
     """All topics of this broker."""
 
     auto_create: bool = True
     """`autoCreateTopicEnable`."""
     topics_max: int = TOPICS_MAX
-    version: DataVersion = attrs.field(factory=DataVersion)
     topics: dict[str, TopicConfig] = attrs.field(factory=dict)
     """Every topic by its name."""
     _texts: dict[str, tuple[TopicConfig, JsonText]] = attrs.field(factory=dict)
-    _watchers: list[ChangedKeys[str]] = attrs.field(factory=list)
 
     @classmethod
     def with_system_topics(
@@ -76,12 +74,6 @@ class TopicTable:
         ):
             table.topics[topic.topic_name] = topic
         return table
-
-    def watch(self) -> ChangedKeys[str]:
-        """Returns a watcher that notes the changes of topics from now on."""
-        watcher: ChangedKeys[str] = ChangedKeys()
-        self._watchers.append(watcher)
-        return watcher
 
     def encode(self) -> Mapping[str, JsonText]:
         """Returns the JSON of every topic by its name.
@@ -186,42 +178,32 @@ class TopicTable:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
         if self.topics.pop(name, None) is None:
             return False
-        self._note_change(time_ms, name)
+        self._note_change(time_ms, (name,))
         return True
 
     def load(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """Load the topics of a checkpoint. They replace topics of the same name; the other system topics stay."""
         self.version = version
         self.topics.update(topics)
-        self._changed_as_a_whole()
+        self._note_all()
 
     def learn(self, topic: TopicConfig) -> None:
         """Take over one topic of the master as a slave, until all of them are copied."""
         self.topics[topic.topic_name] = topic
-        for watcher in self._watchers:
-            watcher.note((topic.topic_name,))
+        self._note((topic.topic_name,))
 
     def merge(self, time_ms: int, topics: Mapping[str, TopicConfig], *, theirs_count: bool) -> None:
         """Add the topics of another copy; where both have one, `theirs_count` decides whose is kept."""
         self.topics = {**self.topics, **topics} if theirs_count else {**topics, **self.topics}
         self.version = next_version(self.version, time_ms)
-        self._changed_as_a_whole()
+        self._note_all()
 
     def follow(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
         """Replace all topics by the master's as a slave."""
         if self.version != version or self.topics.keys() != topics.keys():
-            self._changed_as_a_whole()
+            self._note_all()
         self.version = version
         self.topics = dict(topics)
-
-    def _note_change(self, time_ms: int, name: str) -> None:
-        self.version = next_version(self.version, time_ms)
-        for watcher in self._watchers:
-            watcher.note((name,))
-
-    def _changed_as_a_whole(self) -> None:
-        for watcher in self._watchers:
-            watcher.note_all()
 
     def _created_after(self, time_ms: int, name: str, default_topic: str, default_queues: int) -> TopicConfig:
         template = self.topics.get(default_topic)
@@ -245,7 +227,7 @@ class TopicTable:
     def _put(self, time_ms: int, topic: TopicConfig) -> TopicConfig:
         if self.topics.get(topic.topic_name) != topic:
             self.topics[topic.topic_name] = topic
-            self._note_change(time_ms, topic.topic_name)
+            self._note_change(time_ms, (topic.topic_name,))
         return topic
 
 
