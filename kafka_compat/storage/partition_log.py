@@ -18,9 +18,9 @@ from kafka_compat.records import first_record_since, newest_time_since
 from kafka_compat.storage.producer_snapshots import ProducerSnapshots, ProducerStates, replay_into
 from log.batch import StoredBatch
 from log.disk import Disk
-from log.errors import StorageFailed
 from log.frame import HEADER_BYTES as FRAME_HEADER_BYTES
 from log.frame import Buffer, Pieces, checksum
+from log.log_facts import LogFacts
 from log.replacement import Replacement
 from log.store_log import StoreLog
 
@@ -33,17 +33,16 @@ _WALK_BYTES: Final = 1 << 20
 _unpack = LAYOUT.unpack_from
 
 
-class PartitionLog:
+class PartitionLog(LogFacts):
     """The log of one partition; made by `BrokerStore`. Offsets are Kafka's, times are in ms since 1970."""
 
     def __init__(self, log: StoreLog, disk: Disk, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Raises `StorageFailed` if the disk fails, `CorruptLog` if a batch of the producers' state is damaged."""
+        super().__init__(log)
         self.segment_bytes = segment_bytes
         """A segment ends before the append that would make it longer (`segment.bytes`); may be changed at any time."""
         self.changes = 0
         """Grows whenever something leaves the log: by a truncation, a reset, a trim or a compaction."""
-        self.store_log = log
-        """The log below: segments and their facts."""
         self._active_bytes = log.segment_facts()[-1].size_bytes
         self._unsaved_bytes = 0
         self._snapshots = ProducerSnapshots(disk, log.directory)
@@ -58,42 +57,9 @@ class PartitionLog:
         return self.store_log.name
 
     @property
-    def start_offset(self) -> int:
-        """The first offset that may be read."""
-        return self.store_log.start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The log end offset: where the next batch goes."""
-        return self.store_log.end_offset
-
-    @property
-    def durable_offset(self) -> int:
-        """Everything before this offset survives a power cut."""
-        return self.store_log.durable_offset
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all segments, with 80 for each batch that are the store's own."""
-        return self.store_log.size_bytes
-
-    @property
-    def failed(self) -> StorageFailed | None:
-        """The failure that ended this log, or None."""
-        return self.store_log.failed
-
-    @property
     def last_epoch(self) -> int:
         """The leader epoch of the newest batch; -1 if the log has held none since it was made or reset."""
         return self.store_log.last_epoch if len(self.store_log.epochs) else -1
-
-    @property
-    def epochs(self) -> list[tuple[int, int]]:
-        """The leader-epoch cache, made from the batches: (epoch, its first offset) in order.
-
-        It lacks epochs without an append; the leader of such an epoch notes it itself.
-        """
-        return [(each.epoch, each.first_index) for each in self.store_log.epochs]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Returns the newest epoch not above `epoch`, and its end offset, or None without one (KIP-279)."""

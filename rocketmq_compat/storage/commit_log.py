@@ -17,8 +17,9 @@ import attrs
 
 from log.batch import StoredBatch
 from log.byte_reader import ByteReader
-from log.errors import OffsetOutOfRange, StorageFailed
+from log.errors import OffsetOutOfRange
 from log.frame import HEADER_BYTES, Buffer, checksum
+from log.log_facts import LogFacts
 from log.retention import SegmentFacts
 from log.store_log import StoreLog
 from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size
@@ -45,11 +46,11 @@ class CommitLogReader:
         return self._older.read(offset, size) if found is None else found
 
 
-class CommitLog:
+class CommitLog(LogFacts):
     """The commit log; made by `MessageStore`. Times in ms since 1970."""
 
     def __init__(self, log: StoreLog) -> None:
-        self._log = log
+        super().__init__(log)
         self._recent = RecentBatches()
 
     # What the log holds
@@ -57,53 +58,15 @@ class CommitLog:
     @property
     def directory(self) -> str:
         """The directory of its files."""
-        return self._log.directory
-
-    @property
-    def start_offset(self) -> int:
-        """The first physical offset that may be read: where a batch begins, or the end of an empty log."""
-        return self._log.start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The physical offset of the next record."""
-        return self._log.end_offset
-
-    @property
-    def durable_offset(self) -> int:
-        """Everything before this physical offset survives a power cut."""
-        return self._log.durable_offset
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all segments, with 80 for each batch that are the store's own."""
-        return self._log.size_bytes
-
-    @property
-    def failed(self) -> StorageFailed | None:
-        """The failure that ended this log, or None."""
-        return self._log.failed
-
-    @property
-    def last_epoch(self) -> int:
-        """The epoch of the newest batch; 0 = none."""
-        return self._log.last_epoch
-
-    @property
-    def epochs(self) -> list[tuple[int, int]]:
-        """The begins of the masters' epochs: (epoch, physical offset) in order.
-
-        An epoch that appended nothing is missing.
-        """
-        return [(each.epoch, each.first_index) for each in self._log.epochs]
+        return self.store_log.directory
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Returns the newest epoch not above `epoch`, and its end, or None without such an epoch."""
-        return self._log.end_of_epoch(epoch)
+        return self.store_log.end_of_epoch(epoch)
 
     def segment_facts(self) -> list[SegmentFacts]:
         """Returns the facts of each segment for a retention rule, oldest first; an index is a physical offset here."""
-        return self._log.segment_facts()
+        return self.store_log.segment_facts()
 
     def __repr__(self) -> str:
         return f"<CommitLog [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
@@ -112,7 +75,7 @@ class CommitLog:
 
     def reserve(self, payloads: Sequence[Buffer]) -> None:
         """Make sure that `append` has room for these batches. Raises `NoSpace` without the room."""
-        self._log.reserve(sum([HEADER_BYTES + len(each) for each in payloads]))
+        self.store_log.reserve(sum([HEADER_BYTES + len(each) for each in payloads]))
 
     def append(
         self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int, are_records: Sequence[bool] | None = None
@@ -123,14 +86,14 @@ class CommitLog:
         all), and is kept with each. Raises `ValueError` for an empty batch and for an epoch below the log's, and
         `NoSpace` on a full disk; the log is unchanged then.
         """
-        end_offset = self._log.end_offset
+        end_offset = self.store_log.end_offset
         batches: list[StoredBatch] = []
         views = [memoryview(each) for each in payloads]
         for at, view in enumerate(views):
             tag = _RECORDS if are_records is None or are_records[at] else _OPAQUE
             batches.append(StoredBatch(end_offset, len(view), epoch, timestamp_ms, view, checksum(view), tag))
             end_offset += len(view)
-        end_offset = self._log.append(batches)
+        end_offset = self.store_log.append(batches)
         for stored, view in zip(batches, views, strict=True):
             self._recent.add(stored.base_offset, view)
         return end_offset
@@ -142,12 +105,12 @@ class CommitLog:
         the start; one after the end changes nothing.
         """
         self._recent.clear()
-        return self._log.truncate(offset)
+        return self.store_log.truncate(offset)
 
     def reset(self, offset: int) -> None:
         """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""
         self._recent.clear()
-        self._log.reset(offset)
+        self.store_log.reset(offset)
 
     def trim(self, offset: int) -> int:
         """Trim the log before the batch that holds this physical offset.
@@ -156,22 +119,22 @@ class CommitLog:
         before the start changes nothing.
         """
         if offset >= self.end_offset:
-            return self._log.trim(offset)
-        return self._log.trim(self.start_of_batch(offset)) if offset > self.start_offset else self.start_offset
+            return self.store_log.trim(offset)
+        return self.store_log.trim(self.start_of_batch(offset)) if offset > self.start_offset else self.start_offset
 
     def roll(self) -> None:
         """Let the next batch begin a segment, unless the newest one is empty."""
-        self._log.roll()
+        self.store_log.roll()
 
     def flush(self) -> int:
         """Make everything durable, in this thread. Returns the durable offset."""
-        return self._log.flush()
+        return self.store_log.flush()
 
     # Reading
 
     def start_of_batch(self, offset: int) -> int:
         """Returns the start of the batch that holds this physical offset. Raises `OffsetOutOfRange` without one."""
-        batches = self._log.read(offset, 1)
+        batches = self.store_log.read(offset, 1)
         if not batches:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         return max(self.start_offset, batches[0].base_offset)
@@ -184,7 +147,7 @@ class CommitLog:
         Payloads are views of the bytes read, checked against their CRC. Raises `OffsetOutOfRange` before the start or
         after the end, and `CorruptLog` for damage.
         """
-        batches = self._log.read(offset, bytes_max, end_offset)
+        batches = self.store_log.read(offset, bytes_max, end_offset)
         if batches and end_offset is not None and batches[-1].end_offset > end_offset:
             batches.pop()
         if batches and batches[0].base_offset < offset:
@@ -202,7 +165,7 @@ class CommitLog:
 
     def byte_reader(self) -> "CommitLogReader":
         """Returns a reader of ranges of bytes. Not to be used once the log has changed."""
-        return CommitLogReader(self._recent, self._log.byte_reader())
+        return CommitLogReader(self._recent, self.store_log.byte_reader())
 
     def record_at(self, offset: int) -> memoryview | None:
         """Returns the record at this physical offset, or None if none begins there (`CommitLog.lookMessageByOffset`).
@@ -224,7 +187,7 @@ class CommitLog:
         """
         if not self.start_offset <= offset < self.end_offset:
             return None
-        batch = self._log.read(offset, 1)[0]
+        batch = self.store_log.read(offset, 1)[0]
         if not self.holds_records(batch):
             return None
         content = memoryview(bytes(batch.payload))

@@ -70,7 +70,7 @@ def reopen(disk: Disk, config: StoreConfig = SMALL) -> CommitLog:
 
 def from_disk(log: CommitLog) -> CommitLog:
     """The same log without what it has in memory, so that reads are read from the disk."""
-    return CommitLog(log._log)
+    return CommitLog(log.store_log)
 
 
 def content(log: CommitLog) -> bytes:
