@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.errors import MalformedMessage
 from kafka_compat.protocol.primitives import Wire
-from kafka_compat.protocol.schema import array, int32, int64, message, octets, string
+from kafka_compat.protocol.schema import Message, array, int32, int64, octets, string
 from raft.net.decoder import Buffer
 
 TEXT_BYTES_MAX = 2**15 - 1
@@ -31,8 +31,7 @@ Older clients set one (OffsetCommit up to version 4; KIP-211).
 NO_TIMESTAMP = -1
 
 
-@message
-class OffsetCommitKey:
+class OffsetCommitKey(Message):
     """Names one committed offset."""
 
     group: str = string()
@@ -40,8 +39,7 @@ class OffsetCommitKey:
     partition: int = int32()
 
 
-@message
-class OffsetCommitValue:
+class OffsetCommitValue(Message):
     """A committed offset. Timestamps are milliseconds since 1970; NO_TIMESTAMP where there is none."""
 
     offset: int = int64()
@@ -51,15 +49,13 @@ class OffsetCommitValue:
     expire_timestamp: int = int64("1", default=NO_TIMESTAMP)
 
 
-@message
-class GroupMetadataKey:
+class GroupMetadataKey(Message):
     """Names one group."""
 
     group: str = string()
 
 
-@message
-class GroupMetadataMember:
+class GroupMetadataMember(Message):
     """A member of a group; timeouts are milliseconds, `rebalance_timeout` is -1 in version 0."""
 
     member_id: str = string()
@@ -72,8 +68,7 @@ class GroupMetadataMember:
     assignment: bytes = octets()
 
 
-@message
-class GroupMetadataValue:
+class GroupMetadataValue(Message):
     """A group in one generation; without members it is empty."""
 
     protocol_type: str = string()

@@ -1,18 +1,16 @@
 """Messages that several APIs nest: where a partition's leader is (KIP-951)."""
 
-from kafka_compat.protocol.schema import int32, message, string
+from kafka_compat.protocol.schema import Message, int32, string
 
 
-@message
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Message):
     """The leader of a partition, to the answering broker's knowledge; -1 is unknown."""
 
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32(default=-1)
 
 
-@message
-class NodeEndpoint:
+class NodeEndpoint(Message):
     """The address at which clients reach a broker that leads a partition of the request."""
 
     node_id: int = int32()

@@ -1,7 +1,6 @@
 """The language of the schema tables: a message is a class whose fields state their type on the wire and their versions.
 
-    @message
-    class TopicProduceData:
+    class TopicProduceData(Message):
         name: str = string("0-12", default="")
         topic_id: bytes = uuid("13+", default=NO_UUID)
         partition_data: tuple[PartitionProduceData, ...] = array(PartitionProduceData)
@@ -28,7 +27,6 @@ ALWAYS = range(VERSIONS_END)
 NEVER = range(0)
 METADATA_KEY = "kafka_field"
 
-ClassT = TypeVar("ClassT", bound=type)
 MessageT = TypeVar("MessageT")
 
 
@@ -146,13 +144,28 @@ def array(
     frozen_default=True,
     field_specifiers=(boolean, int8, int16, int32, int64, uuid, string, octets, records, submessage, array),
 )
-def message(cls: ClassT) -> ClassT:
-    """Makes a value of the class: slots, equality, keyword arguments.
+class MessageType(type):
+    """Makes a value of each class of messages: slots, equality, keyword arguments.
 
-    Returns the class. Raises `TypeError` for a table in which tagged fields do not come last and ascend. As elsewhere
-    (`log.values`) only the type checker forbids changes. Here it is also the only check for fields without a default,
-    because a check at run time would cost more than decoding.
+    Raises `TypeError` for a table in which tagged fields do not come last and ascend. As elsewhere (`log.values`) only
+    the type checker forbids changes. Here it is also the only check for fields without a default, because a check at
+    run time would cost more than decoding.
     """
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        """Returns the class. Raises `TypeError` as above."""
+        cls = super().__new__(mcs, name, bases, namespace)
+        # attrs makes the class anew for its slots, by this metaclass too.
+        return cls if not bases or "__attrs_attrs__" in namespace else _value_of(cls)
+
+
+class Message(metaclass=MessageType):
+    """The base of all messages."""
+
+    __slots__ = ()
+
+
+def _value_of(cls: type) -> type:
     names = [name for name in cls.__annotations__ if isinstance(cls.__dict__.get(name), Field)]
     tags = [-1 if (tag := cls.__dict__[name].tag) is None else tag for name in names]
     rising = tags[next((number for number, tag in enumerate(tags) if tag >= 0), len(tags)) :]
@@ -166,7 +179,7 @@ def message(cls: ClassT) -> ClassT:
 
 def evolve(value: MessageT, **changes: Any) -> MessageT:
     """Returns a message like `value` with some fields changed."""
-    return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know `message` for what it is
+    return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know messages for what they are
 
 
 def rows(cls: type) -> tuple[NamedField, ...]:

@@ -67,7 +67,7 @@ class ConfigRequests:
                 rows += len(results[-1].configs)
             else:
                 refused = f"one answer has at most {ROWS_MAX} settings: describe the rest in another request"
-                results.append(_described(asked, KafkaErrorCode.INVALID_REQUEST, refused))
+                results.append(_describe_as(asked, KafkaErrorCode.INVALID_REQUEST, refused))
             yield 1 + len(results[-1].configs)
         response = DescribeConfigsResponse(results=tuple(results))
         self._context.turns.answer(call, response, len(results) + rows)
@@ -77,8 +77,8 @@ class ConfigRequests:
     ) -> DescribeConfigsResult:
         found = self._rows(asked)
         if not isinstance(found, list):
-            return _described(asked, *found)
-        return _described(asked, KafkaErrorCode.NONE, "", tuple(_config(each, request) for each in found))
+            return _describe_as(asked, *found)
+        return _describe_as(asked, KafkaErrorCode.NONE, "", tuple(_config(each, request) for each in found))
 
     def _rows(self, asked: DescribeConfigsResource) -> list[ConfigRow] | tuple[KafkaErrorCode, str]:
         settings = self._context.settings
@@ -180,7 +180,7 @@ def _key(resource: IncrementalAlterConfigsResource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _described(
+def _describe_as(
     asked: DescribeConfigsResource, error: KafkaErrorCode, message: str, configs: tuple[DescribedConfig, ...] = ()
 ) -> DescribeConfigsResult:
     return DescribeConfigsResult(

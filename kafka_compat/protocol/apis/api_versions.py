@@ -5,19 +5,17 @@ Its responses always have header version 0. A request in an unsupported version 
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, boolean, int16, int32, int64, message, string
+from kafka_compat.protocol.schema import Message, array, boolean, int16, int32, int64, string
 
 
-@message
-class ApiVersionsRequest:
+class ApiVersionsRequest(Message):
     """Asks for the supported APIs; from version 3 with the client's name and version."""
 
     client_software_name: str = string("3+", default="")
     client_software_version: str = string("3+", default="")
 
 
-@message
-class ApiVersionRange:
+class ApiVersionRange(Message):
     """An API and the versions that are supported, both inclusive."""
 
     api_key: int = int16()
@@ -25,8 +23,7 @@ class ApiVersionRange:
     max_version: int = int16()
 
 
-@message
-class SupportedFeatureKey:
+class SupportedFeatureKey(Message):
     """A feature of the cluster and its levels that this broker supports."""
 
     name: str = string()
@@ -34,8 +31,7 @@ class SupportedFeatureKey:
     max_version: int = int16()
 
 
-@message
-class FinalizedFeatureKey:
+class FinalizedFeatureKey(Message):
     """A feature of the cluster and its level in force."""
 
     name: str = string()
@@ -43,8 +39,7 @@ class FinalizedFeatureKey:
     min_version_level: int = int16()
 
 
-@message
-class ApiVersionsResponse:
+class ApiVersionsResponse(Message):
     """The supported APIs and features. Features are tagged fields from version 3."""
 
     error_code: int = int16()

@@ -5,19 +5,17 @@ cluster whose `group.version` is 0. Without the listing such a consumer waits wi
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, STRING, array, int16, int32, message, string, submessage, uuid
+from kafka_compat.protocol.schema import INT32, STRING, Message, array, int16, int32, string, submessage, uuid
 
 
-@message
-class ConsumerGroupHeartbeatTopicPartitions:
+class ConsumerGroupHeartbeatTopicPartitions(Message):
     """Partitions of one topic."""
 
     topic_id: bytes = uuid()
     partitions: tuple[int, ...] = array(INT32)
 
 
-@message
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Message):
     """A member's heartbeat; fields without a change since the last one are null."""
 
     group_id: str = string()
@@ -34,15 +32,13 @@ class ConsumerGroupHeartbeatRequest:
     )
 
 
-@message
-class ConsumerGroupHeartbeatAssignment:
+class ConsumerGroupHeartbeatAssignment(Message):
     """The partitions that a member is to read."""
 
     topic_partitions: tuple[ConsumerGroupHeartbeatTopicPartitions, ...] = array(ConsumerGroupHeartbeatTopicPartitions)
 
 
-@message
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(Message):
     """The member's epoch and assignment; here always an error."""
 
     throttle_time_ms: int = int32(default=0)

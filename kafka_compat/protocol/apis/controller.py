@@ -5,19 +5,17 @@ group. A command is opaque here (`kafka_compat.controller.commands`). It is answ
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import boolean, int16, int32, int64, message, octets, string
+from kafka_compat.protocol.schema import Message, boolean, int16, int32, int64, octets, string
 
 
-@message
-class ControllerCommandRequest:
+class ControllerCommandRequest(Message):
     """A command to commit. A broker that is not the controller refuses it with NOT_CONTROLLER."""
 
     cluster_id: str = string()
     command: bytes = octets()
 
 
-@message
-class ControllerCommandResponse:
+class ControllerCommandResponse(Message):
     """The result of the command and the index at which it was committed.
 
     After NOT_CONTROLLER and THROTTLING_QUOTA_EXCEEDED the command was not committed. After REQUEST_TIMED_OUT its
@@ -29,8 +27,7 @@ class ControllerCommandResponse:
     result: bytes = octets(default=b"")
 
 
-@message
-class BrokerHeartbeatRequest:
+class BrokerHeartbeatRequest(Message):
     """A broker is alive and has applied the metadata up to `applied_index`.
 
     The fields are those of Kafka's BrokerHeartbeat (63).
@@ -43,8 +40,7 @@ class BrokerHeartbeatRequest:
     wants_shutdown: bool = boolean(default=False)
 
 
-@message
-class BrokerHeartbeatResponse:
+class BrokerHeartbeatResponse(Message):
     """The controller's view of the broker."""
 
     error_code: int = int16()

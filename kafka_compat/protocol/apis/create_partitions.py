@@ -1,18 +1,16 @@
 """CreatePartitions (37): raises the number of partitions of topics."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, message, string
+from kafka_compat.protocol.schema import INT32, Message, array, boolean, int16, int32, string
 
 
-@message
-class CreatePartitionsAssignment:
+class CreatePartitionsAssignment(Message):
     """The brokers of one new partition."""
 
     broker_ids: tuple[int, ...] = array(INT32)
 
 
-@message
-class CreatePartitionsTopic:
+class CreatePartitionsTopic(Message):
     """The number of partitions that a topic shall have; null assignments leave the placement to the broker."""
 
     name: str = string()
@@ -20,8 +18,7 @@ class CreatePartitionsTopic:
     assignments: tuple[CreatePartitionsAssignment, ...] | None = array(CreatePartitionsAssignment, nullable="0+")
 
 
-@message
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Message):
     """Adds partitions, or only checks whether that could be done."""
 
     topics: tuple[CreatePartitionsTopic, ...] = array(CreatePartitionsTopic)
@@ -29,8 +26,7 @@ class CreatePartitionsRequest:
     validate_only: bool = boolean()
 
 
-@message
-class CreatePartitionsTopicResult:
+class CreatePartitionsTopicResult(Message):
     """The outcome for one topic."""
 
     name: str = string()
@@ -38,8 +34,7 @@ class CreatePartitionsTopicResult:
     error_message: str | None = string(nullable="0+", default=None)
 
 
-@message
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(Message):
     """The outcome for each topic."""
 
     throttle_time_ms: int = int32(default=0)

@@ -1,27 +1,24 @@
 """CreateTopics (19): creates topics. -1 partitions or replicas means the broker's default (from version 4, KIP-464)."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, NO_UUID, array, boolean, int8, int16, int32, message, string, uuid
+from kafka_compat.protocol.schema import INT32, NO_UUID, Message, array, boolean, int8, int16, int32, string, uuid
 
 
-@message
-class CreateTopicAssignment:
+class CreateTopicAssignment(Message):
     """The brokers of one partition, the preferred leader first."""
 
     partition_index: int = int32()
     broker_ids: tuple[int, ...] = array(INT32)
 
 
-@message
-class CreateTopicConfig:
+class CreateTopicConfig(Message):
     """A setting of the topic."""
 
     name: str = string()
     value: str | None = string(nullable="0+")
 
 
-@message
-class CreateTopic:
+class CreateTopic(Message):
     """A topic to create; with assignments both numbers are -1."""
 
     name: str = string()
@@ -31,8 +28,7 @@ class CreateTopic:
     configs: tuple[CreateTopicConfig, ...] = array(CreateTopicConfig)
 
 
-@message
-class CreateTopicsRequest:
+class CreateTopicsRequest(Message):
     """Creates topics, or only checks whether they could be."""
 
     topics: tuple[CreateTopic, ...] = array(CreateTopic)
@@ -40,8 +36,7 @@ class CreateTopicsRequest:
     validate_only: bool = boolean(default=False)
 
 
-@message
-class CreatedTopicConfig:
+class CreatedTopicConfig(Message):
     """A setting as it is in force."""
 
     name: str = string()
@@ -51,8 +46,7 @@ class CreatedTopicConfig:
     is_sensitive: bool = boolean()
 
 
-@message
-class CreateTopicResult:
+class CreateTopicResult(Message):
     """The outcome for one topic."""
 
     name: str = string()
@@ -65,8 +59,7 @@ class CreateTopicResult:
     topic_config_error_code: int = int16("5+", default=0, tag=0)
 
 
-@message
-class CreateTopicsResponse:
+class CreateTopicsResponse(Message):
     """The outcome for each topic."""
 
     throttle_time_ms: int = int32(default=0)

@@ -1,26 +1,23 @@
 """DeleteGroups (42): deletes groups that have no members, with their offsets."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import STRING, array, int16, int32, message, string
+from kafka_compat.protocol.schema import STRING, Message, array, int16, int32, string
 
 
-@message
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Message):
     """Deletes groups."""
 
     groups_names: tuple[str, ...] = array(STRING)
 
 
-@message
-class DeleteGroupResult:
+class DeleteGroupResult(Message):
     """The outcome for one group."""
 
     group_id: str = string()
     error_code: int = int16()
 
 
-@message
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(Message):
     """The outcome for each group."""
 
     throttle_time_ms: int = int32(default=0)

@@ -1,35 +1,31 @@
 """DeleteRecords (21): deletes the records of partitions below an offset; -1 is the high watermark."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, int16, int32, int64, message, string
+from kafka_compat.protocol.schema import Message, array, int16, int32, int64, string
 
 
-@message
-class DeleteRecordsPartition:
+class DeleteRecordsPartition(Message):
     """Deletes the records below `offset`."""
 
     partition_index: int = int32()
     offset: int = int64()
 
 
-@message
-class DeleteRecordsTopic:
+class DeleteRecordsTopic(Message):
     """The partitions of one topic."""
 
     name: str = string()
     partitions: tuple[DeleteRecordsPartition, ...] = array(DeleteRecordsPartition)
 
 
-@message
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Message):
     """Deletes the beginning of partitions."""
 
     topics: tuple[DeleteRecordsTopic, ...] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
 
 
-@message
-class DeleteRecordsPartitionResult:
+class DeleteRecordsPartitionResult(Message):
     """The present start of the partition."""
 
     partition_index: int = int32()
@@ -37,16 +33,14 @@ class DeleteRecordsPartitionResult:
     error_code: int = int16()
 
 
-@message
-class DeleteRecordsTopicResult:
+class DeleteRecordsTopicResult(Message):
     """The partitions of one topic."""
 
     name: str = string()
     partitions: tuple[DeleteRecordsPartitionResult, ...] = array(DeleteRecordsPartitionResult)
 
 
-@message
-class DeleteRecordsResponse:
+class DeleteRecordsResponse(Message):
     """The outcome for each partition."""
 
     throttle_time_ms: int = int32(default=0)

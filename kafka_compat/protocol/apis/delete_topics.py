@@ -1,19 +1,17 @@
 """DeleteTopics (20): deletes topics, by name up to version 5, by name or id in 6."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import NO_UUID, STRING, array, int16, int32, message, string, uuid
+from kafka_compat.protocol.schema import NO_UUID, STRING, Message, array, int16, int32, string, uuid
 
 
-@message
-class DeleteTopic:
+class DeleteTopic(Message):
     """A topic to delete, by name or by id (version 6)."""
 
     name: str | None = string(nullable="0+", default=None)
     topic_id: bytes = uuid()
 
 
-@message
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Message):
     """Deletes topics: `topic_names` up to version 5, `topics` in 6."""
 
     topics: tuple[DeleteTopic, ...] = array(DeleteTopic, "6+", default=())
@@ -21,8 +19,7 @@ class DeleteTopicsRequest:
     timeout_ms: int = int32()
 
 
-@message
-class DeleteTopicResult:
+class DeleteTopicResult(Message):
     """The outcome for one topic."""
 
     name: str | None = string(nullable="6+")
@@ -31,8 +28,7 @@ class DeleteTopicResult:
     error_message: str | None = string("5+", nullable="0+", default=None)
 
 
-@message
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Message):
     """The outcome for each topic."""
 
     throttle_time_ms: int = int32(default=0)

@@ -1,11 +1,10 @@
 """DescribeCluster (60): the brokers of the cluster, and which of them is the controller (KIP-700)."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, boolean, int8, int16, int32, message, string
+from kafka_compat.protocol.schema import Message, array, boolean, int8, int16, int32, string
 
 
-@message
-class DescribeClusterRequest:
+class DescribeClusterRequest(Message):
     """Asks about the cluster. `endpoint_type` 1 means brokers, 2 controllers."""
 
     include_cluster_authorized_operations: bool = boolean()
@@ -13,8 +12,7 @@ class DescribeClusterRequest:
     include_fenced_brokers: bool = boolean("2+", default=False)
 
 
-@message
-class DescribeClusterBroker:
+class DescribeClusterBroker(Message):
     """A broker and its address."""
 
     broker_id: int = int32()
@@ -24,8 +22,7 @@ class DescribeClusterBroker:
     is_fenced: bool = boolean("2+", default=False)
 
 
-@message
-class DescribeClusterResponse:
+class DescribeClusterResponse(Message):
     """The cluster."""
 
     throttle_time_ms: int = int32(default=0)

@@ -1,11 +1,10 @@
 """DescribeConfigs (32): the settings of topics and brokers, with their sources."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import STRING, array, boolean, int8, int16, int32, message, string
+from kafka_compat.protocol.schema import STRING, Message, array, boolean, int8, int16, int32, string
 
 
-@message
-class DescribeConfigsResource:
+class DescribeConfigsResource(Message):
     """The resource whose settings are requested: type 2 is a topic, 4 a broker. Null keys mean all settings."""
 
     resource_type: int = int8()
@@ -13,8 +12,7 @@ class DescribeConfigsResource:
     configuration_keys: tuple[str, ...] | None = array(STRING, nullable="0+")
 
 
-@message
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Message):
     """Asks for settings."""
 
     resources: tuple[DescribeConfigsResource, ...] = array(DescribeConfigsResource)
@@ -22,8 +20,7 @@ class DescribeConfigsRequest:
     include_documentation: bool = boolean("3+", default=False)
 
 
-@message
-class DescribedConfigSynonym:
+class DescribedConfigSynonym(Message):
     """A setting that this one can take its value from."""
 
     name: str = string()
@@ -31,8 +28,7 @@ class DescribedConfigSynonym:
     source: int = int8()
 
 
-@message
-class DescribedConfig:
+class DescribedConfig(Message):
     """A setting and where its value comes from."""
 
     name: str = string()
@@ -45,8 +41,7 @@ class DescribedConfig:
     documentation: str | None = string("3+", nullable="0+", default=None)
 
 
-@message
-class DescribeConfigsResult:
+class DescribeConfigsResult(Message):
     """The settings of one resource."""
 
     error_code: int = int16()
@@ -56,8 +51,7 @@ class DescribeConfigsResult:
     configs: tuple[DescribedConfig, ...] = array(DescribedConfig)
 
 
-@message
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Message):
     """The settings of each resource."""
 
     throttle_time_ms: int = int32(default=0)

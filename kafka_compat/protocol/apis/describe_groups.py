@@ -1,19 +1,17 @@
 """DescribeGroups (15): state, members and assignments of groups."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import STRING, array, boolean, int16, int32, message, octets, string
+from kafka_compat.protocol.schema import STRING, Message, array, boolean, int16, int32, octets, string
 
 
-@message
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Message):
     """Asks about groups."""
 
     groups: tuple[str, ...] = array(STRING)
     include_authorized_operations: bool = boolean("3+", default=False)
 
 
-@message
-class DescribedGroupMember:
+class DescribedGroupMember(Message):
     """A member, its subscription and its assignment, both opaque."""
 
     member_id: str = string()
@@ -24,8 +22,7 @@ class DescribedGroupMember:
     member_assignment: bytes = octets()
 
 
-@message
-class DescribedGroup:
+class DescribedGroup(Message):
     """A group. An unknown one is in state Dead; from version 6 it has error 69."""
 
     error_code: int = int16()
@@ -38,8 +35,7 @@ class DescribedGroup:
     authorized_operations: int = int32("3+", default=-(2**31))
 
 
-@message
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(Message):
     """The groups that were asked about."""
 
     throttle_time_ms: int = int32("1+", default=0)

@@ -1,26 +1,23 @@
 """DescribeLogDirs (35): the directories of a broker's logs and the size of each log."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, int64, message, string
+from kafka_compat.protocol.schema import INT32, Message, array, boolean, int16, int32, int64, string
 
 
-@message
-class DescribeLogDirsRequestTopic:
+class DescribeLogDirsRequestTopic(Message):
     """The partitions of one topic."""
 
     topic: str = string()
     partitions: tuple[int, ...] = array(INT32)
 
 
-@message
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Message):
     """Asks about logs; null topics mean all."""
 
     topics: tuple[DescribeLogDirsRequestTopic, ...] | None = array(DescribeLogDirsRequestTopic, nullable="0+")
 
 
-@message
-class DescribeLogDirsPartition:
+class DescribeLogDirsPartition(Message):
     """The size of a log in bytes, and how many records it lacks."""
 
     partition_index: int = int32()
@@ -29,16 +26,14 @@ class DescribeLogDirsPartition:
     is_future_key: bool = boolean()
 
 
-@message
-class DescribeLogDirsTopic:
+class DescribeLogDirsTopic(Message):
     """The logs of one topic."""
 
     name: str = string()
     partitions: tuple[DescribeLogDirsPartition, ...] = array(DescribeLogDirsPartition)
 
 
-@message
-class DescribeLogDirsResult:
+class DescribeLogDirsResult(Message):
     """A directory, its logs, and the bytes of its file system (-1: not known)."""
 
     error_code: int = int16()
@@ -49,8 +44,7 @@ class DescribeLogDirsResult:
     is_cordoned: bool = boolean("5+", default=False)
 
 
-@message
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Message):
     """The directories of this broker."""
 
     throttle_time_ms: int = int32(default=0)

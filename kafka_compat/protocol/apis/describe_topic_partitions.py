@@ -1,26 +1,23 @@
 """DescribeTopicPartitions (75): topics and partitions in parts, with the replicas eligible to lead (KIP-966)."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, array, boolean, int16, int32, message, string, submessage, uuid
+from kafka_compat.protocol.schema import INT32, Message, array, boolean, int16, int32, string, submessage, uuid
 
 
-@message
-class DescribeTopicPartitionsRequestTopic:
+class DescribeTopicPartitionsRequestTopic(Message):
     """A topic, by name."""
 
     name: str = string()
 
 
-@message
-class DescribeTopicPartitionsCursor:
+class DescribeTopicPartitionsCursor(Message):
     """The position at which the next part begins."""
 
     topic_name: str = string()
     partition_index: int = int32()
 
 
-@message
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Message):
     """Asks for a part; no topics mean all."""
 
     topics: tuple[DescribeTopicPartitionsRequestTopic, ...] = array(DescribeTopicPartitionsRequestTopic)
@@ -30,8 +27,7 @@ class DescribeTopicPartitionsRequest:
     )
 
 
-@message
-class DescribedTopicPartition:
+class DescribedTopicPartition(Message):
     """A partition, its replicas, and the eligible leader replicas outside of the ISR."""
 
     error_code: int = int16()
@@ -45,8 +41,7 @@ class DescribedTopicPartition:
     offline_replicas: tuple[int, ...] = array(INT32)
 
 
-@message
-class DescribedTopic:
+class DescribedTopic(Message):
     """A topic, or why it is not known."""
 
     error_code: int = int16()
@@ -57,8 +52,7 @@ class DescribedTopic:
     topic_authorized_operations: int = int32(default=-(2**31))
 
 
-@message
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Message):
     """A part; a null cursor means that it was the last."""
 
     throttle_time_ms: int = int32(default=0)

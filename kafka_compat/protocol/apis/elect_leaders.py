@@ -1,19 +1,17 @@
 """ElectLeaders (43): asks the controller to elect the preferred leader, or one out of sync (type 1, KIP-460)."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, array, int8, int16, int32, message, string
+from kafka_compat.protocol.schema import INT32, Message, array, int8, int16, int32, string
 
 
-@message
-class ElectLeadersTopic:
+class ElectLeadersTopic(Message):
     """The partitions of one topic."""
 
     topic: str = string()
     partitions: tuple[int, ...] = array(INT32)
 
 
-@message
-class ElectLeadersRequest:
+class ElectLeadersRequest(Message):
     """Asks for elections; null means all partitions."""
 
     election_type: int = int8("1+", default=0)
@@ -21,8 +19,7 @@ class ElectLeadersRequest:
     timeout_ms: int = int32(default=60000)
 
 
-@message
-class ElectLeadersPartitionResult:
+class ElectLeadersPartitionResult(Message):
     """The outcome for one partition."""
 
     partition_id: int = int32()
@@ -30,16 +27,14 @@ class ElectLeadersPartitionResult:
     error_message: str | None = string(nullable="0+")
 
 
-@message
-class ElectLeadersTopicResult:
+class ElectLeadersTopicResult(Message):
     """The partitions of one topic."""
 
     topic: str = string()
     partition_result: tuple[ElectLeadersPartitionResult, ...] = array(ElectLeadersPartitionResult)
 
 
-@message
-class ElectLeadersResponse:
+class ElectLeadersResponse(Message):
     """The outcome for each partition."""
 
     throttle_time_ms: int = int32(default=0)

@@ -9,12 +9,12 @@ from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
 from kafka_compat.protocol.schema import (
     INT32,
     NO_UUID,
+    Message,
     array,
     int8,
     int16,
     int32,
     int64,
-    message,
     records,
     string,
     submessage,
@@ -23,16 +23,14 @@ from kafka_compat.protocol.schema import (
 from raft.net.decoder import Buffer
 
 
-@message
-class FetchReplicaState:
+class FetchReplicaState(Message):
     """The follower that fetches, and the epoch of its registration; -1 for consumers."""
 
     replica_id: int = int32(default=-1)
     replica_epoch: int = int64(default=-1)
 
 
-@message
-class FetchPartition:
+class FetchPartition(Message):
     """The position to read from. A follower's fetch offset acknowledges all below it. An epoch of -1 is unknown."""
 
     partition: int = int32()
@@ -45,8 +43,7 @@ class FetchPartition:
     high_watermark: int = int64("18+", default=2**63 - 1, tag=1)
 
 
-@message
-class FetchTopic:
+class FetchTopic(Message):
     """The partitions of one topic."""
 
     topic: str = string("4-12", default="")
@@ -54,8 +51,7 @@ class FetchTopic:
     partitions: tuple[FetchPartition, ...] = array(FetchPartition)
 
 
-@message
-class FetchForgottenTopic:
+class FetchForgottenTopic(Message):
     """Partitions to drop from the session."""
 
     topic: str = string("7-12", default="")
@@ -63,8 +59,7 @@ class FetchForgottenTopic:
     partitions: tuple[int, ...] = array(INT32)
 
 
-@message
-class FetchRequest:
+class FetchRequest(Message):
     """Reads batches, waiting for `min_bytes` up to `max_wait_ms`. Session id 0 and epoch -1 mean no session."""
 
     replica_id: int = int32("4-14", default=-1)
@@ -81,32 +76,28 @@ class FetchRequest:
     replica_state: FetchReplicaState = submessage(FetchReplicaState, "15+", default=FetchReplicaState(), tag=1)
 
 
-@message
-class FetchDivergingEpoch:
+class FetchDivergingEpoch(Message):
     """The largest epoch of the leader's log up to the requested one, and its end; -1 unless the logs differ."""
 
     epoch: int = int32(default=-1)
     end_offset: int = int64(default=-1)
 
 
-@message
-class FetchSnapshotId:
+class FetchSnapshotId(Message):
     """The snapshot to continue from; used by the metadata log of Kafka, never here."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)
 
 
-@message
-class FetchAbortedTransaction:
+class FetchAbortedTransaction(Message):
     """A transaction of the returned range that was aborted."""
 
     producer_id: int = int64()
     first_offset: int = int64()
 
 
-@message
-class FetchPartitionResponse:
+class FetchPartitionResponse(Message):
     """The batches of one partition, as the log holds them, whole."""
 
     partition_index: int = int32()
@@ -123,8 +114,7 @@ class FetchPartitionResponse:
     snapshot_id: FetchSnapshotId = submessage(FetchSnapshotId, "12+", default=FetchSnapshotId(), tag=2)
 
 
-@message
-class FetchTopicResponse:
+class FetchTopicResponse(Message):
     """The partitions of one topic."""
 
     topic: str = string("4-12", default="")
@@ -132,8 +122,7 @@ class FetchTopicResponse:
     partitions: tuple[FetchPartitionResponse, ...] = array(FetchPartitionResponse)
 
 
-@message
-class FetchResponse:
+class FetchResponse(Message):
     """The batches that were read. With a session only partitions that have changed are present."""
 
     throttle_time_ms: int = int32(default=0)

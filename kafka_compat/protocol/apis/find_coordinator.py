@@ -4,11 +4,10 @@ One key up to version 3, several from 4.
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import STRING, array, int8, int16, int32, message, string
+from kafka_compat.protocol.schema import STRING, Message, array, int8, int16, int32, string
 
 
-@message
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Message):
     """Asks for coordinators. `key_type` 0 is a group, 1 a transactional id, 2 a share group."""
 
     key: str = string("0-3", default="")
@@ -16,8 +15,7 @@ class FindCoordinatorRequest:
     coordinator_keys: tuple[str, ...] = array(STRING, "4+", default=())
 
 
-@message
-class FoundCoordinator:
+class FoundCoordinator(Message):
     """The coordinator of one key, from version 4."""
 
     key: str = string()
@@ -28,8 +26,7 @@ class FoundCoordinator:
     error_message: str | None = string(nullable="0+")
 
 
-@message
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Message):
     """The coordinator, up to version 3, or `coordinators` from 4."""
 
     throttle_time_ms: int = int32("1+", default=0)

@@ -1,11 +1,10 @@
 """Heartbeat (12): keeps a member in its group, and reports a rebalance of the group to it."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import int16, int32, message, string
+from kafka_compat.protocol.schema import Message, int16, int32, string
 
 
-@message
-class HeartbeatRequest:
+class HeartbeatRequest(Message):
     """The member is there."""
 
     group_id: str = string()
@@ -14,8 +13,7 @@ class HeartbeatRequest:
     group_instance_id: str | None = string("3+", nullable="0+", default=None)
 
 
-@message
-class HeartbeatResponse:
+class HeartbeatResponse(Message):
     """The answer to a member; error 27 means that it must join again."""
 
     throttle_time_ms: int = int32("1+", default=0)

@@ -1,11 +1,10 @@
 """IncrementalAlterConfigs (44): sets, deletes, or adds to and subtracts from settings (KIP-339)."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, boolean, int8, int16, int32, message, string
+from kafka_compat.protocol.schema import Message, array, boolean, int8, int16, int32, string
 
 
-@message
-class IncrementalAlterConfig:
+class IncrementalAlterConfig(Message):
     """A change of one setting: operation 0 sets, 1 deletes, 2 appends to a list, 3 subtracts from it."""
 
     name: str = string()
@@ -13,8 +12,7 @@ class IncrementalAlterConfig:
     value: str | None = string(nullable="0+")
 
 
-@message
-class IncrementalAlterConfigsResource:
+class IncrementalAlterConfigsResource(Message):
     """The changes for one resource: all of them or none."""
 
     resource_type: int = int8()
@@ -22,16 +20,14 @@ class IncrementalAlterConfigsResource:
     configs: tuple[IncrementalAlterConfig, ...] = array(IncrementalAlterConfig)
 
 
-@message
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Message):
     """Changes settings, or only checks whether they could be changed."""
 
     resources: tuple[IncrementalAlterConfigsResource, ...] = array(IncrementalAlterConfigsResource)
     validate_only: bool = boolean()
 
 
-@message
-class IncrementalAlterConfigsResult:
+class IncrementalAlterConfigsResult(Message):
     """The outcome for one resource."""
 
     error_code: int = int16()
@@ -40,8 +36,7 @@ class IncrementalAlterConfigsResult:
     resource_name: str = string()
 
 
-@message
-class IncrementalAlterConfigsResponse:
+class IncrementalAlterConfigsResponse(Message):
     """The outcome for each resource."""
 
     throttle_time_ms: int = int32(default=0)

@@ -1,11 +1,10 @@
 """InitProducerId (22): a producer id and epoch, for idempotent and transactional producers."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import int16, int32, int64, message, string
+from kafka_compat.protocol.schema import Message, int16, int32, int64, string
 
 
-@message
-class InitProducerIdRequest:
+class InitProducerIdRequest(Message):
     """Asks for a producer id. A null transactional id means that the producer is only idempotent."""
 
     transactional_id: str | None = string(nullable="0+")
@@ -14,8 +13,7 @@ class InitProducerIdRequest:
     producer_epoch: int = int16("3+", default=-1)
 
 
-@message
-class InitProducerIdResponse:
+class InitProducerIdResponse(Message):
     """The producer id and its epoch."""
 
     throttle_time_ms: int = int32(default=0)

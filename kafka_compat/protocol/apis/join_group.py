@@ -1,19 +1,17 @@
 """JoinGroup (11): makes the sender a member of a group, and answers when all members have joined."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, boolean, int16, int32, message, octets, string
+from kafka_compat.protocol.schema import Message, array, boolean, int16, int32, octets, string
 
 
-@message
-class JoinGroupProtocol:
+class JoinGroupProtocol(Message):
     """A way to assign partitions that the member supports, with its subscription in that way's format."""
 
     name: str = string()
     metadata: bytes = octets()
 
 
-@message
-class JoinGroupRequest:
+class JoinGroupRequest(Message):
     """Joins a group. An empty member id asks for one (from version 4: error 79 and the id, KIP-394)."""
 
     group_id: str = string()
@@ -26,8 +24,7 @@ class JoinGroupRequest:
     reason: str | None = string("8+", nullable="0+", default=None)
 
 
-@message
-class JoinGroupMember:
+class JoinGroupMember(Message):
     """A member with its subscription; only the group's leader receives them."""
 
     member_id: str = string()
@@ -35,8 +32,7 @@ class JoinGroupMember:
     metadata: bytes = octets()
 
 
-@message
-class JoinGroupResponse:
+class JoinGroupResponse(Message):
     """The new generation and its leader."""
 
     throttle_time_ms: int = int32("2+", default=0)

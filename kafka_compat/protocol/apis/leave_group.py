@@ -1,11 +1,10 @@
 """LeaveGroup (13): removes members from a group: the sender up to version 2, a list from 3."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, int16, int32, message, string
+from kafka_compat.protocol.schema import Message, array, int16, int32, string
 
 
-@message
-class LeaveGroupMember:
+class LeaveGroupMember(Message):
     """A member that leaves, by its id or its instance id."""
 
     member_id: str = string()
@@ -13,8 +12,7 @@ class LeaveGroupMember:
     reason: str | None = string("5+", nullable="0+", default=None)
 
 
-@message
-class LeaveGroupRequest:
+class LeaveGroupRequest(Message):
     """Removes members from a group."""
 
     group_id: str = string()
@@ -22,8 +20,7 @@ class LeaveGroupRequest:
     members: tuple[LeaveGroupMember, ...] = array(LeaveGroupMember, "3+", default=())
 
 
-@message
-class LeaveGroupMemberResponse:
+class LeaveGroupMemberResponse(Message):
     """The outcome for one member."""
 
     member_id: str = string()
@@ -31,8 +28,7 @@ class LeaveGroupMemberResponse:
     error_code: int = int16()
 
 
-@message
-class LeaveGroupResponse:
+class LeaveGroupResponse(Message):
     """The outcome for each member."""
 
     throttle_time_ms: int = int32("1+", default=0)

@@ -1,19 +1,17 @@
 """ListGroups (16): the groups that a broker coordinates, filtered by state (from version 4) and type (from 5)."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import STRING, array, int16, int32, message, string
+from kafka_compat.protocol.schema import STRING, Message, array, int16, int32, string
 
 
-@message
-class ListGroupsRequest:
+class ListGroupsRequest(Message):
     """Asks for all groups; an empty filter lets all pass."""
 
     states_filter: tuple[str, ...] = array(STRING, "4+", default=())
     types_filter: tuple[str, ...] = array(STRING, "5+", default=())
 
 
-@message
-class ListedGroup:
+class ListedGroup(Message):
     """A group of this broker."""
 
     group_id: str = string()
@@ -22,8 +20,7 @@ class ListedGroup:
     group_type: str = string("5+", default="")
 
 
-@message
-class ListGroupsResponse:
+class ListGroupsResponse(Message):
     """The groups of this broker."""
 
     throttle_time_ms: int = int32("1+", default=0)

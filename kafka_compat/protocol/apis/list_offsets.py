@@ -1,11 +1,10 @@
 """ListOffsets (2): finds offsets by time, or by the special times -1 (end), -2 (start), -3 (newest record) and on."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, int8, int16, int32, int64, message, string
+from kafka_compat.protocol.schema import Message, array, int8, int16, int32, int64, string
 
 
-@message
-class ListOffsetsPartition:
+class ListOffsetsPartition(Message):
     """The time to look for, in ms since 1970, or one of the special values."""
 
     partition_index: int = int32()
@@ -13,16 +12,14 @@ class ListOffsetsPartition:
     timestamp: int = int64()
 
 
-@message
-class ListOffsetsTopic:
+class ListOffsetsTopic(Message):
     """The partitions of one topic."""
 
     name: str = string()
     partitions: tuple[ListOffsetsPartition, ...] = array(ListOffsetsPartition)
 
 
-@message
-class ListOffsetsRequest:
+class ListOffsetsRequest(Message):
     """Finds offsets. `replica_id` is -1 for clients."""
 
     replica_id: int = int32()
@@ -31,8 +28,7 @@ class ListOffsetsRequest:
     timeout_ms: int = int32("10+", default=0)
 
 
-@message
-class ListOffsetsPartitionResponse:
+class ListOffsetsPartitionResponse(Message):
     """The first offset at or after the time, and its time; -1 and -1 if there is none."""
 
     partition_index: int = int32()
@@ -42,16 +38,14 @@ class ListOffsetsPartitionResponse:
     leader_epoch: int = int32("4+", default=-1)
 
 
-@message
-class ListOffsetsTopicResponse:
+class ListOffsetsTopicResponse(Message):
     """The partitions of one topic."""
 
     name: str = string()
     partitions: tuple[ListOffsetsPartitionResponse, ...] = array(ListOffsetsPartitionResponse)
 
 
-@message
-class ListOffsetsResponse:
+class ListOffsetsResponse(Message):
     """The offsets that were found."""
 
     throttle_time_ms: int = int32("2+", default=0)

@@ -4,19 +4,17 @@ A null `topics` requests all topics; in version 0 an empty one does.
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, NO_UUID, array, boolean, int16, int32, message, string, uuid
+from kafka_compat.protocol.schema import INT32, NO_UUID, Message, array, boolean, int16, int32, string, uuid
 
 
-@message
-class MetadataRequestTopic:
+class MetadataRequestTopic(Message):
     """A topic, by name, or from version 10 by id with a null name."""
 
     topic_id: bytes = uuid("10+", default=NO_UUID)
     name: str | None = string(nullable="10+")
 
 
-@message
-class MetadataRequest:
+class MetadataRequest(Message):
     """Asks about topics."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = array(MetadataRequestTopic, nullable="1+")
@@ -25,8 +23,7 @@ class MetadataRequest:
     include_topic_authorized_operations: bool = boolean("8+", default=False)
 
 
-@message
-class MetadataBroker:
+class MetadataBroker(Message):
     """A broker and its address."""
 
     node_id: int = int32()
@@ -35,8 +32,7 @@ class MetadataBroker:
     rack: str | None = string("1+", nullable="0+", default=None)
 
 
-@message
-class MetadataPartition:
+class MetadataPartition(Message):
     """The leader and replicas of a partition; leader -1 means that there is none."""
 
     error_code: int = int16()
@@ -48,8 +44,7 @@ class MetadataPartition:
     offline_replicas: tuple[int, ...] = array(INT32, "5+", default=())
 
 
-@message
-class MetadataTopic:
+class MetadataTopic(Message):
     """A topic, or why it is not known."""
 
     error_code: int = int16()
@@ -60,8 +55,7 @@ class MetadataTopic:
     topic_authorized_operations: int = int32("8+", default=-(2**31))
 
 
-@message
-class MetadataResponse:
+class MetadataResponse(Message):
     """Brokers and topics. Authorized operations are the least number when they were not asked for."""
 
     throttle_time_ms: int = int32("3+", default=0)

@@ -1,11 +1,10 @@
 """OffsetCommit (8): stores the offsets of a group. By topic name up to version 9, by topic id in 10."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import NO_UUID, array, int16, int32, int64, message, string, uuid
+from kafka_compat.protocol.schema import NO_UUID, Message, array, int16, int32, int64, string, uuid
 
 
-@message
-class OffsetCommitPartition:
+class OffsetCommitPartition(Message):
     """The offset to store, which is the offset of the next record to read."""
 
     partition_index: int = int32()
@@ -14,8 +13,7 @@ class OffsetCommitPartition:
     committed_metadata: str | None = string(nullable="0+")
 
 
-@message
-class OffsetCommitTopic:
+class OffsetCommitTopic(Message):
     """The partitions of one topic."""
 
     name: str = string("2-9", default="")
@@ -23,8 +21,7 @@ class OffsetCommitTopic:
     partitions: tuple[OffsetCommitPartition, ...] = array(OffsetCommitPartition)
 
 
-@message
-class OffsetCommitRequest:
+class OffsetCommitRequest(Message):
     """Stores offsets. A generation of -1 and no member id mean that the group has no members."""
 
     group_id: str = string()
@@ -35,16 +32,14 @@ class OffsetCommitRequest:
     topics: tuple[OffsetCommitTopic, ...] = array(OffsetCommitTopic)
 
 
-@message
-class OffsetCommitPartitionResponse:
+class OffsetCommitPartitionResponse(Message):
     """The outcome for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
 
 
-@message
-class OffsetCommitTopicResponse:
+class OffsetCommitTopicResponse(Message):
     """The partitions of one topic."""
 
     name: str = string("2-9", default="")
@@ -52,8 +47,7 @@ class OffsetCommitTopicResponse:
     partitions: tuple[OffsetCommitPartitionResponse, ...] = array(OffsetCommitPartitionResponse)
 
 
-@message
-class OffsetCommitResponse:
+class OffsetCommitResponse(Message):
     """The outcome for each partition."""
 
     throttle_time_ms: int = int32("3+", default=0)

@@ -1,50 +1,44 @@
 """OffsetDelete (47): deletes committed offsets of a group for topics that it does not subscribe to. Never flexible."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, int16, int32, message, string
+from kafka_compat.protocol.schema import Message, array, int16, int32, string
 
 
-@message
-class OffsetDeletePartition:
+class OffsetDeletePartition(Message):
     """A partition whose offset is deleted."""
 
     partition_index: int = int32()
 
 
-@message
-class OffsetDeleteTopic:
+class OffsetDeleteTopic(Message):
     """The partitions of one topic."""
 
     name: str = string()
     partitions: tuple[OffsetDeletePartition, ...] = array(OffsetDeletePartition)
 
 
-@message
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Message):
     """Deletes offsets."""
 
     group_id: str = string()
     topics: tuple[OffsetDeleteTopic, ...] = array(OffsetDeleteTopic)
 
 
-@message
-class OffsetDeletePartitionResponse:
+class OffsetDeletePartitionResponse(Message):
     """The outcome for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
 
 
-@message
-class OffsetDeleteTopicResponse:
+class OffsetDeleteTopicResponse(Message):
     """The partitions of one topic."""
 
     name: str = string()
     partitions: tuple[OffsetDeletePartitionResponse, ...] = array(OffsetDeletePartitionResponse)
 
 
-@message
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(Message):
     """The outcome for the group and for each partition."""
 
     error_code: int = int16()

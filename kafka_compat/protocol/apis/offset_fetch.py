@@ -1,19 +1,17 @@
 """OffsetFetch (9): the committed offsets of one group, and from version 8 of several."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import INT32, NO_UUID, array, boolean, int16, int32, int64, message, string, uuid
+from kafka_compat.protocol.schema import INT32, NO_UUID, Message, array, boolean, int16, int32, int64, string, uuid
 
 
-@message
-class OffsetFetchTopic:
+class OffsetFetchTopic(Message):
     """The partitions of one topic, up to version 7."""
 
     name: str = string()
     partition_indexes: tuple[int, ...] = array(INT32)
 
 
-@message
-class OffsetFetchGroupTopic:
+class OffsetFetchGroupTopic(Message):
     """The partitions of one topic, from version 8."""
 
     name: str = string("8-9", default="")
@@ -21,8 +19,7 @@ class OffsetFetchGroupTopic:
     partition_indexes: tuple[int, ...] = array(INT32)
 
 
-@message
-class OffsetFetchGroup:
+class OffsetFetchGroup(Message):
     """A group and its topics; null means all."""
 
     group_id: str = string()
@@ -31,8 +28,7 @@ class OffsetFetchGroup:
     topics: tuple[OffsetFetchGroupTopic, ...] | None = array(OffsetFetchGroupTopic, nullable="0+")
 
 
-@message
-class OffsetFetchRequest:
+class OffsetFetchRequest(Message):
     """Asks for committed offsets: `group_id` and `topics` up to version 7, `groups` from 8."""
 
     group_id: str = string("1-7", default="")
@@ -41,8 +37,7 @@ class OffsetFetchRequest:
     require_stable: bool = boolean("7+", default=False)
 
 
-@message
-class OffsetFetchPartitionResponse:
+class OffsetFetchPartitionResponse(Message):
     """The committed offset, up to version 7; -1 without an error if there is none."""
 
     partition_index: int = int32()
@@ -52,16 +47,14 @@ class OffsetFetchPartitionResponse:
     error_code: int = int16()
 
 
-@message
-class OffsetFetchTopicResponse:
+class OffsetFetchTopicResponse(Message):
     """The partitions of one topic, up to version 7."""
 
     name: str = string()
     partitions: tuple[OffsetFetchPartitionResponse, ...] = array(OffsetFetchPartitionResponse)
 
 
-@message
-class OffsetFetchGroupPartitionResponse:
+class OffsetFetchGroupPartitionResponse(Message):
     """The committed offset, from version 8; -1 without an error if there is none."""
 
     partition_index: int = int32()
@@ -71,8 +64,7 @@ class OffsetFetchGroupPartitionResponse:
     error_code: int = int16()
 
 
-@message
-class OffsetFetchGroupTopicResponse:
+class OffsetFetchGroupTopicResponse(Message):
     """The partitions of one topic, from version 8."""
 
     name: str = string("8-9", default="")
@@ -80,8 +72,7 @@ class OffsetFetchGroupTopicResponse:
     partitions: tuple[OffsetFetchGroupPartitionResponse, ...] = array(OffsetFetchGroupPartitionResponse)
 
 
-@message
-class OffsetFetchGroupResponse:
+class OffsetFetchGroupResponse(Message):
     """The offsets of one group."""
 
     group_id: str = string()
@@ -89,8 +80,7 @@ class OffsetFetchGroupResponse:
     error_code: int = int16(default=0)
 
 
-@message
-class OffsetFetchResponse:
+class OffsetFetchResponse(Message):
     """The offsets: in `topics` up to version 7, in `groups` from 8."""
 
     throttle_time_ms: int = int32("3+", default=0)

@@ -4,11 +4,10 @@ A reader compares it with its own log to find a divergence (KIP-101, KIP-320).
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, int16, int32, int64, message, string
+from kafka_compat.protocol.schema import Message, array, int16, int32, int64, string
 
 
-@message
-class OffsetForLeaderPartition:
+class OffsetForLeaderPartition(Message):
     """The epoch whose end is asked for."""
 
     partition: int = int32()
@@ -16,24 +15,21 @@ class OffsetForLeaderPartition:
     leader_epoch: int = int32()
 
 
-@message
-class OffsetForLeaderTopic:
+class OffsetForLeaderTopic(Message):
     """The partitions of one topic."""
 
     topic: str = string()
     partitions: tuple[OffsetForLeaderPartition, ...] = array(OffsetForLeaderPartition)
 
 
-@message
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Message):
     """Asks where epochs end. `replica_id` is -1 for consumers, -2 for debugging."""
 
     replica_id: int = int32("3+", default=-2)
     topics: tuple[OffsetForLeaderTopic, ...] = array(OffsetForLeaderTopic)
 
 
-@message
-class OffsetForLeaderPartitionResult:
+class OffsetForLeaderPartitionResult(Message):
     """The largest epoch that is not above the asked one, and its end, exclusive; -1 if it is not known."""
 
     error_code: int = int16()
@@ -42,16 +38,14 @@ class OffsetForLeaderPartitionResult:
     end_offset: int = int64(default=-1)
 
 
-@message
-class OffsetForLeaderTopicResult:
+class OffsetForLeaderTopicResult(Message):
     """The partitions of one topic."""
 
     topic: str = string()
     partitions: tuple[OffsetForLeaderPartitionResult, ...] = array(OffsetForLeaderPartitionResult)
 
 
-@message
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(Message):
     """The ends of the epochs."""
 
     throttle_time_ms: int = int32(default=0)

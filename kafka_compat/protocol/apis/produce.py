@@ -6,20 +6,18 @@ higher (KAFKA-18659). Requests with `acks` 0 have no response.
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
-from kafka_compat.protocol.schema import NO_UUID, array, int16, int32, int64, message, records, string, submessage, uuid
+from kafka_compat.protocol.schema import NO_UUID, Message, array, int16, int32, int64, records, string, submessage, uuid
 from raft.net.decoder import Buffer
 
 
-@message
-class ProducePartition:
+class ProducePartition(Message):
     """The batches for one partition: one batch of format 2 in all versions that are served."""
 
     index: int = int32()
     records: Buffer | None = records(nullable="0+")
 
 
-@message
-class ProduceTopic:
+class ProduceTopic(Message):
     """The partitions of one topic."""
 
     name: str = string("3-12", default="")
@@ -27,8 +25,7 @@ class ProduceTopic:
     partition_data: tuple[ProducePartition, ...] = array(ProducePartition)
 
 
-@message
-class ProduceRequest:
+class ProduceRequest(Message):
     """Appends batches. `acks` is 0, 1 or -1 (all in-sync replicas); an unknown outcome is possible once it was sent."""
 
     transactional_id: str | None = string(nullable="0+", default=None)
@@ -37,16 +34,14 @@ class ProduceRequest:
     topic_data: tuple[ProduceTopic, ...] = array(ProduceTopic)
 
 
-@message
-class ProduceRecordError:
+class ProduceRecordError(Message):
     """A record that made its batch invalid, by its place in the batch."""
 
     batch_index: int = int32()
     batch_index_error_message: str | None = string(nullable="0+", default=None)
 
 
-@message
-class ProducePartitionResponse:
+class ProducePartitionResponse(Message):
     """The offset of one appended batch, or the reason for its refusal.
 
     `log_append_time_ms` is -1 unless the broker stamps records.
@@ -62,8 +57,7 @@ class ProducePartitionResponse:
     current_leader: LeaderIdAndEpoch = submessage(LeaderIdAndEpoch, "10+", default=LeaderIdAndEpoch(), tag=0)
 
 
-@message
-class ProduceTopicResponse:
+class ProduceTopicResponse(Message):
     """The partitions of one topic."""
 
     name: str = string("3-12", default="")
@@ -71,8 +65,7 @@ class ProduceTopicResponse:
     partition_responses: tuple[ProducePartitionResponse, ...] = array(ProducePartitionResponse)
 
 
-@message
-class ProduceResponse:
+class ProduceResponse(Message):
     """The outcome for each partition."""
 
     responses: tuple[ProduceTopicResponse, ...] = array(ProduceTopicResponse)

@@ -1,19 +1,17 @@
 """SyncGroup (14): the group's leader gives out the assignments; each member receives its own."""
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import array, int16, int32, message, octets, string
+from kafka_compat.protocol.schema import Message, array, int16, int32, octets, string
 
 
-@message
-class SyncGroupAssignment:
+class SyncGroupAssignment(Message):
     """The assignment that the group's leader gives to one member."""
 
     member_id: str = string()
     assignment: bytes = octets()
 
 
-@message
-class SyncGroupRequest:
+class SyncGroupRequest(Message):
     """Asks for the own assignment; the group's leader sends all of them."""
 
     group_id: str = string()
@@ -25,8 +23,7 @@ class SyncGroupRequest:
     assignments: tuple[SyncGroupAssignment, ...] = array(SyncGroupAssignment)
 
 
-@message
-class SyncGroupResponse:
+class SyncGroupResponse(Message):
     """The member's assignment."""
 
     throttle_time_ms: int = int32("1+", default=0)
