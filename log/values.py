@@ -5,9 +5,11 @@ message. So the type checker, which sees all of this code, forbids changes; at r
 """
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import attrs
+
+ValueT = TypeVar("ValueT")
 
 if TYPE_CHECKING:
     from attrs import frozen
@@ -15,3 +17,19 @@ else:
     frozen = functools.partial(attrs.define, unsafe_hash=True)
 
 __all__ = ["frozen"]
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(attrs.field,))
+class ValueType(type):
+    """Makes a value with keyword arguments of each class whose base has this metaclass."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        """Returns the class."""
+        cls = super().__new__(mcs, name, bases, namespace)
+        # attrs makes the class anew for its slots, by this metaclass too.
+        return cls if not bases or "__attrs_attrs__" in namespace else frozen(cls, kw_only=True)
+
+
+def evolve(value: ValueT, **changes: Any) -> ValueT:
+    """Returns a value like this one with some fields changed."""
+    return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know all values for what they are

@@ -18,7 +18,7 @@ from kafka_compat.protocol.apis.describe_groups import (
 )
 from kafka_compat.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.schema import evolve
+from log.values import evolve
 
 CLASSIC_TYPE = "classic"
 NOT_FOUND_VERSION = 6

@@ -12,7 +12,7 @@ which fields without a `default` must be given.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, dataclass_transform
+from typing import Any, Protocol, dataclass_transform
 
 import attrs
 
@@ -26,8 +26,6 @@ VERSIONS_END = 2**15
 ALWAYS = range(VERSIONS_END)
 NEVER = range(0)
 METADATA_KEY = "kafka_field"
-
-MessageT = TypeVar("MessageT")
 
 
 @frozen
@@ -175,11 +173,6 @@ def _value_of(cls: type) -> type:
         row: Field = cls.__dict__[name]
         setattr(cls, name, attrs.field(default=row.default, metadata={METADATA_KEY: row}))
     return attrs.define(cls, unsafe_hash=True)
-
-
-def evolve(value: MessageT, **changes: Any) -> MessageT:
-    """Returns a message like `value` with some fields changed."""
-    return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know messages for what they are
 
 
 def rows(cls: type) -> tuple[NamedField, ...]:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import attrs
-
+from log.values import evolve
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.tables import Saved
@@ -63,7 +62,7 @@ class RaftTables:
         context = self._context
         self._take_over()
         version = context.topics.version
-        context.topics.version = attrs.evolve(
+        context.topics.version = evolve(
             version, state_version=term, timestamp=context.wall_ms(), counter=version.counter + 1
         )
         self._term = term

@@ -21,7 +21,6 @@ _KEY: Final = "key"
 _VALUE: Final = "value"
 
 
-@attrs.frozen(kw_only=True)
 class KvConfigTable(JsonBody):
     """The content of the file: values by namespace and key, and the sequence of the last journal line before it."""
 

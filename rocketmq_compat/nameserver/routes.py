@@ -18,6 +18,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from log.values import evolve
 from rocketmq_compat.nameserver.events import (
     BrokerAppeared,
     BrokerBeat,
@@ -273,7 +274,7 @@ class RouteTable:
             data = queues.get(name)
             if data is not None:
                 perm = data.perm | READABLE | WRITABLE if is_writable else data.perm & ~WRITABLE
-                queues[name] = attrs.evolve(data, perm=perm)
+                queues[name] = evolve(data, perm=perm)
                 count += 1
         return count
 

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 import attrs
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import WireName
 from rocketmq_compat.remoting.json_body import CLIENT_BODY_BYTES_MAX, JsonBody
 
@@ -19,7 +18,6 @@ INHERITED = 1
 """The bits of `perm` (PermName.java)."""
 
 
-@frozen(kw_only=True)
 class MessageQueue(JsonBody):
     """One queue of a topic at one broker name."""
 
@@ -28,7 +26,6 @@ class MessageQueue(JsonBody):
     topic: str
 
 
-@frozen(kw_only=True)
 class DataVersion(JsonBody):
     """The version of a table: two tables have the same data if all three values are the same."""
 
@@ -42,7 +39,6 @@ class DataVersion(JsonBody):
 # Topics and groups
 
 
-@frozen(kw_only=True)
 class TopicConfig(JsonBody):
     """A topic on one broker."""
 
@@ -56,7 +52,6 @@ class TopicConfig(JsonBody):
     attributes: Mapping[str, str] = attrs.field(factory=dict)
 
 
-@frozen(kw_only=True)
 class TopicConfigSerializeWrapper(JsonBody):
     """The topics of a broker: the answer to GET_ALL_TOPIC_CONFIG, and a part of a registration."""
 
@@ -64,7 +59,6 @@ class TopicConfigSerializeWrapper(JsonBody):
     data_version: DataVersion = DataVersion()
 
 
-@frozen(kw_only=True)
 class TopicList(JsonBody):
     """Names of topics."""
 
@@ -79,14 +73,12 @@ class RetryPolicyType(enum.Enum):
     CUSTOMIZED = "CUSTOMIZED"
 
 
-@frozen(kw_only=True)
 class GroupRetryPolicy(JsonBody):
     """The policy of a group. Only consumers of POP are served by it, so none is here."""
 
     type: RetryPolicyType = RetryPolicyType.CUSTOMIZED
 
 
-@frozen(kw_only=True)
 class SubscriptionGroupConfig(JsonBody):
     """A consumer group on one broker."""
 
@@ -107,7 +99,6 @@ class SubscriptionGroupConfig(JsonBody):
     attributes: Mapping[str, str] = attrs.field(factory=dict)
 
 
-@frozen(kw_only=True)
 class SubscriptionGroupWrapper(JsonBody):
     """The consumer groups of a broker: the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
 
@@ -117,7 +108,6 @@ class SubscriptionGroupWrapper(JsonBody):
     data_version: DataVersion = DataVersion()
 
 
-@frozen(kw_only=True)
 class GroupList(JsonBody):
     """Names of groups: the answer to QUERY_TOPIC_CONSUME_BY_WHO."""
 
@@ -127,7 +117,6 @@ class GroupList(JsonBody):
 # Routes
 
 
-@frozen(kw_only=True)
 class QueueData(JsonBody):
     """The queues of a topic at one broker name."""
 
@@ -138,7 +127,6 @@ class QueueData(JsonBody):
     topic_sys_flag: int = 0
 
 
-@frozen(kw_only=True)
 class BrokerData(JsonBody):
     """The brokers of one name, by their ids; 0 is the master."""
 
@@ -149,7 +137,6 @@ class BrokerData(JsonBody):
     """True if a slave stands in for its master (5.x); never here. Some clients cannot decode a route without it."""
 
 
-@frozen(kw_only=True)
 class BrokerMemberGroup(JsonBody):
     """The same as brokers ask for it."""
 
@@ -158,7 +145,6 @@ class BrokerMemberGroup(JsonBody):
     broker_addrs: Mapping[int, str] = attrs.field(factory=dict)
 
 
-@frozen(kw_only=True)
 class TopicRouteData(JsonBody):
     """The route of a topic: the answer to GET_ROUTEINFO_BY_TOPIC."""
 
@@ -168,7 +154,6 @@ class TopicRouteData(JsonBody):
     filter_server_table: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
-@frozen(kw_only=True)
 class ClusterInfo(JsonBody):
     """All brokers by name, and the names of each cluster: the answer to GET_BROKER_CLUSTER_INFO."""
 
@@ -176,14 +161,12 @@ class ClusterInfo(JsonBody):
     cluster_addr_table: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
-@frozen(kw_only=True)
 class GetBrokerMemberGroupResponseBody(JsonBody):
     """The brokers of one name: the answer to GET_BROKER_MEMBER_GROUP."""
 
     broker_member_group: BrokerMemberGroup | None = None
 
 
-@frozen(kw_only=True)
 class RegisterBrokerBody(JsonBody):
     """The topics that a broker registers with."""
 
@@ -191,7 +174,6 @@ class RegisterBrokerBody(JsonBody):
     filter_server_list: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
 class KVTable(JsonBody):
     """Names and values: GET_KVLIST_BY_NAMESPACE, GET_BROKER_RUNTIME_INFO, and the answer to a registration."""
 
@@ -226,7 +208,6 @@ class ConsumeFromWhere(enum.Enum):
     CONSUME_FROM_TIMESTAMP = 5
 
 
-@frozen(kw_only=True)
 class SubscriptionData(JsonBody):
     """The messages of a topic that a group subscribes to: `*`, or tags with `||` between them."""
 
@@ -240,14 +221,12 @@ class SubscriptionData(JsonBody):
     expression_type: str = "TAG"
 
 
-@frozen(kw_only=True)
 class ProducerData(JsonBody):
     """A producer group that a client is in."""
 
     group_name: str
 
 
-@frozen(kw_only=True)
 class ConsumerData(JsonBody):
     """A consumer group of a client, and its subscriptions."""
 
@@ -259,7 +238,6 @@ class ConsumerData(JsonBody):
     unit_mode: bool = False
 
 
-@frozen(kw_only=True)
 class HeartbeatData(JsonBody):
     """The description of a client, sent to every broker each 30 s: HEART_BEAT."""
 
@@ -269,7 +247,6 @@ class HeartbeatData(JsonBody):
     consumer_data_set: tuple[ConsumerData, ...] = ()
 
 
-@frozen(kw_only=True)
 class CheckClientRequestBody(JsonBody):
     """Asks if the broker can serve a subscription, before the first heartbeat: CHECK_CLIENT_CONFIG."""
 
@@ -279,14 +256,12 @@ class CheckClientRequestBody(JsonBody):
     subscription_data: SubscriptionData | None = None
 
 
-@frozen(kw_only=True)
 class GetConsumerListByGroupResponseBody(JsonBody):
     """The ids of a group's clients."""
 
     consumer_id_list: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
 class LockBatchRequestBody(JsonBody):
     """Queues that a client wants for itself (LOCK_BATCH_MQ), or gives back (UNLOCK_BATCH_MQ)."""
 
@@ -297,14 +272,12 @@ class LockBatchRequestBody(JsonBody):
     only_this_broker: bool = False
 
 
-@frozen(kw_only=True)
 class LockBatchResponseBody(JsonBody):
     """Those it has."""
 
     lock_ok_mq_set: Annotated[frozenset[MessageQueue], WireName("lockOKMQSet")] = frozenset()
 
 
-@frozen(kw_only=True)
 class ClientConnection(JsonBody):
     """Connection.java: a client as administrators see it."""
 
@@ -314,7 +287,6 @@ class ClientConnection(JsonBody):
     version: int
 
 
-@frozen(kw_only=True)
 class ConsumerConnection(JsonBody):
     """The answer to GET_CONSUMER_CONNECTION_LIST."""
 
@@ -325,7 +297,6 @@ class ConsumerConnection(JsonBody):
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
 
 
-@frozen(kw_only=True)
 class ProducerConnection(JsonBody):
     """The answer to GET_PRODUCER_CONNECTION_LIST."""
 
@@ -335,7 +306,6 @@ class ProducerConnection(JsonBody):
 # Offsets
 
 
-@frozen(kw_only=True)
 class ConsumerOffsetSerializeWrapper(JsonBody):
     """Offsets by `topic@group` and queue id: the answer to GET_ALL_CONSUMER_OFFSET."""
 
@@ -343,7 +313,6 @@ class ConsumerOffsetSerializeWrapper(JsonBody):
     data_version: DataVersion = DataVersion()
 
 
-@frozen(kw_only=True)
 class DelayOffsetSerializeWrapper(JsonBody):
     """Offsets by delay level: the answer to GET_ALL_DELAY_OFFSET."""
 
@@ -351,7 +320,6 @@ class DelayOffsetSerializeWrapper(JsonBody):
     data_version: DataVersion = DataVersion()
 
 
-@frozen(kw_only=True)
 class TopicOffset(JsonBody):
     """The begin and end of a queue."""
 
@@ -360,7 +328,6 @@ class TopicOffset(JsonBody):
     last_update_timestamp: int
 
 
-@frozen(kw_only=True)
 class TopicStatsTable(JsonBody):
     """The queues of a topic: the answer to GET_TOPIC_STATS_INFO."""
 
@@ -369,7 +336,6 @@ class TopicStatsTable(JsonBody):
     """Messages a second (5.x), which are not counted here."""
 
 
-@frozen(kw_only=True)
 class OffsetWrapper(JsonBody):
     """The progress of a group in a queue."""
 
@@ -381,7 +347,6 @@ class OffsetWrapper(JsonBody):
     pull_offset: int = 0
 
 
-@frozen(kw_only=True)
 class ConsumeStats(JsonBody):
     """The progress of a group: the answer to GET_CONSUME_STATS."""
 
@@ -389,14 +354,12 @@ class ConsumeStats(JsonBody):
     consume_tps: float = 0.0
 
 
-@frozen(kw_only=True)
 class ResetOffsetBody(JsonBody):
     """Offsets to go on at: for RESET_CONSUMER_CLIENT_OFFSET, and from INVOKE_BROKER_TO_RESET_OFFSET."""
 
     offset_table: Mapping[MessageQueue, int] = attrs.field(factory=dict)
 
 
-@frozen(kw_only=True)
 class QueueOffset(JsonBody):
     """MessageQueueForC.java: a queue and where to go on in it."""
 
@@ -406,7 +369,6 @@ class QueueOffset(JsonBody):
     offset: int
 
 
-@frozen(kw_only=True)
 class ResetOffsetBodyForC(JsonBody):
     """The same for clients that are written in C++."""
 

@@ -1,6 +1,5 @@
 """The language of the tables in `bodies`: a body is a class whose attributes are the members of a JSON object. Pure.
 
-    @frozen(kw_only=True)
     class LockBatchRequestBody(JsonBody):
         consumer_group: str
         mq_set: frozenset[MessageQueue] = frozenset()
@@ -27,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 import attrs
 
-from log.values import frozen
+from log.values import ValueType, frozen
 from raft.net.decoder import Buffer
 from rocketmq_compat.remoting import fastjson
 from rocketmq_compat.remoting.errors import BadBody
@@ -44,8 +43,8 @@ Reader = Callable[[Any], Any]
 """Returns the value that some JSON means. Raises `BadBody`."""
 
 
-class JsonBody:
-    """The base of all bodies. Subclasses are attrs classes."""
+class JsonBody(metaclass=ValueType):
+    """The base of all bodies."""
 
     __slots__ = ()
     bytes_max: ClassVar[int | None] = None

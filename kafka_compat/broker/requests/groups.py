@@ -59,7 +59,8 @@ from kafka_compat.protocol.apis.offset_fetch import (
 )
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.schema import NO_UUID, evolve
+from kafka_compat.protocol.schema import NO_UUID
+from log.values import evolve
 from raft.net.handlers import serves
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1

@@ -37,8 +37,9 @@ from kafka_compat.protocol.apis.metadata import (
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.features import features
 from kafka_compat.protocol.registry import list_advertised
-from kafka_compat.protocol.schema import NO_UUID, evolve
+from kafka_compat.protocol.schema import NO_UUID
 from kafka_compat.topic_names import is_valid_topic_name
+from log.values import evolve
 from raft.net.handlers import serves
 
 BROKERS, CONTROLLERS = 1, 2

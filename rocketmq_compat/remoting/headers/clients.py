@@ -2,11 +2,9 @@
 
 from typing import Annotated
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import ExtHeader, Int, Long, Name, WireName
 
 
-@frozen(kw_only=True)
 class UnregisterClientRequestHeader(ExtHeader):
     """A client leaves its groups."""
 
@@ -15,21 +13,18 @@ class UnregisterClientRequestHeader(ExtHeader):
     consumer_group: str | None = None
 
 
-@frozen(kw_only=True)
 class ConsumerGroupRequestHeader(ExtHeader):
     """A consumer group: GET_CONSUMER_LIST_BY_GROUP, GET_CONSUMER_CONNECTION_LIST, NOTIFY_CONSUMER_IDS_CHANGED."""
 
     consumer_group: Name
 
 
-@frozen(kw_only=True)
 class ProducerGroupRequestHeader(ExtHeader):
     """One producer group: GET_PRODUCER_CONNECTION_LIST."""
 
     producer_group: Name
 
 
-@frozen(kw_only=True)
 class ResetOffsetRequestHeader(ExtHeader):
     """Resets a group to a time in a topic, in ms (-1: its end): INVOKE_BROKER_TO_RESET_OFFSET, and 220 to clients."""
 
@@ -43,7 +38,6 @@ class ResetOffsetRequestHeader(ExtHeader):
     offset: Long | None = None
 
 
-@frozen(kw_only=True)
 class GetConsumerStatusRequestHeader(ExtHeader):
     """Asks for the offsets of a group's consumers: INVOKE_BROKER_TO_GET_CONSUMER_STATUS, and 221 to clients."""
 
@@ -52,7 +46,6 @@ class GetConsumerStatusRequestHeader(ExtHeader):
     client_addr: str | None = None
 
 
-@frozen(kw_only=True)
 class GetConsumerRunningInfoRequestHeader(ExtHeader):
     """Asks a client for its description. The broker passes the request on to the client."""
 
@@ -61,7 +54,6 @@ class GetConsumerRunningInfoRequestHeader(ExtHeader):
     jstack_enable: bool = False
 
 
-@frozen(kw_only=True)
 class ConsumeMessageDirectlyRequestHeader(ExtHeader):
     """A message that a client is to consume now. The broker passes it on to the client."""
 

@@ -1,10 +1,8 @@
 """A broker of a raft group copies missing parts of its commit log from another one. Not RocketMQ's."""
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import ExtHeader, Long
 
 
-@frozen(kw_only=True)
 class CopyCommitLogRequestHeader(ExtHeader):
     """Asks for the records from the physical offset `offset` on, at most up to `end`: COPY_COMMIT_LOG."""
 
@@ -14,7 +12,6 @@ class CopyCommitLogRequestHeader(ExtHeader):
     end: Long
 
 
-@frozen(kw_only=True)
 class CopyCommitLogResponseHeader(ExtHeader):
     """The body holds records from `offset` on.
 

@@ -37,7 +37,6 @@ def divergences_text(divergences: Iterable[LogDivergence]) -> str:
     return ",".join(map(str, divergences))
 
 
-@frozen(kw_only=True)
 class DecideDivergenceRequestHeader(ExtHeader):
     """Decides: DECIDE_DIVERGENCE. Refused unless the broker knows just these `divergences`, so no others are lost."""
 

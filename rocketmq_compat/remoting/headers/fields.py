@@ -1,6 +1,5 @@
 """The language of the tables: a header is a class whose attributes are the ext fields of one request or answer.
 
-    @frozen(kw_only=True)
     class GetMaxOffsetRequestHeader(ExtHeader):
         topic: Name
         queue_id: Count
@@ -20,7 +19,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 import attrs
 
-from log.values import frozen
+from log.values import ValueType, frozen
 from rocketmq_compat.remoting.errors import BadHeader
 
 NAME_CHARACTERS_MAX: Final = 255
@@ -62,8 +61,8 @@ Parser = Callable[[str, str], Any]
 HeaderT = TypeVar("HeaderT", bound="ExtHeader")
 
 
-class ExtHeader:
-    """The base of all headers. Subclasses are attrs classes."""
+class ExtHeader(metaclass=ValueType):
+    """The base of all headers."""
 
     __slots__ = ()
 

@@ -2,14 +2,12 @@
 
 from typing import Final
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Long, Name, Offset
 
 LOWER: Final = "lower"
 UPPER: Final = "upper"
 
 
-@frozen(kw_only=True)
 class QueryConsumerOffsetRequestHeader(ExtHeader):
     """Asks for a group's offset in a queue."""
 
@@ -20,7 +18,6 @@ class QueryConsumerOffsetRequestHeader(ExtHeader):
     """True if the broker may answer 0 for a group that is new to a queue whose first messages are still there."""
 
 
-@frozen(kw_only=True)
 class UpdateConsumerOffsetRequestHeader(ExtHeader):
     """Commits an offset: all messages before it are consumed."""
 
@@ -30,7 +27,6 @@ class UpdateConsumerOffsetRequestHeader(ExtHeader):
     commit_offset: Offset
 
 
-@frozen(kw_only=True)
 class QueueRequestHeader(ExtHeader):
     """One queue: GET_MAX_OFFSET, GET_MIN_OFFSET and GET_EARLIEST_MSG_STORETIME."""
 
@@ -38,7 +34,6 @@ class QueueRequestHeader(ExtHeader):
     queue_id: Count
 
 
-@frozen(kw_only=True)
 class SearchOffsetRequestHeader(ExtHeader):
     """The first message of a queue that was stored at a time, in ms, or later."""
 
@@ -49,14 +44,12 @@ class SearchOffsetRequestHeader(ExtHeader):
     """`LOWER` or `UPPER`, in any case: with the latter, the last message that was stored at that time or earlier."""
 
 
-@frozen(kw_only=True)
 class OffsetResponseHeader(ExtHeader):
     """An offset of a queue: the answer to 14, 29, 30 and 31."""
 
     offset: Long
 
 
-@frozen(kw_only=True)
 class DelayOffsetsResponseHeader(ExtHeader):
     """With the answer to GET_ALL_DELAY_OFFSET; not RocketMQ's."""
 
@@ -64,7 +57,6 @@ class DelayOffsetsResponseHeader(ExtHeader):
     """The end of the commit log that contains all deliveries which these offsets count."""
 
 
-@frozen(kw_only=True)
 class EarliestMsgStoretimeResponseHeader(ExtHeader):
     """The store time of the oldest message of a queue, in ms; -1 for an empty queue."""
 

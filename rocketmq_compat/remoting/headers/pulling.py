@@ -2,7 +2,6 @@
 
 from typing import Annotated, Final
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Int, Long, Name, Offset, WireName
 
 COMMITS_OFFSET: Final = 1
@@ -13,7 +12,6 @@ IS_LITE: Final = 16
 """The bits of a pull's `sys_flag` (PullSysFlag.java)."""
 
 
-@frozen(kw_only=True)
 class PullMessageRequestHeader(ExtHeader):
     """Messages of one queue from an offset on."""
 
@@ -35,7 +33,6 @@ class PullMessageRequestHeader(ExtHeader):
     max_msg_bytes: Int | None = None
 
 
-@frozen(kw_only=True)
 class PullMessageResponseHeader(ExtHeader):
     """The position to go on from, and the broker of the name to ask.
 
@@ -51,7 +48,6 @@ class PullMessageResponseHeader(ExtHeader):
     """The sys flags in the settings of topic and group (5.x)."""
 
 
-@frozen(kw_only=True)
 class QueryMessageRequestHeader(ExtHeader):
     """Messages of a topic with a key, stored between two times in ms."""
 
@@ -64,7 +60,6 @@ class QueryMessageRequestHeader(ExtHeader):
     """True if the key is a producer's message id, and not one of the message's keys."""
 
 
-@frozen(kw_only=True)
 class QueryMessageResponseHeader(ExtHeader):
     """The progress of the index."""
 
@@ -72,7 +67,6 @@ class QueryMessageResponseHeader(ExtHeader):
     index_last_update_phyoffset: Long
 
 
-@frozen(kw_only=True)
 class ViewMessageRequestHeader(ExtHeader):
     """The message at a physical offset."""
 

@@ -4,11 +4,9 @@ settings.
 The codes of administrators are 100 to 102, 205 and 327.
 """
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Long, Name, Offset
 
 
-@frozen(kw_only=True)
 class GetRouteInfoRequestHeader(ExtHeader):
     """The route of a topic: which brokers have queues of it."""
 
@@ -16,7 +14,6 @@ class GetRouteInfoRequestHeader(ExtHeader):
     accept_standard_json_only: bool = False
 
 
-@frozen(kw_only=True)
 class RegisterBrokerRequestHeader(ExtHeader):
     """Announces a broker, with the topics in the body.
 
@@ -35,7 +32,6 @@ class RegisterBrokerRequestHeader(ExtHeader):
     heartbeat_timeout_millis: Long | None = None
 
 
-@frozen(kw_only=True)
 class RegisterBrokerResponseHeader(ExtHeader):
     """A slave's information about its master; empty for a master, and while there is no master."""
 
@@ -43,14 +39,12 @@ class RegisterBrokerResponseHeader(ExtHeader):
     master_addr: str | None = None
 
 
-@frozen(kw_only=True)
 class QueryDataVersionResponseHeader(ExtHeader):
     """States if the broker has to register again, because the name server has other data from it."""
 
     changed: bool
 
 
-@frozen(kw_only=True)
 class PutKvConfigRequestHeader(ExtHeader):
     """Stores a value.
 
@@ -62,7 +56,6 @@ class PutKvConfigRequestHeader(ExtHeader):
     value: str
 
 
-@frozen(kw_only=True)
 class KvConfigRequestHeader(ExtHeader):
     """A value: GET_KV_CONFIG, DELETE_KV_CONFIG."""
 
@@ -70,21 +63,18 @@ class KvConfigRequestHeader(ExtHeader):
     key: Name
 
 
-@frozen(kw_only=True)
 class GetKvConfigResponseHeader(ExtHeader):
     """The value."""
 
     value: str | None = None
 
 
-@frozen(kw_only=True)
 class GetKvListRequestHeader(ExtHeader):
     """All values of a namespace: GET_KVLIST_BY_NAMESPACE."""
 
     namespace: Name
 
 
-@frozen(kw_only=True)
 class NamesrvTopicRequestHeader(ExtHeader):
     """A topic that is to be forgotten (DELETE_TOPIC_IN_NAMESRV), in one cluster or everywhere."""
 
@@ -92,35 +82,30 @@ class NamesrvTopicRequestHeader(ExtHeader):
     cluster_name: str | None = None
 
 
-@frozen(kw_only=True)
 class GetTopicsByClusterRequestHeader(ExtHeader):
     """The topics of a cluster."""
 
     cluster: Name
 
 
-@frozen(kw_only=True)
 class BrokerNameRequestHeader(ExtHeader):
     """The queues of a broker name: WIPE_WRITE_PERM_OF_BROKER, ADD_WRITE_PERM_OF_BROKER."""
 
     broker_name: Name
 
 
-@frozen(kw_only=True)
 class WipeWritePermResponseHeader(ExtHeader):
     """The number of topics that are no longer writable at the broker."""
 
     wipe_topic_count: Count
 
 
-@frozen(kw_only=True)
 class AddWritePermResponseHeader(ExtHeader):
     """The number of topics that are writable at the broker again."""
 
     add_topic_count: Count
 
 
-@frozen(kw_only=True)
 class BrokerMemberGroupRequestHeader(ExtHeader):
     """The brokers of one name: GET_BROKER_MEMBER_GROUP."""
 

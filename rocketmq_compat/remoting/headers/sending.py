@@ -10,7 +10,6 @@ from typing import Annotated, Final, Self
 
 import attrs
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import (
     Count,
     ExtField,
@@ -34,7 +33,6 @@ UNDECIDED: Final = 0
 """Values of `commit_or_rollback`, which are values of the message's sys flag."""
 
 
-@frozen(kw_only=True)
 class SendMessageRequestHeader(ExtHeader):
     """One message, or a batch of them. SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE name each field by one letter."""
 
@@ -74,7 +72,6 @@ def _letters() -> tuple[ExtField, ...]:
     )
 
 
-@frozen(kw_only=True)
 class SendMessageResponseHeader(ExtHeader):
     """The place of a message. For a batch: all ids, joined by commas, and the offset of the first."""
 
@@ -87,7 +84,6 @@ class SendMessageResponseHeader(ExtHeader):
     """The region and the trace flag with which the message is stored: a producer traces it by them."""
 
 
-@frozen(kw_only=True)
 class ReplyMessageRequestHeader(ExtHeader):
     """A reply that the broker pushes to the client that asked, with its fields: PUSH_REPLY_MESSAGE_TO_CLIENT."""
 
@@ -108,7 +104,6 @@ class ReplyMessageRequestHeader(ExtHeader):
     store_timestamp: Long
 
 
-@frozen(kw_only=True)
 class ConsumerSendMsgBackRequestHeader(ExtHeader):
     """A message that was not consumed: it is to come again later, or goes to the dead-letter topic."""
 
@@ -123,7 +118,6 @@ class ConsumerSendMsgBackRequestHeader(ExtHeader):
     max_reconsume_times: Int | None = None
 
 
-@frozen(kw_only=True)
 class EndTransactionRequestHeader(ExtHeader):
     """The outcome of a transaction: `COMMIT`, `ROLLBACK` or `UNDECIDED`."""
 
@@ -138,7 +132,6 @@ class EndTransactionRequestHeader(ExtHeader):
     transaction_id: str | None = None
 
 
-@frozen(kw_only=True)
 class CheckTransactionStateRequestHeader(ExtHeader):
     """A broker asks for the outcome of a transaction. The half message is the body."""
 

@@ -1,10 +1,8 @@
 """Topics and groups, as administrators make, delete and look at them, and the settings of a process."""
 
-from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Int, Name
 
 
-@frozen(kw_only=True)
 class CreateTopicRequestHeader(ExtHeader):
     """Makes a topic on a broker, or changes it: UPDATE_AND_CREATE_TOPIC."""
 
@@ -20,21 +18,18 @@ class CreateTopicRequestHeader(ExtHeader):
     attributes: str | None = None
 
 
-@frozen(kw_only=True)
 class TopicRequestHeader(ExtHeader):
     """One topic: DELETE_TOPIC_IN_BROKER, GET_TOPIC_STATS_INFO, GET_TOPIC_CONFIG, QUERY_TOPIC_CONSUME_BY_WHO."""
 
     topic: Name
 
 
-@frozen(kw_only=True)
 class GroupRequestHeader(ExtHeader):
     """One consumer group: GET_SUBSCRIPTIONGROUP_CONFIG, QUERY_TOPICS_BY_CONSUMER."""
 
     group: Name
 
 
-@frozen(kw_only=True)
 class DeleteSubscriptionGroupRequestHeader(ExtHeader):
     """Deletes a consumer group."""
 
@@ -43,7 +38,6 @@ class DeleteSubscriptionGroupRequestHeader(ExtHeader):
     """True if its offsets are deleted with it."""
 
 
-@frozen(kw_only=True)
 class GetConsumeStatsRequestHeader(ExtHeader):
     """Asks for the progress of a group, in all its topics or in one."""
 
@@ -51,7 +45,6 @@ class GetConsumeStatsRequestHeader(ExtHeader):
     topic: str | None = None
 
 
-@frozen(kw_only=True)
 class QueryConsumeTimeSpanRequestHeader(ExtHeader):
     """Asks for the age of the messages that a group consumes from a topic."""
 
@@ -59,7 +52,6 @@ class QueryConsumeTimeSpanRequestHeader(ExtHeader):
     group: Name
 
 
-@frozen(kw_only=True)
 class ConfigVersionResponseHeader(ExtHeader):
     """The version of the content of the body: the answer to GET_BROKER_CONFIG."""
 

@@ -14,7 +14,7 @@ from kafka_compat.broker.registration import (
 from kafka_compat.controller.commands import Registered
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.schema import evolve
+from log.values import evolve
 from tests.kafka_compat.broker.world import world
 
 INTERVAL_S = 2.0

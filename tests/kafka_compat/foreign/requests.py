@@ -102,8 +102,9 @@ from kafka_compat.protocol.apis.offset_for_leader_epoch import (
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP, SyncGroupRequest
 from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, encode_batch_header
-from kafka_compat.protocol.schema import NO_UUID, evolve
+from kafka_compat.protocol.schema import NO_UUID
 from kafka_compat.records import encode_records, encode_varint
+from log.values import evolve
 
 TOPIC = "compared"
 GROUP = "kept"
