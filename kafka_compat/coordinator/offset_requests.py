@@ -27,12 +27,11 @@ from kafka_compat.protocol.apis.offset_delete import (
 )
 from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchGroup,
-    OffsetFetchGroupPartitionResponse,
     OffsetFetchGroupResponse,
-    OffsetFetchGroupTopicResponse,
     OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetFetchTopic,
     OffsetFetchTopicResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -104,55 +103,35 @@ class OffsetRequests:
         """Returns the written offsets in any state of the group; -1 for missing ones."""
         if version >= FETCH_GROUPS_VERSION:
             return OffsetFetchResponse(groups=tuple(self._fetch_group(group) for group in request.groups))
-        group = request.group_id
-        if request.topics is None:
-            found = _by_topic(self.offsets.of_group(group))
-        else:
-            found = {topic.name: topic.partition_indexes for topic in request.topics}
-        return OffsetFetchResponse(
-            topics=tuple(
-                OffsetFetchTopicResponse(
-                    name=topic,
-                    partitions=tuple(
-                        OffsetFetchPartitionResponse(
-                            partition_index=partition,
-                            committed_offset=value.offset,
-                            committed_leader_epoch=value.leader_epoch,
-                            metadata=value.metadata,
-                            error_code=KafkaErrorCode.NONE,
-                        )
-                        for partition, value in self._values(group, topic, partitions)
-                    ),
-                )
-                for topic, partitions in found.items()
-            )
-        )
+        return OffsetFetchResponse(topics=self._fetch_topics(request.group_id, request.topics))
 
     def _fetch_group(self, request: OffsetFetchGroup) -> OffsetFetchGroupResponse:
-        group = request.group_id
-        if request.topics is None:
+        topics = self._fetch_topics(request.group_id, request.topics)
+        return OffsetFetchGroupResponse(group_id=request.group_id, topics=topics)
+
+    def _fetch_topics(
+        self, group: str, topics: tuple[OffsetFetchTopic, ...] | None
+    ) -> tuple[OffsetFetchTopicResponse, ...]:
+        if topics is None:
             found = [(name, NO_UUID, indexes) for name, indexes in _by_topic(self.offsets.of_group(group)).items()]
         else:
-            found = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
-        return OffsetFetchGroupResponse(
-            group_id=group,
-            topics=tuple(
-                OffsetFetchGroupTopicResponse(
-                    name=topic,
-                    topic_id=topic_id,
-                    partitions=tuple(
-                        OffsetFetchGroupPartitionResponse(
-                            partition_index=partition,
-                            committed_offset=value.offset,
-                            committed_leader_epoch=value.leader_epoch,
-                            metadata=value.metadata,
-                            error_code=KafkaErrorCode.NONE,
-                        )
-                        for partition, value in self._values(group, topic, partitions)
-                    ),
-                )
-                for topic, topic_id, partitions in found
-            ),
+            found = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in topics]
+        return tuple(
+            OffsetFetchTopicResponse(
+                name=topic,
+                topic_id=topic_id,
+                partitions=tuple(
+                    OffsetFetchPartitionResponse(
+                        partition_index=partition,
+                        committed_offset=value.offset,
+                        committed_leader_epoch=value.leader_epoch,
+                        metadata=value.metadata,
+                        error_code=KafkaErrorCode.NONE,
+                    )
+                    for partition, value in self._values(group, topic, partitions)
+                ),
+            )
+            for topic, topic_id, partitions in found
         )
 
     def _values(self, group: str, topic: str, partitions: Iterable[int]) -> Iterator[tuple[int, OffsetCommitValue]]:

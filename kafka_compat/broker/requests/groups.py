@@ -50,12 +50,12 @@ from kafka_compat.protocol.apis.offset_delete import (
 from kafka_compat.protocol.apis.offset_fetch import (
     OFFSET_FETCH,
     OffsetFetchGroup,
-    OffsetFetchGroupPartitionResponse,
     OffsetFetchGroupResponse,
-    OffsetFetchGroupTopic,
-    OffsetFetchGroupTopicResponse,
+    OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetFetchTopic,
+    OffsetFetchTopicResponse,
 )
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -285,7 +285,7 @@ class GroupApiRequests:
         if call.version < TOPIC_ID_VERSION:
             self.ask(call)
             return
-        unknown: dict[str, list[OffsetFetchGroupTopicResponse]] = {}
+        unknown: dict[str, list[OffsetFetchTopicResponse]] = {}
         groups = tuple(self._fill_names(group, unknown.setdefault(group.group_id, [])) for group in request.groups)
 
         def respond(response: GroupResponse) -> None:
@@ -296,20 +296,20 @@ class GroupApiRequests:
 
         self._ask(call, evolve(request, groups=groups), respond)
 
-    def _fill_names(self, group: OffsetFetchGroup, unknown: list[OffsetFetchGroupTopicResponse]) -> OffsetFetchGroup:
+    def _fill_names(self, group: OffsetFetchGroup, unknown: list[OffsetFetchTopicResponse]) -> OffsetFetchGroup:
         if group.topics is None:
             return group
-        topics: list[OffsetFetchGroupTopic] = []
+        topics: list[OffsetFetchTopic] = []
         for topic in group.topics:
             found = self._context.image.topics_by_id.get(topic.topic_id)
             if found is not None:
                 topics.append(evolve(topic, name=found.name))
                 continue
             unknown.append(
-                OffsetFetchGroupTopicResponse(
+                OffsetFetchTopicResponse(
                     topic_id=topic.topic_id,
                     partitions=tuple(
-                        OffsetFetchGroupPartitionResponse(
+                        OffsetFetchPartitionResponse(
                             partition_index=index,
                             committed_offset=-1,
                             metadata="",
@@ -322,7 +322,7 @@ class GroupApiRequests:
         return evolve(group, topics=tuple(topics))
 
     def _fill_ids(
-        self, group: OffsetFetchGroupResponse, unknown: list[OffsetFetchGroupTopicResponse]
+        self, group: OffsetFetchGroupResponse, unknown: list[OffsetFetchTopicResponse]
     ) -> OffsetFetchGroupResponse:
         topics: list[Any] = []
         for topic in group.topics:

@@ -5,16 +5,9 @@ from kafka_compat.protocol.schema import INT32, NO_UUID, Message, array, boolean
 
 
 class OffsetFetchTopic(Message):
-    """The partitions of one topic, up to version 7."""
+    """The partitions of one topic."""
 
-    name: str = string()
-    partition_indexes: tuple[int, ...] = array(INT32)
-
-
-class OffsetFetchGroupTopic(Message):
-    """The partitions of one topic, from version 8."""
-
-    name: str = string("8-9", default="")
+    name: str = string("1-9", default="")
     topic_id: bytes = uuid("10+", default=NO_UUID)
     partition_indexes: tuple[int, ...] = array(INT32)
 
@@ -25,7 +18,7 @@ class OffsetFetchGroup(Message):
     group_id: str = string()
     member_id: str | None = string("9+", nullable="0+", default=None)
     member_epoch: int = int32("9+", default=-1)
-    topics: tuple[OffsetFetchGroupTopic, ...] | None = array(OffsetFetchGroupTopic, nullable="0+")
+    topics: tuple[OffsetFetchTopic, ...] | None = array(OffsetFetchTopic, nullable="0+")
 
 
 class OffsetFetchRequest(Message):
@@ -38,45 +31,28 @@ class OffsetFetchRequest(Message):
 
 
 class OffsetFetchPartitionResponse(Message):
-    """The committed offset, up to version 7; -1 without an error if there is none."""
+    """The committed offset; -1 without an error if there is none."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
-    committed_leader_epoch: int = int32("5-7", default=-1)
+    committed_leader_epoch: int = int32("5+", default=-1)
     metadata: str | None = string(nullable="0+")
     error_code: int = int16()
 
 
 class OffsetFetchTopicResponse(Message):
-    """The partitions of one topic, up to version 7."""
+    """The partitions of one topic."""
 
-    name: str = string()
-    partitions: tuple[OffsetFetchPartitionResponse, ...] = array(OffsetFetchPartitionResponse)
-
-
-class OffsetFetchGroupPartitionResponse(Message):
-    """The committed offset, from version 8; -1 without an error if there is none."""
-
-    partition_index: int = int32()
-    committed_offset: int = int64()
-    committed_leader_epoch: int = int32(default=-1)
-    metadata: str | None = string(nullable="0+")
-    error_code: int = int16()
-
-
-class OffsetFetchGroupTopicResponse(Message):
-    """The partitions of one topic, from version 8."""
-
-    name: str = string("8-9", default="")
+    name: str = string("1-9", default="")
     topic_id: bytes = uuid("10+", default=NO_UUID)
-    partitions: tuple[OffsetFetchGroupPartitionResponse, ...] = array(OffsetFetchGroupPartitionResponse)
+    partitions: tuple[OffsetFetchPartitionResponse, ...] = array(OffsetFetchPartitionResponse)
 
 
 class OffsetFetchGroupResponse(Message):
     """The offsets of one group."""
 
     group_id: str = string()
-    topics: tuple[OffsetFetchGroupTopicResponse, ...] = array(OffsetFetchGroupTopicResponse)
+    topics: tuple[OffsetFetchTopicResponse, ...] = array(OffsetFetchTopicResponse)
     error_code: int = int16(default=0)
 
 

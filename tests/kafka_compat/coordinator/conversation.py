@@ -44,7 +44,7 @@ from kafka_compat.protocol.apis.leave_group import LeaveGroupMember, LeaveGroupR
 from kafka_compat.protocol.apis.list_groups import ListGroupsRequest
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic
 from kafka_compat.protocol.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest, OffsetDeleteTopic
-from kafka_compat.protocol.apis.offset_fetch import OffsetFetchGroup, OffsetFetchGroupTopic, OffsetFetchRequest
+from kafka_compat.protocol.apis.offset_fetch import OffsetFetchGroup, OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.apis.sync_group import SyncGroupAssignment, SyncGroupRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.kafka_compat.coordinator.texts import response_text
@@ -253,7 +253,7 @@ def offset_request(
             )
         case "fetch":
             asked = tuple(
-                OffsetFetchGroupTopic(
+                OffsetFetchTopic(
                     name=topic, partition_indexes=tuple(int(part) for name, part, _ in parts if name == topic)
                 )
                 for topic in topics

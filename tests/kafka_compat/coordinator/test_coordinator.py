@@ -29,7 +29,6 @@ from kafka_compat.protocol.apis.offset_commit import (
 )
 from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchGroup,
-    OffsetFetchGroupTopic,
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchTopic,
@@ -194,7 +193,7 @@ def test_topic_ids_come_back_in_answers() -> None:
     assert isinstance(answer, GroupAnswer)
     assert isinstance(answer.response, OffsetCommitResponse)
     assert answer.response.topics[0].topic_id == TOPIC_ID
-    wanted = OffsetFetchGroupTopic(name="t", topic_id=TOPIC_ID, partition_indexes=(0, 1))
+    wanted = OffsetFetchTopic(name="t", topic_id=TOPIC_ID, partition_indexes=(0, 1))
     response = fetch(coordinator, 10, OffsetFetchRequest(groups=(OffsetFetchGroup(group_id="g", topics=(wanted,)),)))
     (found,) = response.groups[0].topics
     assert found.topic_id == TOPIC_ID

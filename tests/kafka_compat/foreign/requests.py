@@ -89,7 +89,6 @@ from kafka_compat.protocol.apis.offset_delete import (
 from kafka_compat.protocol.apis.offset_fetch import (
     OFFSET_FETCH,
     OffsetFetchGroup,
-    OffsetFetchGroupTopic,
     OffsetFetchRequest,
     OffsetFetchTopic,
 )
@@ -564,7 +563,7 @@ def offset_steps() -> Iterator[Step]:
             asked = (
                 None
                 if partitions is None
-                else (OffsetFetchGroupTopic(name=topic, topic_id=topic_id, partition_indexes=tuple(partitions)),)
+                else (OffsetFetchTopic(name=topic, topic_id=topic_id, partition_indexes=tuple(partitions)),)
             )
             return OffsetFetchRequest(groups=(OffsetFetchGroup(group_id=group, topics=asked),))
 
