@@ -41,8 +41,7 @@ class Synonym:
 class ConfigKey:
     """One setting. A number lies between `least` and `most`; a value is one of `choices`, unless they are empty.
 
-    `default` is written as a user would write it, or is None. `hint` is the sentence that follows a refusal of other
-    choices.
+    `default` is written as a user would write it, or is None. `hint` follows a refusal of other choices.
     """
 
     name: str

@@ -9,8 +9,7 @@ becomes or stops being it), `partition`, `high_watermark` (see `broker.reporter`
 SIGTERM and SIGINT hand over leaderships and stop it; a second signal stops it at once.
 
 A process with peers survives damage. A damaged log is cut, and fetched again from the other replicas. If damage is read
-while the broker serves, the broker is closed and opened again within this process, because only recovery finds what the
-log still holds.
+while the broker serves, the broker is closed and opened again within this process, as only recovery finds what is left.
 
 Exit status:
 

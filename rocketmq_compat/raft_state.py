@@ -11,8 +11,7 @@ Every node applies the commands of the group's raft log in the same order, and s
   does no harm.
 
 The records themselves are not part of the state: a node appends them to its commit log. A snapshot therefore holds the
-physical end and the tables. It stands for all earlier commands on a node whose commit log holds everything before that
-end.
+physical end and the tables. It stands for all earlier commands where the commit log holds all before that end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -140,8 +139,7 @@ class GroupTables:
     ) -> TableChanges:
         """Returns the changes that make these tables equal to the given ones.
 
-        The tables differ only in the changed keys, or anywhere if these are None. A table of the same version is the
-        same.
+        They differ only in the changed keys, or anywhere if these are None. Of one version, tables are equal.
         """
         has_topics, has_groups = topic_version != self.topic_version, group_version != self.group_version
         has_offsets = offsets.version != self.offset_version

@@ -1,8 +1,7 @@
 """Records: messages as a broker stores them and consumers pull them. Encoded, and read without copying the body. Pure.
 
 `record_layout` has the fields and their places. A record is encoded once, on the broker that takes the message. From
-there to disks, slaves and consumers its bytes stay as they are, except for the two offsets that are written into it
-when it is appended.
+there to disks, slaves and consumers its bytes stay as they are, but for two offsets that appending writes into it.
 
 This module also has the properties of a message, its id (its place), and the messages inside of a batch
 (SEND_BATCH_MESSAGE). A producer joins these as size 4, magic 4, CRC 4, flag 4, body size 4, body, properties size 2,

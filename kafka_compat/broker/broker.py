@@ -4,8 +4,7 @@
         await broker.serving.wait()
 
 It owns the port, the connections to other brokers, and the raft group. In each round of the reactor, requests and
-answers arrive and are carried out, and the raft group commits and applies. Then the parts do what is due
-(`parts.py`).
+answers are carried out, and the raft group commits and applies. Then the parts do what is due (`parts.py`).
 
 The life of a broker: it opens its logs and its port, and the raft group elects a leader, the controller. The broker
 registers and receives an epoch. Once it has applied its own registration it hosts its replicas, and the controller

@@ -68,8 +68,7 @@ class Context:
     def live_brokers(self) -> list[BrokerRegistration]:
         """Returns the brokers that clients may use, by id: the unfenced ones, or else all, at least this one.
 
-        A client drops the addresses that an answer omits. After an answer without brokers, librdkafka would have no
-        address left.
+        A client drops the addresses that an answer omits. Without any, librdkafka would have none left.
         """
         known = [each for _, each in sorted(self.image.brokers.items())]
         own = BrokerRegistration(self.broker_id, NO_EPOCH, NO_UUID, *self.address)

@@ -1,10 +1,9 @@
 """Sends commands to the controller, the leader of the brokers' raft group, which may be this process or another.
 
 A command goes to the known leader. If it was certainly not committed (no leader, a broker that no longer leads, no
-connection) it is sent again until its time is up. Otherwise its outcome is unknown, and the caller learns that. A
-result is handed out once this broker has applied its command: a client that knows of a new topic finds it here. The
-controller refuses a command that no longer applies (epochs, names that exist), so a caller that understands this may
-send it again.
+connection) it is sent again until its time is up. Otherwise its outcome is unknown. A result is handed out once this
+broker has applied its command: a client that knows of a new topic finds it here. The controller refuses a command that
+no longer applies (epochs, names that exist), so a caller that understands this may send it again.
 """
 
 import math
@@ -228,8 +227,7 @@ class ControllerLink:
         """Send a heartbeat to every other broker; `done` gets the controller's answer, if one comes.
 
         All brokers note it, so that any of them knows who is alive if it becomes the controller. A connection whose
-        answers are later than `timeout_s` is closed; pass the length of the session, after which the answer no longer
-        matters.
+        answers are later than `timeout_s` is closed; pass the length of the session, after which no answer matters.
         """
         request = BrokerHeartbeatRequest(
             cluster_id=self._cluster_id,

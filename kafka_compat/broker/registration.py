@@ -110,8 +110,7 @@ class Registration:
     def _beat(self, now: float) -> None:
         """Report to all brokers that this one is alive.
 
-        The connection stays open while an answer is late: closing it would fence this broker, and a controller that
-        stalls answers later.
+        The connection stays open while an answer is late: closing it would fence this broker.
         """
         context = self._context
         # Who has applied nothing is not unfenced.

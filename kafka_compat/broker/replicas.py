@@ -5,8 +5,7 @@ A `LocalReplica` is one replica with its log. `step` takes an event and carries 
 event.
 A caller that waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
 
-A failed disk ends the broker, as in Kafka with one log directory: another replica can lead, while this one cannot know
-its own log.
+A failed disk ends the broker, as in Kafka with one log directory: this one cannot know its log, another can lead.
 """
 
 import heapq

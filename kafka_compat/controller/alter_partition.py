@@ -4,8 +4,7 @@ The partition epoch makes the change a compare-and-set: a leader with an older s
 epochs of brokers keep a replaced process, which may have lost its disk, out of the ISR (KIP-903).
 
 Only the leader knows if it has acknowledged anything without the members that left. With `keeps_eligible` it has not,
-and they stay eligible. Without it the leader goes on alone, and the replicas outside of the ISR lose their eligibility
-(KIP-966).
+and they stay eligible. Without it the leader goes on alone, and all others lose their eligibility (KIP-966).
 """
 
 from attrs import evolve

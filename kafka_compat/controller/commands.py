@@ -143,8 +143,7 @@ class AllocateProducerIds:
 class ProposedMember:
     """A proposed member of the ISR, with the epoch of the process that the leader saw fetching (KIP-903).
 
-    NO_EPOCH is accepted only for a member of the committed ISR: a replacement of its process would have changed the
-    partition epoch.
+    NO_EPOCH is accepted only for a member of the committed ISR: a new process would have changed the partition epoch.
     """
 
     broker: int
@@ -203,8 +202,7 @@ class ElectLeaders:
 class NewTopic:
     """One topic to be created: it has either counts, or an assignment with both counts -1.
 
-    The caller resolves defaults. `configs` are pairs of name and value, which the caller has validated; they are kept
-    as they are.
+    The caller resolves defaults. `configs` are pairs of name and value, validated by the caller, and kept as they are.
     """
 
     name: str

@@ -80,8 +80,7 @@ def take_report(
     """Returns the state after a replica has reported its log, and after an election by `rule`.
 
     A doubtful member of ISR or ELR becomes a suspect. The log end is kept if the election compares logs, and the
-    replica had seen the last leader go. A late report may describe a log that has since followed another leader or been
-    truncated.
+    replica had seen the last leader go. The log of a late report may have changed since.
     """
     if broker not in state.replicas:
         return state
@@ -156,8 +155,7 @@ def _in_sync(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> 
 def _by_comparison(state: PartitionState, image: ClusterImage) -> int:
     """Returns the active replica with the greatest log, once every replica has reported.
 
-    Returns NO_LEADER while a replica with a greater log is away. Log ends exist only if ISR and ELR have no member,
-    active or not.
+    Returns NO_LEADER while a replica with a greater log is away. Log ends exist only if ISR and ELR have no member.
     """
     ends = [each for each in state.log_ends if image.brokers[each.broker].epoch == each.broker_epoch]
     if len(ends) < len(state.replicas):

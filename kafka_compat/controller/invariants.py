@@ -1,7 +1,6 @@
 """The invariants of every partition of the controller, and of every change of one.
 
-A broken rule is a crash instead of a wrong leader. `problem_of` also judges states from outside, for example from a
-snapshot.
+A broken rule is a crash instead of a wrong leader. `problem_of` also judges states from outside, as of a snapshot.
 """
 
 from kafka_compat.model import NO_LEADER, PartitionState

@@ -2,9 +2,8 @@
 
 The log holds the consequences of heartbeats, never the heartbeats. Brokers send them to every other broker, not to the
 controller alone, so that a new controller knows which of them ended before its election. All others get one full
-session from that moment, because it may have been too busy to read their heartbeats. The decider reads the image of its
-own machine and never changes it. A proposal takes effect when its command comes back through the log, and is repeated
-until then.
+session from that moment, as it may have been too busy to read. The decider reads the image of its own machine and never
+changes it. A proposal takes effect when its command comes back through the log, and is repeated until then.
 
 Rules (BrokerHeartbeatManager of KRaft):
 

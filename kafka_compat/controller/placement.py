@@ -4,8 +4,7 @@ Racks take turns, sorted, from an offset that advances by one with every partiti
 sorted, from an offset of their own that advances likewise. Unfenced brokers come before fenced ones, and each broker
 gets at most one replica of a partition. The first replica, which will lead, is always on an unfenced broker. So
 replicas spread over racks first and over brokers second. After as many partitions as there are unfenced brokers, racks
-and brokers are shuffled, to avoid repeating the same few sets. Kafka's random draws follow here from a seed in the
-command.
+and brokers are shuffled, against few sets of replicas. Kafka's random draws follow here from a seed in the command.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,7 @@
 """Turns values into msgpack and back, strictly: any bytes give a value of the right types and bounds, or a clear error.
 
 A *shape* is a pair of functions. It packs arrays, integers, strings, binaries, booleans and nil, but no maps, floats or
-extension types. The first byte of every packed value is the version of its format, so that a later version is
-recognized.
+extension types. The first byte of every packed value is the version of its format, which tells later ones.
 """
 
 from collections.abc import Callable, Iterable, Sequence

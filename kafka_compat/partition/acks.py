@@ -1,7 +1,6 @@
 """Produce requests that wait for their acknowledgement, and the rules that answer them.
 
-With acks=-1 a batch waits for the high watermark. With acks=1 it waits for the leader's flush if only flushed copies
-count.
+With acks=-1 a batch waits for the high watermark. With acks=1, for the leader's flush if only flushed copies count.
 """
 
 from collections import deque

@@ -13,8 +13,7 @@ keep about their log. This module changes the roles:
 - A leader that resigns answers all requests that wait.
 
 The shell calls `step` at every event, and gives it `TimePassed` when `deadline` is reached. It stores the properties
-`log_start`, `log_end`, `high_watermark`, `leader_epochs` and `producer_snapshot` together with the log end that they
-belong to.
+`log_start`, `log_end`, `high_watermark`, `leader_epochs` and `producer_snapshot` with the log end that they belong to.
 """
 
 import math

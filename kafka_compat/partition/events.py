@@ -91,8 +91,7 @@ class EpochEndAsked:
 class LatestOffsetAsked:
     """ListOffsets asks for the end of what consumers may read.
 
-    One `AnswerLatestOffset` answers at once; it also holds the log start. `leader_epoch` has the meaning that it has in
-    `EpochEndAsked`.
+    One `AnswerLatestOffset` answers at once; it also holds the log start. `leader_epoch` is as in `EpochEndAsked`.
     """
 
     token: int
@@ -144,8 +143,7 @@ class PartitionStateChanged:
     """The controller's committed state of this partition, from the metadata image.
 
     The replica ignores states older than the one it knows. The shell reports states only after the image holds the
-    registration of this very process. An earlier state may still name this broker as the leader for its previous
-    process.
+    registration of this very process. An earlier state may name this broker as leader for its last process.
     """
 
     state: PartitionState

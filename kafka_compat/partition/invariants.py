@@ -1,8 +1,7 @@
 """The invariants of one replica, checked after every step.
 
 A broken rule becomes a crash instead of a wrong answer. These are the rules that one replica can check. The simulator
-checks the rules that need all replicas: every member of the ISR holds the records that any leader calls committed, and
-logs match.
+checks the rules that need all replicas: ISR members hold what any leader calls committed, and logs match.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -21,8 +21,7 @@ from log.values import frozen
 class PendingIsr:
     """One AlterPartition under way.
 
-    `retry_at` is the time at which the same request is sent again. It is infinity until the request is known to have
-    failed.
+    `retry_at` is the time at which the same request is sent again. It is infinity until a failure is known.
     """
 
     request: SendAlterPartition
@@ -122,8 +121,7 @@ def may_join(
 
     It has fetched in this leader epoch (`log_end` is known), it has all committed records and all records from before
     this epoch, and the controller will accept it. Its log starts at or after the leader's log start. Below that start
-    the two logs are never compared: the follower could hold records of another history there, and would serve them as a
-    leader.
+    the two logs are never compared: the follower could hold records of another history there, and serve them as leader.
     """
     return (
         follower.log_end >= max(high_watermark, epoch_start, 0)

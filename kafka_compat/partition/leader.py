@@ -339,8 +339,7 @@ class LeaderReplica:
     def latest_offset(self, event: LatestOffsetAsked, out: list[Effect]) -> None:
         """Answer with the high watermark, up to which consumers may read.
 
-        A new leader's own high watermark may lag behind. Until it has reached the epoch's start, the answer is
-        OFFSET_NOT_AVAILABLE.
+        A new leader's high watermark may lag. Until it reaches the epoch's start, the answer is OFFSET_NOT_AVAILABLE.
         """
         log = self._log
         error = NONE if event.leader_epoch == NO_EPOCH else epoch_error(self.epoch, event.leader_epoch)

@@ -1,7 +1,6 @@
 """The leader epoch cache: it maps each part of a log to the leader epoch that wrote it (KIP-101, KIP-279).
 
-It has one entry for each epoch that began in the log, even if the epoch wrote nothing: a new leader records its epoch
-at its log end.
+It has one entry for each epoch that began in the log, even if the epoch wrote nothing: a new leader records its own.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,6 @@
 """The nouns of one partition: batches, epochs, producers, settings, and the state recovered from disk.
 
-Offsets count records from 0. An `end` is exclusive: the first offset after. Sizes are bytes, times seconds of a
-monotonic clock.
+Offsets count records from 0. An `end` is exclusive: the first offset after. Sizes in bytes, times in monotonic seconds.
 """
 
 from typing import Literal
@@ -22,8 +21,7 @@ FlushSetting = Literal["page-cache", "before-ack"]
 class PartitionError(Exception):
     """The shell gave an event that contradicts its orders, such as `Truncated` while nothing is being truncated.
 
-    This is a mistake in the shell. The replica's state is unchanged, but the shell's view of it can no longer be
-    trusted.
+    This is a mistake in the shell. The replica's state is unchanged, but the shell's view of it is wrong.
     """
 
 
@@ -32,8 +30,7 @@ class BatchInfo:
     """The fields of a batch header; the records stay opaque.
 
     `offset_count` is the last offset delta + 1: the number of offsets (and sequence numbers) that the batch takes. For
-    a batch read from a log, `base_offset` and `leader_epoch` come from its header. A batch that a client produces has
-    neither yet.
+    a batch read from a log, `base_offset` and `leader_epoch` come from its header. A client's batch has neither yet.
     """
 
     offset_count: int

@@ -2,8 +2,7 @@
 
 Each producer id keeps its epoch and its last five batches, because a client has at most five requests in flight. Leader
 and followers have the same state, because both record every batch of the log. A truncation or a restart makes the state
-from the log again: `replay` takes the newest stored snapshot at or below the log's end, and the batches from there to
-the end.
+from the log again: `replay` takes the newest stored snapshot at or below the log's end, and all batches behind it.
 """
 
 from collections.abc import Iterable

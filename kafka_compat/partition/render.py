@@ -11,8 +11,7 @@ from kafka_compat.partition.leader import LeaderReplica
 def render(replica: PartitionReplica) -> str:
     """Returns, for example, `b1 t-0 leader e3 p7 isr=1,2(+3) log=[0,10) hw=8 epochs=1@0,3@6 {2:10 3:8}`.
 
-    `e` is the leader epoch, `p` the partition epoch. In brackets are the members that a pending change adds to, or
-    takes from, the ISR.
+    `e` is the leader epoch, `p` the partition epoch. In brackets are members that a pending change adds or takes.
     """
     log = replica.log
     epochs = ",".join(f"{entry.epoch}@{entry.start_offset}" for entry in log.epochs.entries()) or "-"

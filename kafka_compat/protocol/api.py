@@ -3,8 +3,7 @@
 A frame is a length of four bytes and a body (`raft.net.decoder.BodyDecoder` cuts them); a body is a header and a
 message. The header has a version of its own. Requests have 1 and responses 0. In flexible versions requests have 2 and
 responses 1, which add a section of tagged fields. The client id stays a string with a length of two bytes in both. The
-response of ApiVersions always has header version 0, because its client does not know yet which versions the broker
-supports (KIP-511).
+response of ApiVersions always has header version 0, as its client knows no versions yet (KIP-511).
 """
 
 import struct
@@ -101,8 +100,7 @@ class Api(Generic[RequestT, ResponseT]):
     def decode_request_body(self, body: Buffer, position: int, version: int) -> RequestT:
         """Returns the request that begins at `position`, after its header. Raises `MalformedMessage`.
 
-        Bytes after the request are ignored, as in Kafka: librdkafka's Metadata request for all topics ends in three
-        bytes too many.
+        Bytes after the request are ignored, as in Kafka: librdkafka's Metadata for all topics has three too many.
         """
         request: RequestT = self._wire(self.request, version).read(memoryview(body), position)[0]
         return request

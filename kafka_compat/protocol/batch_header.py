@@ -45,8 +45,7 @@ class InvalidBatch(Exception):
     """Bytes that are not a valid batch.
 
     It concerns one partition of a request, which is refused with `code`; the connection stays. `position` counts the
-    bytes of the record set before the batch. `record` is the number of the wrong record, from 0, if a single record is
-    wrong.
+    bytes of the record set before the batch. `record` is the number of a single wrong record, from 0.
     """
 
     code: KafkaErrorCode

@@ -9,8 +9,7 @@ from raft.net.errors import WireError
 class MalformedMessage(WireError):
     """The bytes do not form a message of the API and version that they claim; their connection is closed.
 
-    `path` names the field, as in `topics[3].partitions[0].records`; `offset` counts the bytes of the frame's body
-    before it.
+    `path` names the field, as in `topics[3].partitions[0].records`; `offset` counts the body's bytes before it.
     """
 
     path: str = ""

@@ -4,8 +4,7 @@ pieces.
 A reader takes a memoryview and a position, and returns the value and the position after it. It compares every announced
 length with the remaining bytes before it allocates. A reader raises `MalformedMessage`. One that runs over the end of
 the buffer may raise `struct.error` or `IndexError` instead, and bad UTF-8 is a `UnicodeDecodeError`. The reader of the
-struct around it (`compiler.py`) turns all of them into `MalformedMessage`, so that the common path has no checks of its
-own.
+struct around it (`compiler.py`) turns all of them into `MalformedMessage`, so that the common path has no checks.
 
 Compact types (flexible versions, KIP-482) announce their length plus one as an unsigned varint; 0 is null.
 """
@@ -45,8 +44,7 @@ class Wire:
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
     """Reads an unsigned varint of at most 32 bits.
 
-    Returns the value and the position after it. Raises `MalformedMessage` above 32 bits and `IndexError` at the
-    buffer's end.
+    Returns the value and the position after it. Raises `MalformedMessage` above 32 bits, `IndexError` at the end.
     """
     byte = buffer[position]
     if byte < 0x80:

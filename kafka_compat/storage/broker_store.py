@@ -271,8 +271,7 @@ class BrokerStore:
 
         Existing logs stay. A log of the same name with another topic id is deleted first (see `keeps_strays`); if its
         topic id is unknown, its files are set aside. Raises the error of an offline log, `NoSpace`, `StorageFailed`, or
-        `ValueError` for a name that is too long. After an error the logs created so far stay, and the call may be
-        repeated.
+        `ValueError` for a name that is too long. After an error the created logs stay, and the call may be repeated.
         """
         missing = {each: topic_id for each, topic_id in partitions.items() if not self.has(each, topic_id)}
         for partition in missing:
@@ -313,8 +312,7 @@ class BrokerStore:
     def strays(self, assigned: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
         """Returns the orphans, sorted: partitions with a log here that are not `assigned` with the same topic id.
 
-        Their topics were deleted, or their replicas moved, while the broker was down. The caller decides, then calls
-        `delete`.
+        Their topics were deleted, or their replicas moved, while the broker was down. The caller decides.
         """
         return sorted(each for each, topic_id in self._topic_ids.items() if assigned.get(each) != topic_id)
 

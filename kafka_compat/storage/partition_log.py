@@ -4,8 +4,7 @@ A leader gives a batch its offset and epoch, a follower keeps both; all other by
 them. Appends become durable with the next flush round of the store. `truncate` and `reset` are durable when they
 return. `trim` holds at once and is durable with the next round, to the exact offset.
 
-One thread owns the object. Every call raises `StorageFailed` after the disk has failed under this log; other logs go
-on.
+One thread owns the object. Once the disk has failed under it, every call raises `StorageFailed`; other logs go on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,8 +74,7 @@ class PartitionLog(LogFacts):
 
         Returns the offset of the first, and the new end. Base offset and leader epoch are rewritten, all other bytes
         stay, and no batch is copied. The buffers may be used again after the return. Raises `ValueError` for bytes that
-        are not a batch and for an epoch below the log's, and `NoSpace` on a full disk. After an error the log is
-        unchanged.
+        are not a batch and for an epoch below the log's, and `NoSpace` on a full disk. The log is unchanged then.
         """
         base_offset = end_offset = self.store_log.end_offset
         stored: list[StoredBatch] = []

@@ -5,8 +5,7 @@ The commit logs of the others have them. It asks one peer after the other, the l
 served. If the peer's log begins later, because older messages have expired, or has other records at that place, this
 node's log begins there as well.
 
-No sockets and no tasks: requests and answers are values, and time is an argument. `catch_up.py` carries out the
-decisions.
+No sockets and no tasks: requests and answers are values, time is an argument. `catch_up.py` is the shell.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Reads the members of a raft group from RocketMQ's properties: `dLegerPeers`, `dLegerSelfId`, `dLegerGroup`. Pure.
 
-A peer's address is the broker's own address: the group shares the port with clients, while RocketMQ's group has its own
-port.
+A peer's address is the broker's own address: clients and the group share a port, which RocketMQ's do not.
 """
 
 from collections.abc import Mapping

@@ -57,8 +57,7 @@ class RaftGroupReplication:
     ) -> None:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers.
 
-        The group uses the port of clients, whose `listener` exists once the broker is made. `directory` is the
-        broker's.
+        The group uses the port of clients, whose `listener` exists once the broker does. `directory` is the broker's.
         """
         self._context = context
         self._reactor = reactor

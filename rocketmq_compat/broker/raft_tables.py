@@ -1,8 +1,7 @@
 """Topics, groups, consumer offsets and delay offsets of a raft group, which its log replicates like messages.
 
 The leader changes its tables as any master does, and proposes the changes. A caller that needs a change committed waits
-for it (`save`). Followers take over the committed tables. A leader does so when its leadership ends, and so drops
-uncommitted changes.
+for it (`save`). Followers take over the committed tables. At its end a leader does so, which drops uncommitted changes.
 """
 
 import math

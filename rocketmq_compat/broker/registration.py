@@ -8,8 +8,7 @@ their answers the address of its master.
 
 A client that gets an answer after a change of a topic finds the topic at every name server that this broker is
 registered with (`when_known`). The answer waits for theirs, at most `PUBLISH_S`. It waits only for name servers that
-answered the last time, as with RocketMQ's brokers; another one learns the topic with the next registration that it
-answers.
+answered the last time, as with RocketMQ's brokers; others learn the topic with the next registration.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """Delayed messages: finds the level of a message, its waiting place, and the due messages (`ScheduleMessageService`).
 
 A delayed message is stored in the queue of its level in the schedule topic, with its real topic and queue among its
-properties. All messages of a level wait equally long, so the first of a queue is due first, and looking at the first of
-each level is enough.
+properties. All messages of a level wait equally long, so the first of each level is due first.
 """
 
 import math

@@ -5,8 +5,7 @@ unregisters, when its connection ends, or `expiry_s` after the last heartbeat th
 are notified when one of them comes or goes, or when the subscriptions of the group change, so that they share out the
 queues at once instead of within 20 s.
 
-All clients of a group should have the same subscriptions. Like RocketMQ, this does not enforce it: the last heartbeat
-decides.
+All clients of a group should have the same subscriptions. As in RocketMQ, the last heartbeat decides.
 """
 
 import enum

@@ -1,8 +1,7 @@
 """Filters of consumers: the tags that a group wants from a topic (`SubscriptionData`, `FilterAPI`).
 
 A tag expression is `*`, or tags joined by `||`. The broker filters by the hash of a message's tag, which its consume
-queue holds, so it may send a message whose tag has the same hash; the client compares the tag itself. SQL92 is not
-offered.
+queue holds, so it may send one whose tag has the same hash; the client compares tags. SQL92 is not offered.
 """
 
 from typing import Final

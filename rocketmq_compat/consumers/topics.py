@@ -1,7 +1,6 @@
 """The topics of a broker (`TopicConfigManager`): created by operators, by their first message, or by the system.
 
-Every change has a new version. By it the shell finds the changes to write to disk, to register with the name servers,
-and to copy to slaves.
+Every change has a new version. By it the shell finds the changes to write to disk, to register, and to copy to slaves.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """The shell of a name server, around the decider in `routes`: requests in, answers out.
 
 Each request is answered within its round. If there is a file for it, an administrator's value is on disk before the
-answer; a disk that fails ends the name server. Name servers know nothing of each other: brokers register with every
-one.
+answer; a disk that fails ends the name server. Brokers register with each name server.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,7 +1,6 @@
 """The numbers and names of RocketMQ's remoting protocol: requests, responses and languages.
 
-A code that is not listed here stays a plain number when it is decoded; a server answers REQUEST_CODE_NOT_SUPPORTED to
-it.
+A code that is not listed stays a plain number; a server answers REQUEST_CODE_NOT_SUPPORTED to it.
 """
 
 import enum

@@ -4,8 +4,7 @@
 
 The header is JSON, or RocketMQ's binary form (code 2, language 1, version 2, opaque 4, flag 4, remark length 4, remark,
 ext length 4, and each ext field as key length 2, key, value length 4, value; big endian). An answer has the `opaque`
-and the serialization of its request. `raft.net.decoder.BodyDecoder(FRAME_BYTES_MAX)` cuts a stream into frames, and
-`decode` takes each.
+and the serialization of its request. `raft.net.decoder.BodyDecoder(FRAME_BYTES_MAX)` cuts out the frames for `decode`.
 
 Clients write JSON differently: ext values can be numbers and booleans (the C++ client), `language` an unknown name. All
 of it is read; for any frame, `decode` raises no error but `MalformedFrame`. Sources: RemotingCommand.java,

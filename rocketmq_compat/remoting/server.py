@@ -2,8 +2,7 @@
 connections.
 
 A name server has one, a broker two (clients of old send to `listenPort` - 2). Brokers speak the native wire among
-themselves, on the same port: a connection that begins with a frame of such a type is handed to the `PortSharer` of that
-type.
+themselves, on the same port: the `PortSharer` of a connection's first frame type takes it over.
 """
 
 import socket

@@ -42,8 +42,7 @@ def copies_needed(config: ReplicationConfig, in_sync: int) -> int:
     """Returns the number of copies that records need, including the master's.
 
     `in_sync` counts the near copies (`in_sync_copies`). If the number adapts itself in 5.x, more copies than are in
-    sync are refused, because then the minimum is missing (CommitLog.calcNeedAckNums). Otherwise the answer waits for
-    them in vain.
+    sync are refused, as below the minimum (CommitLog.calcNeedAckNums). Otherwise the answer waits for them in vain.
     """
     if not config.sync_master:
         return 1

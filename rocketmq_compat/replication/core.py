@@ -53,8 +53,7 @@ from rocketmq_compat.replication.slave import Slave
 class CommitLogReplica:
     """One copy. If `checked` is true, every step checks the invariants; a broken one raises `AssertionError`.
 
-    Raises `ValueError` for a role that contradicts the broker id (0 is the master's), and for an incarnation out of
-    range.
+    Raises `ValueError` for a role that contradicts the broker id (0: master), and for an incarnation out of range.
     """
 
     __slots__ = ("_checked", "config", "log", "role")

@@ -1,7 +1,6 @@
 """The orders that `CommitLogReplica.step` returns. The shell carries them out at once and in the order given.
 
-The replica already counts every order of the step as done: appending, truncating and resetting succeed, or the shell
-ends the broker.
+The replica counts every order as done: appending, truncating and resetting succeed, or the shell ends the broker.
 """
 
 from log.values import frozen
@@ -88,8 +87,7 @@ class PushLog:
 
     A connection has one under way. The push ends at `end_max` at the latest. With more than `push_bytes_max` to send,
     it takes as many whole appends as fit, at least one. Without comparison (`haDivergence=rocketmq`) it may begin
-    within an append. If `offset` has left the log meanwhile, the shell closes the connection and reports
-    `HaConnectionClosed`.
+    within an append. If `offset` has left the log meanwhile, the shell reports `HaConnectionClosed`.
     """
 
     connection: int

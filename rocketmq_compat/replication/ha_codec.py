@@ -3,8 +3,7 @@ layouts, big endian.
 
 `FRAME_BYTES_MAX` bounds a connection. Decoding is total: any bytes give a message, or a `WireError`, after which the
 connection is useless. Integers lie in range, epoch tables are in order and lie within the log; the decider judges if a
-message is *true*. A push also carries the checksum of its payload, which may come from the disk: the slave compares it
-(`slave`).
+message is *true*. A push also carries the checksum of its payload, which may come from the disk: the slave compares it.
 """
 
 import itertools

@@ -4,8 +4,7 @@ outcome.
 With acks=0 there is no answer. A refused batch then closes the connection, which is the only way to report the error.
 
 A request with more work than `TURN_WORK` is cut, and its rest continues in later rounds. The requests that follow on
-its connection wait for it, so that batches are appended in the order of their requests. The header of a batch predicts
-its cost.
+its connection wait for it, so that batches keep their order. The header of a batch predicts its cost.
 """
 
 from collections import deque

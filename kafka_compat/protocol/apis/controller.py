@@ -18,8 +18,7 @@ class ControllerCommandRequest(Message):
 class ControllerCommandResponse(Message):
     """The result of the command and the index at which it was committed.
 
-    After NOT_CONTROLLER and THROTTLING_QUOTA_EXCEEDED the command was not committed. After REQUEST_TIMED_OUT its
-    outcome is unknown.
+    After NOT_CONTROLLER and THROTTLING_QUOTA_EXCEEDED it was not committed. After REQUEST_TIMED_OUT that is unknown.
     """
 
     error_code: int = int16()
