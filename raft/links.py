@@ -26,7 +26,6 @@ from raft.model import NodeId
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.dialing import dial_within
-from raft.net.errors import WireError
 from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
@@ -190,12 +189,6 @@ class PeerLink(Session[Frame]):
             self.frame_bytes_max = reply.frame_bytes_max
             self._settled.set()
             self.notify(LinkUp(self.peer))
-
-    def on_drained(self) -> None:
-        """Nothing was held back: what did not fit was dropped."""
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing: the peer sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """Tell the driver, and let `run` dial again."""

@@ -67,14 +67,21 @@ class ServerIdentity:
         return PEER_FRAME_FACTOR * self.frame_bytes_max
 
 
-class Handshake(Session[Frame]):
+class _NodeSession(Session[Frame]):
+    connection: SocketConnection[Frame]
+
+    def on_wire_error(self, error: WireError) -> None:
+        """Send the error before the connection is closed."""
+        self.connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
+
+
+class Handshake(_NodeSession):
     """Waits for HELLO; then hands the connection, and what else had arrived, to the session of that role."""
 
     def __init__(self, identity: ServerIdentity, driver: RaftDriver, doorkeeper: "Doorkeeper") -> None:
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
-        self.connection: SocketConnection[Frame]
         self.decoder = FrameDecoder(HELLO_BYTES_MAX)
 
     def on_frames(self, frames: list[Frame]) -> None:
@@ -112,25 +119,18 @@ class Handshake(Session[Frame]):
         if hello.role != PEER and hello.node_id != 0:
             raise ProtocolError("a client has no node id; it sends 0")
 
-    def on_drained(self) -> None:
-        """Nothing was held back."""
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Send the error before the connection is closed."""
-        self.connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
-
     def on_closed(self, reason: str) -> None:
         """The connection closed before it was greeted."""
         self._doorkeeper.on_closed(self.connection, "stranger", reason)
 
 
-class PeerSession(Session[Frame]):
+class PeerSession(_NodeSession):
     """Messages of one peer, to the core."""
 
     def __init__(
         self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: "Doorkeeper"
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._peer = peer
         self._driver = driver
         self._doorkeeper = doorkeeper
@@ -140,17 +140,10 @@ class PeerSession(Session[Frame]):
         for message_type, body, crc in frames:
             self._driver.deliver(self._peer, decode_message(message_type, body, crc))
 
-    def on_drained(self) -> None:
-        """Nothing is sent this way but the handshake."""
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Send the error before the connection is closed."""
-        self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
-
     def on_closed(self, reason: str) -> None:
         """The peer died, restarted, was cut off, or sent an invalid message."""
-        self._doorkeeper.peer_left(self._peer, self._connection)
-        self._doorkeeper.on_closed(self._connection, f"peer {self._peer}", reason)
+        self._doorkeeper.peer_left(self._peer, self.connection)
+        self._doorkeeper.on_closed(self.connection, f"peer {self._peer}", reason)
 
 
 @attrs.frozen
@@ -161,7 +154,7 @@ class _WaitingRead:
     answer: Callable[[int], None]
 
 
-class ClientSession(Session[Frame]):
+class ClientSession(_NodeSession):
     """Requests of one client, and the driver's answers to them."""
 
     def __init__(
@@ -171,7 +164,7 @@ class ClientSession(Session[Frame]):
         driver: RaftDriver,
         doorkeeper: "Doorkeeper",
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
@@ -193,14 +186,10 @@ class ClientSession(Session[Frame]):
         """The client reads its answers again."""
         self._resume()
 
-    def on_wire_error(self, error: WireError) -> None:
-        """Send the error before the connection is closed."""
-        self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
-
     def on_closed(self, reason: str) -> None:
         """Requests under way go on; their answers are dropped."""
         self._backlog.clear()
-        self._doorkeeper.on_closed(self._connection, "client", reason)
+        self._doorkeeper.on_closed(self.connection, "client", reason)
 
     # ---------------------------------------------------------------- taking requests
 
@@ -211,9 +200,9 @@ class ClientSession(Session[Frame]):
         self._working = True
         try:
             while self._backlog:
-                if self._under_way >= REQUESTS_MAX or self._connection.is_full:
+                if self._under_way >= REQUESTS_MAX or self.connection.is_full:
                     self._held_back = True
-                    self._connection.pause_reading()
+                    self.connection.pause_reading()
                     return
                 message_type, body, crc = self._backlog.popleft()
                 if message_type == client_codec.APPEND:
@@ -227,14 +216,14 @@ class ClientSession(Session[Frame]):
             self._working = False
         if self._held_back:
             self._held_back = False
-            self._connection.resume_reading()
+            self.connection.resume_reading()
 
     def _resume(self) -> None:
         if self._held_back:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 - `refuse` raises what ends the process
-                self._connection.refuse(error)
+                self.connection.refuse(error)
 
     def _on_append(self, body: Buffer, crc: int) -> None:
         request_id, records, span, records_crc = client_codec.decode_append(body, crc)
@@ -271,7 +260,7 @@ class ClientSession(Session[Frame]):
 
     def _on_status(self, body: Buffer) -> None:
         request_id = client_codec.decode_bare(body)
-        self._connection.write(client_codec.encode_status_reply(request_id, self._driver.status()))
+        self.connection.write(client_codec.encode_status_reply(request_id, self._driver.status()))
 
     def _wait_to_read(self, request_id: int, answer: Callable[[int], None], *, after_apply: bool = False) -> None:
         # A client may repeat a request id; numbers of our own, below zero, keep its reads apart and from other
@@ -285,12 +274,12 @@ class ClientSession(Session[Frame]):
 
     def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """See `Caller`."""
-        self._connection.write(client_codec.encode_appended(request_id, base_offset, span, term))
+        self.connection.write(client_codec.encode_appended(request_id, base_offset, span, term))
         self._finish(1)
 
     def on_applied(self, request_id: int, index: int, result: bytes) -> None:
         """See `Caller`."""
-        self._connection.write(client_codec.encode_applied(request_id, index, result))
+        self.connection.write(client_codec.encode_applied(request_id, index, result))
         self._finish(1)
 
     def on_readable(self, request_id: int) -> None:
@@ -310,7 +299,7 @@ class ClientSession(Session[Frame]):
             self._finish(1)
 
     def _answer_error(self, request_id: int, error: RaftError) -> None:
-        self._connection.write(client_codec.encode_error(request_id, error))
+        self.connection.write(client_codec.encode_error(request_id, error))
 
     def _answer_records(self, request_id: int, offset: int, bytes_max: int) -> None:
         try:
@@ -318,11 +307,11 @@ class ClientSession(Session[Frame]):
         except (RecordsTrimmed, ShuttingDown) as error:
             self._answer_error(request_id, error)
             return
-        self._connection.write(client_codec.encode_records(request_id, self._driver.committed_end, batches))
+        self.connection.write(client_codec.encode_records(request_id, self._driver.committed_end, batches))
 
     def _answer_tail(self, request_id: int) -> None:
         reply = client_codec.encode_tail_reply(request_id, self._driver.committed_end, self._driver.core.term)
-        self._connection.write(reply)
+        self.connection.write(reply)
 
     def _answer_query(self, request_id: int, command: bytes) -> None:
         try:
@@ -330,7 +319,7 @@ class ClientSession(Session[Frame]):
         except (InvalidRequest, InvalidResult) as error:
             self._answer_error(request_id, error)
             return
-        self._connection.write(client_codec.encode_applied(request_id, self._driver.applied_index, result))
+        self.connection.write(client_codec.encode_applied(request_id, self._driver.applied_index, result))
 
     def _finish(self, weight: int) -> None:
         self._under_way -= weight

@@ -199,12 +199,6 @@ class PeerClient(Session[Buffer]):
             self._calls.popleft()
             call.done(response)
 
-    def on_drained(self) -> None:
-        """Does nothing: this client holds nothing back."""
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Does nothing: the peer sees the connection close."""
-
     def on_closed(self, reason: str) -> None:
         """End all calls of a connection that is gone."""
         self._connection = None

@@ -68,6 +68,16 @@ from kafka_compat.controller.topics import (
 from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
+OfRegistration = UnfenceBroker | FenceBroker | BeginShutdown | ReportLogs | AllocateProducerIds | AlterPartition
+"""The commands that name a registration, and are refused if it is not the newest of its broker."""
+_RESULTS: Mapping[type[OfRegistration], type[Acknowledged | ProducerIdsAllocated | PartitionsAltered]] = {
+    UnfenceBroker: Acknowledged,
+    FenceBroker: Acknowledged,
+    BeginShutdown: Acknowledged,
+    ReportLogs: Acknowledged,
+    AllocateProducerIds: ProducerIdsAllocated,
+    AlterPartition: PartitionsAltered,
+}
 DELTAS_MAX = 10_000
 """Deltas that wait for `drain_changes`; more become one that stands for everything."""
 
@@ -129,6 +139,10 @@ class MetadataMachine:
         self._deltas.append(delta)
 
     def _carry_out(self, index: int, command: Command, changes: ImageChanges) -> CommandResult:
+        if isinstance(command, OfRegistration):
+            stale = _stale(self.image, command.broker, command.epoch)
+            if stale is not None:
+                return _RESULTS[type(command)](error=KafkaErrorCode.STALE_BROKER_EPOCH, message=stale)
         match command:
             case RegisterBroker():
                 return _register(index, command, changes)
@@ -161,17 +175,14 @@ class MetadataMachine:
 # -------------------------------------------------------------------- brokers
 
 
-def _registration(image: ClusterImage, broker: int, epoch: int) -> BrokerRegistration:
-    """Returns the registration of the process that sends or is named. Raises `Refused` with STALE_BROKER_EPOCH."""
+def _stale(image: ClusterImage, broker: int, epoch: int) -> str | None:
+    """Returns the reason why this is not the registration of the process that sends or is named, or None."""
     registration = image.brokers.get(broker)
     if registration is None:
-        raise Refused(KafkaErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker}")
+        return f"No broker registration found for broker id {broker}"
     if registration.epoch != epoch:
-        raise Refused(
-            KafkaErrorCode.STALE_BROKER_EPOCH,
-            f"Expected broker epoch {registration.epoch}, but got broker epoch {epoch}",
-        )
-    return registration
+        return f"Expected broker epoch {registration.epoch}, but got broker epoch {epoch}"
+    return None
 
 
 def _register(index: int, command: RegisterBroker, changes: ImageChanges) -> Registered:
@@ -204,10 +215,7 @@ def _register(index: int, command: RegisterBroker, changes: ImageChanges) -> Reg
 
 
 def _unfence(command: UnfenceBroker, changes: ImageChanges) -> Acknowledged:
-    try:
-        registration = _registration(changes.image, command.broker, command.epoch)
-    except Refused as refused:
-        return Acknowledged(refused.code, refused.message)
+    registration = changes.image.brokers[command.broker]
     if registration.shutting_down:
         return Acknowledged(KafkaErrorCode.INVALID_REQUEST, f"broker {command.broker} is shutting down")
     if registration.fenced:
@@ -217,10 +225,7 @@ def _unfence(command: UnfenceBroker, changes: ImageChanges) -> Acknowledged:
 
 
 def _fence(command: FenceBroker, changes: ImageChanges) -> Acknowledged:
-    try:
-        registration = _registration(changes.image, command.broker, command.epoch)
-    except Refused as refused:
-        return Acknowledged(refused.code, refused.message)
+    registration = changes.image.brokers[command.broker]
     if not registration.fenced:
         changes.put_broker(evolve(registration, fenced=True))
         changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
@@ -228,10 +233,7 @@ def _fence(command: FenceBroker, changes: ImageChanges) -> Acknowledged:
 
 
 def _begin_shutdown(command: BeginShutdown, changes: ImageChanges) -> Acknowledged:
-    try:
-        registration = _registration(changes.image, command.broker, command.epoch)
-    except Refused as refused:
-        return Acknowledged(refused.code, refused.message)
+    registration = changes.image.brokers[command.broker]
     if not registration.shutting_down:
         changes.put_broker(evolve(registration, shutting_down=True))
         changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
@@ -239,20 +241,12 @@ def _begin_shutdown(command: BeginShutdown, changes: ImageChanges) -> Acknowledg
 
 
 def _report_logs(command: ReportLogs, changes: ImageChanges) -> Acknowledged:
-    try:
-        _registration(changes.image, command.broker, command.epoch)
-    except Refused as refused:
-        return Acknowledged(refused.code, refused.message)
     for report in command.partitions:
         changes.report(command.broker, report, unclean_default=command.unclean_default)
     return Acknowledged()
 
 
 def _allocate_producer_ids(command: AllocateProducerIds, changes: ImageChanges) -> ProducerIdsAllocated:
-    try:
-        _registration(changes.image, command.broker, command.epoch)
-    except Refused as refused:
-        return ProducerIdsAllocated(error=refused.code, message=refused.message)
     first = changes.image.next_producer_id
     changes.image.next_producer_id = first + PRODUCER_IDS_PER_BLOCK
     return ProducerIdsAllocated(first, PRODUCER_IDS_PER_BLOCK)
@@ -263,10 +257,6 @@ def _allocate_producer_ids(command: AllocateProducerIds, changes: ImageChanges) 
 
 def _alter_partitions(command: AlterPartition, changes: ImageChanges) -> PartitionsAltered:
     image = changes.image
-    try:
-        _registration(image, command.broker, command.epoch)
-    except Refused as refused:
-        return PartitionsAltered((), refused.code, refused.message)
     results = []
     for change in command.changes:
         code, message = KafkaErrorCode.NONE, ""

@@ -11,7 +11,6 @@ from typing import Generic
 
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import FrameT
-from raft.net.errors import WireError
 
 
 class BoundedSession(Session[FrameT], Generic[FrameT]):
@@ -45,9 +44,6 @@ class BoundedSession(Session[FrameT], Generic[FrameT]):
     def on_drained(self) -> None:
         """See `Session`."""
         self._resume()
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Sends nothing, because there is no request to answer; the client sees the connection close."""
 
     def _work(self) -> None:
         """Take requests while there is room for their work."""

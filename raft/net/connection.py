@@ -48,15 +48,17 @@ class Session(Protocol[FrameT]):
 
     def on_drained(self) -> None:
         """The outbound queue, which had been full, is empty again."""
+        return
 
     def on_wire_error(self, error: WireError) -> None:
         """The connection is about to be closed because of `error`; the session may still write an answer."""
+        return
 
     def on_closed(self, reason: str) -> None:
         """The connection is closed. Called once, whichever side closed it."""
 
 
-class _Over:
+class _Over(Session[Any]):
     """The session of a closed connection: ignores all calls.
 
     It replaces the real session to break the reference cycle between connection and session, so that both are freed at
@@ -64,12 +66,6 @@ class _Over:
     """
 
     def on_frames(self, frames: list[Any]) -> None:
-        """Ignored: the connection is closed."""
-
-    def on_drained(self) -> None:
-        """Ignored: the connection is closed."""
-
-    def on_wire_error(self, error: WireError) -> None:
         """Ignored: the connection is closed."""
 
     def on_closed(self, reason: str) -> None:

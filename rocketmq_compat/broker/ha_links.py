@@ -52,12 +52,6 @@ class _HaSession(Session[Frame]):
                 self.listener.on_greeted(self.connection)
             self._links.report(Received(self.number, message))
 
-    def on_drained(self) -> None:
-        """Does nothing: this side holds nothing back."""
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Does nothing: the other side sees the connection close."""
-
     def on_closed(self, reason: str) -> None:
         """See `Session`."""
         self._links.on_closed(self, reason)

@@ -17,7 +17,6 @@ import trio
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
 from raft.net.dialing import dial, notice_broken_path
-from raft.net.errors import WireError
 from raft.net.reactor import Reactor
 from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, IS_ONEWAY, Command, decode, encode
 from rocketmq_compat.remoting.session import OPAQUE_MASK
@@ -167,12 +166,6 @@ class RemotingClient(Session[Buffer]):
                 answer = self._on_request(command)
                 if answer is not None and not command.is_oneway and self._connection is not None:
                     self._connection.write_pieces(encode(answer))
-
-    def on_drained(self) -> None:
-        """Does nothing: this client holds nothing back."""
-
-    def on_wire_error(self, error: WireError) -> None:
-        """Does nothing: the server sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """End all requests of a connection that is gone."""

@@ -105,9 +105,8 @@ KAFKA_COPY_BUGS: Sequence[Mutant] = (
         "a report is taken from a process that is gone",
         MACHINE,
         (
-            "def _report_logs(command: ReportLogs, changes: ImageChanges) -> Acknowledged:\n    try:\n"
-            "        _registration(changes.image, command.broker, command.epoch)\n",
-            "def _report_logs(command: ReportLogs, changes: ImageChanges) -> Acknowledged:\n    try:\n        pass\n",
+            "            if stale is not None:\n",
+            "            if stale is not None and not isinstance(command, ReportLogs):\n",
         ),
         oracles=["K1", "K11", "script"],
     ),
