@@ -352,24 +352,3 @@ class ConsumeStats(JsonBody):
 
     offset_table: Mapping[MessageQueue, OffsetWrapper] = attrs.field(factory=dict)
     consume_tps: float = 0.0
-
-
-class ResetOffsetBody(JsonBody):
-    """Offsets to go on at: for RESET_CONSUMER_CLIENT_OFFSET, and from INVOKE_BROKER_TO_RESET_OFFSET."""
-
-    offset_table: Mapping[MessageQueue, int] = attrs.field(factory=dict)
-
-
-class QueueOffset(JsonBody):
-    """MessageQueueForC.java: a queue and where to go on in it."""
-
-    broker_name: str
-    queue_id: int
-    topic: str
-    offset: int
-
-
-class ResetOffsetBodyForC(JsonBody):
-    """The same for clients that are written in C++."""
-
-    offset_table: tuple[QueueOffset, ...] = ()

@@ -91,24 +91,18 @@ class _Member:
     required: bool
 
 
-_known: dict[type, tuple[_Member, ...]] = {}
-"""The members of each class that was used so far."""
-
-
+@functools.cache
 def _members(cls: type[Any]) -> tuple[_Member, ...]:
-    known = _known.get(cls)
-    if known is None:
-        hints = typing.get_type_hints(cls, include_extras=True)
-        known = _known[cls] = tuple(
-            _Member(
-                attribute.name,
-                _name(hints[attribute.name], attribute.name),
-                _reader(hints[attribute.name]),
-                attribute.default is attrs.NOTHING,
-            )
-            for attribute in attrs.fields(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return tuple(
+        _Member(
+            attribute.name,
+            _name(hints[attribute.name], attribute.name),
+            _reader(hints[attribute.name]),
+            attribute.default is attrs.NOTHING,
         )
-    return known
+        for attribute in attrs.fields(cls)
+    )
 
 
 def _name(hint: Any, attribute: str) -> str:

@@ -15,6 +15,7 @@ import attrs
 from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.headers import clients, copying, divergence, offsets, pulling, routes, sending, topics
 from rocketmq_compat.remoting.headers.fields import plan
+from tests.fuzz import unserved_headers
 
 BROKER_NAME, CLUSTER = "fuzzed-broker", "fuzzed-cluster"
 HEALTHY, TARGET, WAITED, QUIET = "healthy-messages", "fuzz-target", "fuzz-waited", "fuzz-quiet"
@@ -41,17 +42,17 @@ BROKER: dict[int, Any] = {
     33: pulling.ViewMessageRequestHeader,
     35: clients.UnregisterClientRequestHeader,
     36: sending.ConsumerSendMsgBackRequestHeader,
-    37: sending.EndTransactionRequestHeader,
+    37: unserved_headers.EndTransactionRequestHeader,
     **dict.fromkeys((38, 203), clients.ConsumerGroupRequestHeader),
     204: clients.ProducerGroupRequestHeader,
     **dict.fromkeys((202, 215, 300, 351), topics.TopicRequestHeader),
     207: topics.DeleteSubscriptionGroupRequestHeader,
     208: topics.GetConsumeStatsRequestHeader,
-    222: clients.ResetOffsetRequestHeader,
-    223: clients.GetConsumerStatusRequestHeader,
-    303: topics.QueryConsumeTimeSpanRequestHeader,
-    307: clients.GetConsumerRunningInfoRequestHeader,
-    309: clients.ConsumeMessageDirectlyRequestHeader,
+    222: unserved_headers.ResetOffsetRequestHeader,
+    223: unserved_headers.GetConsumerStatusRequestHeader,
+    303: unserved_headers.QueryConsumeTimeSpanRequestHeader,
+    307: unserved_headers.GetConsumerRunningInfoRequestHeader,
+    309: unserved_headers.ConsumeMessageDirectlyRequestHeader,
     343: topics.GroupRequestHeader,
     352: topics.GroupRequestHeader,
     51_901: copying.CopyCommitLogRequestHeader,

@@ -121,19 +121,9 @@ def _write(value: object) -> str:
             return str(value)
 
 
-_plans: dict[type, tuple[ExtField, ...]] = {}
-"""The fields of each class that was used so far."""
-
-
+@functools.cache
 def plan(cls: type[Any]) -> tuple[ExtField, ...]:
     """Returns the fields of a header class, in the order of its table."""
-    known = _plans.get(cls)
-    if known is None:
-        known = _plans[cls] = _compile(cls)
-    return known
-
-
-def _compile(cls: type[Any]) -> tuple[ExtField, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[ExtField] = []
     for attribute in attrs.fields(cls):

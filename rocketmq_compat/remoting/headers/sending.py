@@ -1,7 +1,6 @@
-"""Sending messages, replies of requests, and transactions.
+"""Sending messages, and replies of requests.
 
-SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36), replies (324 to 326),
-and transactions (37, 39).
+SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36), replies (324 to 326).
 """
 
 import functools
@@ -26,11 +25,6 @@ from rocketmq_compat.remoting.headers.fields import (
 
 AUTO_CREATE_TEMPLATE: Final = "TBW102"
 """The topic whose settings a topic gets that is made because a message was sent to it."""
-
-COMMIT: Final = 0x8
-ROLLBACK: Final = 0xC
-UNDECIDED: Final = 0
-"""Values of `commit_or_rollback`, which are values of the message's sys flag."""
 
 
 class SendMessageRequestHeader(ExtHeader):
@@ -116,27 +110,3 @@ class ConsumerSendMsgBackRequestHeader(ExtHeader):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int | None = None
-
-
-class EndTransactionRequestHeader(ExtHeader):
-    """The outcome of a transaction: `COMMIT`, `ROLLBACK` or `UNDECIDED`."""
-
-    producer_group: Name
-    tran_state_table_offset: Offset
-    """The queue offset of the half message."""
-    commit_log_offset: Offset
-    """Its physical offset."""
-    commit_or_rollback: Int
-    from_transaction_check: bool = False
-    msg_id: str = ""
-    transaction_id: str | None = None
-
-
-class CheckTransactionStateRequestHeader(ExtHeader):
-    """A broker asks for the outcome of a transaction. The half message is the body."""
-
-    tran_state_table_offset: Offset
-    commit_log_offset: Offset
-    msg_id: str | None = None
-    transaction_id: str | None = None
-    offset_msg_id: str | None = None

@@ -45,13 +45,6 @@ class GetConsumeStatsRequestHeader(ExtHeader):
     topic: str | None = None
 
 
-class QueryConsumeTimeSpanRequestHeader(ExtHeader):
-    """Asks for the age of the messages that a group consumes from a topic."""
-
-    topic: Name
-    group: Name
-
-
 class ConfigVersionResponseHeader(ExtHeader):
     """The version of the content of the body: the answer to GET_BROKER_CONFIG."""
 

@@ -15,10 +15,11 @@ from rocketmq_compat.remoting.headers.pulling import PullMessageRequestHeader, Q
 from rocketmq_compat.remoting.headers.routes import RegisterBrokerRequestHeader, RegisterBrokerResponseHeader
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, SendMessageResponseHeader
 from tests.examples import examples
+from tests.fuzz import unserved_headers
 
 HEADERS: list[type[ExtHeader]] = [
     value
-    for module in (clients, offsets, pulling, routes, sending, topics)
+    for module in (clients, offsets, pulling, routes, sending, topics, unserved_headers)
     for value in vars(module).values()
     if isinstance(value, type) and issubclass(value, ExtHeader) and value is not ExtHeader
 ]
