@@ -347,11 +347,6 @@ class BrokerStore:
 
     # Making durable
 
-    @property
-    def is_dirty(self) -> bool:
-        """True if a round would have anything to flush."""
-        return self._store.is_dirty
-
     def begin_round(self) -> FlushRound:
         """Returns a round of flushes of everything done so far in all logs; cheap. See `LogStore.begin_round`."""
         return self._store.begin_round()

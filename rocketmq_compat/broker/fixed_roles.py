@@ -18,7 +18,7 @@ from rocketmq_compat.broker.context import Context, DiskWork, handlers_of
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.ha_links import SocketLinks
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
-from rocketmq_compat.broker.replication_port import Address
+from rocketmq_compat.broker.replication_port import Address, Replication
 from rocketmq_compat.broker.requests.divergence import DivergenceRequests
 from rocketmq_compat.broker.slave_sync import SlaveSync
 from rocketmq_compat.broker.tables import BrokerTables, load_tables
@@ -104,7 +104,7 @@ def recover_copy(
     )
 
 
-class FixedRoles:
+class FixedRoles(Replication):
     """A master or a slave, as its settings say. See `Replication`."""
 
     def __init__(
@@ -132,14 +132,14 @@ class FixedRoles:
         if ha_listening is not None:
             self._links.listen(ha_listening)
         self.delays = DelayedMessages(context, load_tables(context))
-        self.tables = BrokerTables(context, disk, lambda: self.delays.offsets)
+        self.tables: BrokerTables = BrokerTables(context, disk, lambda: self.delays.offsets)
         config = replication_config(context.properties)
         lost_tables = set(map(str, context.lost_tables))
         recovered = recover_copy(context.store, config, boot=boot, lost_tables=lost_tables, tell=context.tell)
         role: RoleName = "slave" if context.is_slave else "master"
         decider = CommitLogReplica(config, role, recovered, rng.randint(1, INCARNATION_MAX))
         tables = TablesOfPair(context, self.tables, self.delays)
-        self.log = ReplicatedLog(context, decider, disk, self._links, on_dispatched, tables)
+        self.log: ReplicatedLog = ReplicatedLog(context, decider, disk, self._links, on_dispatched, tables)
         self._links.report = self.log.step
         context.copy_facts = self.log.facts
         self._sync = SlaveSync(context, reactor, self.delays)

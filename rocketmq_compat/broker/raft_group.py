@@ -26,7 +26,8 @@ from rocketmq_compat.broker.context import Context, DiskWork, handlers_of
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
-from rocketmq_compat.broker.replication_port import Address
+from rocketmq_compat.broker.raft_tables import RaftTables
+from rocketmq_compat.broker.replication_port import Replication
 from rocketmq_compat.config_keys import DURABLE
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.server import PortSharer
@@ -39,7 +40,7 @@ RAFT_LOG_BYTES: Final = 256 * MIB
 RAFT_DIRECTORY: Final = "raft"
 
 
-class RaftGroupReplication:
+class RaftGroupReplication(Replication):
     """One member. See `Replication`."""
 
     def __init__(
@@ -68,26 +69,11 @@ class RaftGroupReplication:
         self._listener = listener
         self._group: RaftGroup | None = None
         self.delays = DelayedMessages(context, {})
-        self.log = RaftCopy(context, members.node_id, disk, self.delays, on_dispatched)
-        self.tables = self.log.tables
+        self.log: RaftCopy = RaftCopy(context, members.node_id, disk, self.delays, on_dispatched)
+        self.tables: RaftTables = self.log.tables
         self.synced = trio.Event()
         peers = {node: at for node, at in members.addresses.items() if node != members.node_id}
         self._catch_up = CatchUp(context, reactor, self.log, peers)
-
-    @property
-    def ha_address(self) -> Address | None:
-        """See `Replication`: a group has members."""
-        return None
-
-    @property
-    def ha_registered(self) -> str:
-        """See `Replication`."""
-        return ""
-
-    @property
-    def slaves(self) -> Mapping[int, int]:
-        """See `Replication`: a group has members."""
-        return {}
 
     @property
     def guests(self) -> Mapping[int, PortSharer]:
@@ -102,22 +88,6 @@ class RaftGroupReplication:
     def handlers(self) -> dict[int, Handler]:
         """See `Replication`."""
         return handlers_of(self._catch_up)
-
-    def when_sure(self, code: int, handler: Handler) -> Handler:
-        """See `Replication`: a member that must not serve is no master."""
-        return handler
-
-    def on_dispatched(self, runs: list[QueueRun]) -> None:
-        """See `Replication`: the tables are in the raft log."""
-
-    def on_log_trimmed(self, start: int) -> None:
-        """See `Replication`: each member trims its own."""
-
-    def on_master_found(self, master: str | None, ha: str | None) -> None:
-        """See `Replication`: the members elect it."""
-
-    def on_serving(self) -> None:
-        """See `Replication`: the copy reports its role when it has one."""
 
     @contextlib.asynccontextmanager
     async def run(self, disk: Disk, nursery: trio.Nursery) -> AsyncIterator[None]:

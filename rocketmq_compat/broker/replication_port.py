@@ -3,6 +3,7 @@
 A broker serves clients and owns the order of a round. It never asks which kind of replication it has.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -35,64 +36,73 @@ class ReplicatedMessages(MessagePort, CopyFacts, Protocol):
         """Once a round, after urgent bytes have left: begin a flush if it is due."""
 
 
-class Replication(Protocol):
-    """One broker's part of it, with the tables and the delayed messages that belong to this copy."""
+class Replication(ABC):
+    """One broker's part of it, with the tables and the delayed messages that belong to this copy.
 
-    @property
-    def log(self) -> ReplicatedMessages:
-        """Its copy of the commit log."""
+    What a kind of replication has no use for stays as it is here.
+    """
 
-    @property
-    def tables(self) -> TablesPort:
-        """Topics, groups and offsets."""
-
-    @property
-    def delays(self) -> DelayedMessages:
-        """The messages that wait for their time."""
-
-    @property
-    def synced(self) -> trio.Event:
-        """Set when a slave has copied the tables of its master once."""
+    log: ReplicatedMessages
+    """Its copy of the commit log."""
+    tables: TablesPort
+    """Topics, groups and offsets."""
+    delays: DelayedMessages
+    """The messages that wait for their time."""
+    synced: trio.Event
+    """Set when a slave has copied the tables of its master once."""
 
     @property
     def ha_address(self) -> Address | None:
         """The address to which slaves connect at this master; None if it takes none."""
+        return None
 
     @property
     def ha_registered(self) -> str:
         """The address at which name servers say that slaves reach this broker; empty if it takes none."""
+        return ""
 
     @property
     def slaves(self) -> Mapping[int, int]:
         """The reported ends of each slave that this master has taken, by broker id."""
+        return {}
 
     @property
+    @abstractmethod
     def guests(self) -> Mapping[int, PortSharer]:
         """The other protocols on the clients' port, by the first bytes of a connection."""
 
+    @abstractmethod
     def handlers(self) -> dict[int, Handler]:
         """Returns handlers of its own requests, by request code."""
 
     def when_sure(self, code: int, handler: Handler) -> Handler:
         """Returns a handler of this request that refuses clients as long as this copy must not serve them."""
+        return handler
 
     def on_dispatched(self, runs: list[QueueRun]) -> None:
         """These messages have become visible to consumers."""
+        return
 
     def on_log_trimmed(self, start: int) -> None:
         """Retention let the log begin at `start`."""
+        return
 
     def on_master_found(self, master: str | None, ha: str | None) -> None:
         """Name servers know these addresses of the master: for clients, and for slaves."""
+        return
 
     def on_serving(self) -> None:
         """Clients are served from now on."""
+        return
 
+    @abstractmethod
     def run(self, disk: Disk, nursery: trio.Nursery) -> AbstractAsyncContextManager[None]:
         """Returns a context that takes part from its begin to its end."""
 
+    @abstractmethod
     def close(self, reason: str) -> None:
         """Close all connections. Closing twice is harmless."""
 
+    @abstractmethod
     def save(self) -> None:
         """Write the tables as they are, before the broker stops in order."""
