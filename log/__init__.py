@@ -22,8 +22,7 @@
   `NoSpace` it is as before.
 - `FlushPolicy` names when appends count, and `Retention` when old ones leave.
 
-`log.segmented_log` and `log.store` explain the rules, `log.frame` the format on disk, `log.recovery` how a log is
-opened after a crash.
+`log.segmented_log` and `log.store` explain the rules, `log.frame` the format on disk, `log.recovery` the opening.
 """
 
 TYPE_CHECKING = False  # for type checkers it is True; importing `typing` would take longer than all else here

@@ -45,8 +45,7 @@ class ByteReader:
     def read(self, offset: int, size: int) -> memoryview | None:
         """Returns `size` bytes from `offset` on; None if the log does not hold all of them.
 
-        The view keeps what was read alive; it is a copy only if the range lies in more than one batch. Raises
-        `CorruptLog` for damage.
+        The view keeps what was read alive; it is a copy only across batches. Raises `CorruptLog` for damage.
         """
         first = self._part(offset, size)
         if first is None or len(first) == size:

@@ -1,8 +1,7 @@
 """The port to the disk, and the real disk behind it.
 
 The port is as narrow as a log needs: positioned reads and writes, an explicit sync for bytes (`File.sync`) and another
-for names (`Disk.sync_directory`), because a file that was synced under a name that was not can be gone after a power
-cut.
+for names (`Disk.sync_directory`), as a synced file without a synced name can be gone after a power cut.
 
 Errors are three: `NoSpace` (the owner may go on), `DirectoryLocked`, and `StorageFailed` for everything else. No call
 is retried after an error; only short transfers are continued, since they are not errors.

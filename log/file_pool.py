@@ -1,8 +1,7 @@
 """One budget of descriptors for many files: each is opened when it is needed, and past the bound the idlest is closed.
 
 A file that was written to and not synced is closed last, and synced before: the system reports the error of a delayed
-write to the descriptors that are open then, and a later one may not see it. If that sync fails, the file fails at its
-next use.
+write to the descriptors that are open then, not to later ones. If that sync fails, the file fails at its next use.
 """
 
 import threading

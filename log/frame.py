@@ -22,8 +22,7 @@
 All integers are little-endian. The header has a checksum of its own, so with a damaged payload it is still known which
 frame it was and where the next one begins. The address in the header distinguishes a frame that belongs here from a
 copy of it that a payload may carry, or that a disk put in the wrong place. Every format version keeps the magic, the
-version byte, the header's size and the place of `header_crc`, so that an unknown version can be distinguished from
-damage.
+version byte, the header's size and the place of `header_crc`, so that it is told from damage.
 
 Every frame names the end of the log after it: RECORDS and CONTROL by their own index and offsets; STATE and TRUNCATE by
 the last index, its epoch and the end offset that hold after them. So one frame is enough to know where a log ends.

@@ -132,8 +132,7 @@ class Summary:
     """The facts about one segment that the log must know. Sizes and positions in bytes.
 
     `lowest` is the lowest index that the segment writes or cuts from, with its offset: older segments lose whatever
-    they hold from there on. `epochs` are the epochs of its living frames. `newest_ms` is the greatest timestamp of its
-    frames.
+    they hold from there on. `epochs` are the epochs of its living frames. `newest_ms` is their greatest timestamp.
     """
 
     segment_bytes: int

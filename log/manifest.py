@@ -2,8 +2,7 @@
 
 Every change to a log except an append is one replacement of its manifest: a segment is sealed, the log is cut, its
 start moves, segments are exchanged for rewritten ones. So a crash leaves the log as it was before or after, and files
-that no manifest names are leftovers. Sealed segments end at the byte that is written here, whatever follows it in
-their files.
+that no manifest names are leftovers. Sealed segments end at the byte written here, whatever follows.
 
 Appends go to the *open* segments: the one at `open_base`, and those that follow it without a gap of addresses until a
 later manifest seals them. An address is never used for two different writes.

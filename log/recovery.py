@@ -15,12 +15,10 @@ missing segment or a short file is treated the same way.
 A file may be longer than its frames: zeros were written ahead, and a recycled file keeps the bytes of its former use.
 Zeros where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever
 lies between the last frame of a segment and the address at which the next one begins. It is cut, too, so that it is
-never read again. Frames of a former use name other addresses, so they count neither as frames nor for the known durable
-end.
+never read again. Frames of a former use name other addresses, so they do not count.
 
 What survives was read from the page cache, which proves nothing about the disk: after a failed sync the cache shows
-bytes that the disk never got. So everything beyond the known durable end is written again and synced before it is
-trusted.
+bytes that the disk never got. So all beyond the known durable end is written again and synced first.
 
 At the address in the log-start checkpoint (`start.py`) there must be a segment. If it is missing that is damage, unless
 a crash interrupted a reset of the log before the segment got its name; then recovery renames it first.

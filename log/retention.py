@@ -1,8 +1,7 @@
 """The retention rule as data, and the segments of a log that it keeps. Pure.
 
 Whole segments are trimmed, oldest first, so a log keeps up to one segment more than it must. The owner decides what may
-be trimmed at all (what every replica has, what is applied): it passes the lower of the two indexes to
-`SegmentedLog.trim`.
+be trimmed at all (what every replica has, what is applied): it passes the lower index to `SegmentedLog.trim`.
 """
 
 from collections.abc import Sequence

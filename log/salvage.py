@@ -168,8 +168,7 @@ class _Surveyor:
     def survey(self, bases: Sequence[Address]) -> _Survey:
         """Returns what can still be read.
 
-        Raises `CorruptLog` for what no damage explains: another log's frames, or whole frames that contradict each
-        other.
+        Raises `CorruptLog` for what no damage explains: another log's frames, or frames that contradict each other.
         """
         with contextlib.ExitStack() as files:
             segments = [self._open(base, files) for base in bases]
@@ -275,8 +274,7 @@ class Salvage:
     def plan(self, found: CorruptLog, durable_end: int, amend: Amend) -> Repair:
         """Determine what can be kept, and write the plan, durably. The log itself is not changed. Returns the plan.
 
-        Raises `found`, the damage itself, again, with what is missing, if the owner's newest state may have been lost
-        with it.
+        Raises `found`, the damage, again, with what is missing, if the owner's newest state may be lost.
         """
         mark = self._mark.newest
         start = self._start()

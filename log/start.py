@@ -58,8 +58,7 @@ _NOTHING = LogTail()
 class Start:
     """A log-start checkpoint.
 
-    The first segment begins at `base`; `before` is the end of what left the log, and `payload` what the owner keeps in
-    its place.
+    The first segment begins at `base`; `before` is the end of what left the log, `payload` stands for it.
     """
 
     base: Address = _ORIGIN

@@ -129,8 +129,7 @@ class LogStore:
     def log(self, name: str) -> StoreLog:
         """Returns the log of this name, opened if it was not yet.
 
-        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end (see `repair`); other
-        logs are not affected.
+        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end (see `repair`).
         """
         self._require_open()
         log = self._logs.get(name)

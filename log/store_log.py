@@ -174,8 +174,7 @@ class StoreLog:
     def reserve(self, size: int) -> None:
         """Make sure that the next append has room for frames of `size` bytes in all, headers included.
 
-        Raises `NoSpace` without the room. The log holds what it held, whatever the outcome; a full segment is ended.
-        Most calls need no disk.
+        Raises `NoSpace` without the room. The log holds what it held; a full segment is ended. Most calls need no disk.
         """
         self._require_usable()
         if self._active.size >= self._shared.config.segment_bytes_max:
@@ -280,8 +279,7 @@ class StoreLog:
         """Replace a run of `sealed` segments by `batches`, all at once; durable when it returns.
 
         A crash leaves either. Raises as `begin_replacement`, `Replacement.write` and `end_replacement` do, which are
-        the same in three steps, of which only the first and the last need the log's own thread; the log is unchanged
-        after any error.
+        the same in three steps, the first and the last in the log's own thread; the log is unchanged after any error.
         """
         replacement = self.begin_replacement(segments)
         try:
@@ -451,8 +449,7 @@ class StoreLog:
         return batches
 
     def byte_reader(self) -> ByteReader:
-        """Returns a reader of ranges of bytes, for a log whose batches take one offset for each byte; until the log
-        changes.
+        """Returns a reader of ranges of bytes, for a log with an offset for each byte; until it changes.
 
         What is gone or not yet written reads as nothing: the caller knows `start_offset` and `end_offset`.
         """
@@ -460,8 +457,7 @@ class StoreLog:
         return ByteReader(self._walk, self._damage)
 
     def find_time(self, timestamp_ms: int) -> int | None:
-        """Returns the first offset of the first batch whose newest timestamp is `timestamp_ms` or later; None if there
-        is none.
+        """Returns the first offset of the first batch whose newest time is `timestamp_ms` or later, or None.
 
         Which record of the batch that is, only the owner knows.
         """

@@ -8,8 +8,7 @@ that the `async with` block starts and ends; a busy event loop holds no heartbea
 `asyncio.timeout` for example, is cancelled there, too: like one that ends with `OutcomeUnknown`, it may have taken
 effect. Callbacks (`on_attempt`, `notify`, subscribers, the state machine) run in that thread and must not block.
 
-A node that ends by itself, because its disk failed, cancels the task that opened it, and its error is raised out of the
-`async with` block.
+A node that ends by itself, because its disk failed, cancels the task that opened it; the block raises its error.
 """
 
 import asyncio

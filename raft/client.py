@@ -181,8 +181,7 @@ class Connection:
         """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed
         end.
 
-        Raises `RecordsTrimmed`, which contains the start of the log, if the records have left the log of this node by
-        its retention.
+        Raises `RecordsTrimmed`, which contains the start of the log, if its retention removed the records.
         """
         check_read(offset, bytes_max)
         return await self._ask(lambda request_id: client_codec.encode_read(request_id, offset, bytes_max), Records)
@@ -430,8 +429,7 @@ class Client:
         end.
 
         Raises `RecordsTrimmed`, which contains the start of the log of the node that was asked, if the records have
-        left that log by its retention. The read is not repeated at another node, because its log will soon be trimmed
-        as well.
+        left that log by its retention. The read is not repeated elsewhere: other logs will soon be trimmed as well.
         """
         check_read(offset, bytes_max)
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)

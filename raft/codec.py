@@ -1,13 +1,11 @@
 """Peer messages as bytes: hand-written msgpack arrays, and the checks without which nothing from a peer is believed.
 
 The body of a message is one array of integers, booleans and, for AppendEntries, entries. Nothing else is ever produced:
-no maps, no extension types, no floats, so that a newer msgpack cannot change what is on the wire (a golden test pins
-it).
+no maps, no extension types, no floats, so that a newer msgpack cannot change the wire (a golden test).
 
 Decoding is total: any bytes give a message that the core may see, or a `ProtocolError`. Counts are bounded before
 anything is allocated for them, integers lie in range, the indexes and offsets of entries are dense, and the CRC of
-every batch holds. What decoding cannot know is whether a message is *true*: peers are trusted not to lie, only not to
-be garbled.
+every batch holds. What decoding cannot know is whether a message is *true*: peers are trusted not to lie.
 """
 
 import operator
@@ -96,9 +94,7 @@ def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
 
 
 def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list[Any]:
-    """Like `unpack_array`, but long data at the end of the array is returned as a view of `body`, which spares a copy
-    of nearly all of it.
-    """
+    """Like `unpack_array`, but long data at the end of the array is returned as a view of `body`, uncopied."""
     begin = _begin_of_data(body) if len(body) >= LARGE_BYTES else 0
     if begin:
         # To find whether an element begins there, let msgpack decode an empty binary in its place: the array must end
@@ -276,8 +272,7 @@ def _facts(entry: Entry) -> tuple[int, int, int, int, int]:
 def decode_message(message_type: int, body: Buffer, body_crc: int | None = None) -> Message:
     """Returns the message in a frame of this type.
 
-    Raises `ProtocolError` if it holds none. With `body_crc`, the CRC-32C of the body, large data is not read again for
-    its own.
+    Raises `ProtocolError` if it holds none. With the body's CRC-32C, large data is not read for its own.
     """
     if message_type == APPEND_ENTRIES:
         return _decode_append_entries(body, body_crc)

@@ -75,9 +75,8 @@ def open_storage(disk: Disk, directory: str, identity: Identity, settings: NodeS
     are missing or damaged so that it is not known what the node had promised, and it has peers, all of the log is set
     aside (`log.loss`): the node begins blank, and knows that it had a past (`raft.recall`).
 
-    Raises `WrongDirectory` or `WrongMembers` if it is not this node's. Without peers, from whom it could learn it
-    again, raises `IncompleteDirectory` or `CorruptLog` for such a loss. Raises `ForeignLog` for a log of another node
-    or version.
+    Raises `WrongDirectory` or `WrongMembers` if it is not this node's. Without peers to learn from, raises
+    `IncompleteDirectory` or `CorruptLog` for such a loss. Raises `ForeignLog` for a log of another node or version.
     """
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
@@ -117,8 +116,7 @@ def _open_whole(
 ) -> RaftStorage:
     """Returns the log if nothing of it is missing.
 
-    One without an identity vouches for itself where the node has peers: its frames name their owner, and its members
-    are those given.
+    One without an identity vouches for itself where the node has peers: its frames name their owner.
     """
     missing = None
     if has_identity or disk.exists(directory):

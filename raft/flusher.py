@@ -19,8 +19,7 @@ from raft.net.reactor import READABLE, Reactor
 class Flusher:
     """Carries out one flush at a time.
 
-    `on_done` is called by the reactor after each; an error of a flush is raised by `submit` or out of the reactor
-    instead.
+    `on_done` is called by the reactor after each; `submit` or the reactor raises an error of a flush.
     """
 
     def __init__(self, reactor: Reactor, on_done: Callable[[], None]) -> None:

@@ -169,11 +169,9 @@ class RaftGroup:
         return await self._result_of(call)
 
     def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
-        """Like `append`, in the order of the calls and without waiting: `done` is called later, once, with the result
-        or the error.
+        """Like `append`, in the order of the calls and without waiting: `done` is called once, with result or error.
 
-        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done`
-        is not called.
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, without `done`.
         """
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
@@ -218,11 +216,9 @@ class RaftGroup:
         return await self._result_of(call)
 
     def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
-        """Like `apply`, in the order of the calls and without waiting: `done` is called later, once, with the result or
-        the error.
+        """Like `apply`, in the order of the calls and without waiting: `done` is called once, with result or error.
 
-        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done`
-        is not called.
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, without `done`.
         """
         check_command(command)
         self._require_fit("a command", command)
@@ -253,8 +249,7 @@ class RaftGroup:
         return Applied(self._driver.applied_index, self._driver.query(command))
 
     async def wait_for_leader(self, timeout_s: float = math.inf) -> int:
-        """Returns the id of the leader, as soon as this node knows one; that node may need a moment more before it
-        serves.
+        """Returns the leader's id, as soon as this node knows one, which may need a moment before it serves.
 
         Raises `NotLeader` if none is known within `timeout_s`, `ShuttingDown` if the node ends.
         """
@@ -274,8 +269,7 @@ class RaftGroup:
         """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of
         leadership.
 
-        See `raft.subscription` for what it gets, and when. Returns the subscription, which ends with its `close` or
-        with the group.
+        See `raft.subscription` for what it gets, and when. Returns the subscription, which `close` or the group ends.
         """
         subscription = Subscription(subscriber, after_index)
         self._driver.subscribe(subscription)
@@ -285,8 +279,7 @@ class RaftGroup:
     # ---------------------------------------------------------------- for tests of what uses it
 
     def pause(self) -> None:
-        """Stop working until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or
-        sent.
+        """Stop working until `resume`, as a process does at SIGSTOP: nothing is read, decided or sent.
 
         Raises `RuntimeError` for a group on a reactor that it was given, which others need.
         """

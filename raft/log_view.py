@@ -106,8 +106,7 @@ class LogView:
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def matches(self, index: LogIndex, term: Term) -> bool:
-        """Returns whether this log holds the entry (`index`, `term`) and so, by the log matching property, all before
-        it as well.
+        """Returns True if this log holds (`index`, `term`) and so, by log matching, all before it as well.
 
         Where entries have left the log, any term not newer than theirs matches, because only committed entries leave,
         and every leader has the same ones.
@@ -120,8 +119,7 @@ class LogView:
         """Returns the last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any
         more).
 
-        Both sides of a rejected AppendEntries use it: what lies above cannot match, so each round trip skips a whole
-        term.
+        Both sides of a rejected AppendEntries use it: what lies above cannot match; each round trip skips a term.
         """
         run = bisect_right(self._run_terms, term) - 1
         if run < 0 or index < self.start.index:

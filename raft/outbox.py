@@ -48,8 +48,7 @@ class Outbox:
     def release(self, durable: WriteId, term: Term) -> list[Send]:
         """Returns the messages that may be sent now that every write up to `durable` is durable.
 
-        A message of an older term than the node's present one is dropped, because the log it acknowledges may be
-        overwritten.
+        A message of an older term than the node's present one is dropped, as its log may be overwritten.
         """
         self.durable = max(self.durable, durable)
         ready: list[Send] = []

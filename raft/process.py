@@ -137,8 +137,7 @@ def tame_garbage_collection() -> None:
     """Exclude long-lived objects from garbage collection.
 
     A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is
-    silent. What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are
-    enough.
+    silent. What this program drops it drops by reference counts (no connection leaves a cycle), so the young do.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 10_000)

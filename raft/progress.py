@@ -26,8 +26,7 @@ class Progress:
     the leader *pipelines*: it sends on without waiting, within a window of messages and bytes.
 
     A probe, or its answer, was lost if an answer to a later round than `probe_round` comes before it. Older answers
-    prove nothing: if each of them caused another probe, every late answer would cause a probe, and its answer the next
-    one, without end.
+    prove nothing: if each of them caused another probe, each late answer would cause the next one, without end.
 
     `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
 

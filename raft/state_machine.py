@@ -30,8 +30,7 @@ class StateMachine(Protocol):
         Returns its result, as bytes: its caller gets `InvalidResult` for anything else, and the command stays applied.
         Raises `InvalidRequest` if it had no effect, on any node.
 
-        Any other exception ends the node, now and at every start, until the machine is corrected, because the command
-        stays in the log.
+        Any other exception ends the node, now and at every start, until the machine is corrected: the command stays.
         """
 
     def query(self, command: bytes) -> bytes:

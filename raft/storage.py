@@ -4,9 +4,8 @@ An entry is one frame of the log: records become RECORDS frames, everything else
 entry in the frame's tag. Data and CRC pass through as they are. Term and vote are the log's state blob. Here, and
 nowhere else, the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
 
-Everything is synchronous. A write is durable once a flush that
-began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` returns the
-id.
+Everything is synchronous. A write is durable once a flush that began after it has ended: `begin_flush` notes the newest
+write, `run` may be in another thread, `end_flush` returns it.
 """
 
 import contextlib

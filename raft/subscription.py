@@ -2,15 +2,13 @@
 
 A subscription is a place in the log: the driver reads on from there, at most `PORTION_BYTES` a round, and calls the
 subscriber with each entry once it is known to be committed on this node. There is no other queue than the log, so a
-slow subscriber costs no memory, but delays the loop it runs in. After a restart it begins at the index that its program
-gives.
+slow subscriber costs no memory, but delays the loop it runs in. At a restart its program gives the index.
 
 A subscriber that wants trimmed entries is reset: it gets a `ResetToSnapshot`, and then what the log holds. That happens
 where it begins, and later when the log was reset to a leader's snapshot, or was trimmed past it.
 
 Promises: indexes ascend without a gap, except for those that a reset skips; every member is given the same entry at the
-same index. Changes of leadership are in order among themselves; of several within a round only the last is given, and
-no commit waits for one.
+same index. Changes of leadership are in order among themselves; of several within a round only the last is given.
 """
 
 from collections.abc import Callable

@@ -114,8 +114,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
     def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[FrameT]:
         """The frames in `arrived`, with `_keep` called for what is behind the last; or `failure` set.
 
-        If `arrived` `is_kept`, a body that is nearly all of it may be a view of it (`_is_view_enough`); all others are
-        copies.
+        If `arrived` `is_kept`, a body that is nearly all of it may be a view (`_is_view_enough`); others are copies.
         """
 
     def _keep(self, rest: Buffer, needed: int) -> None:

@@ -10,8 +10,7 @@ import trio
 UNACKED_S_MAX = 5.0
 """A connection whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT).
 
-TCP retransmits at last every two minutes, so a network that heals would be noticed that late, while a new dial notices
-it at once.
+TCP retransmits at last every two minutes, so it would notice late that a network heals, a new dial at once.
 """
 PROBE_AFTER_S = 2
 """A connection on which answers are waited for is probed when it was idle for so long."""

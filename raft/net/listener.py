@@ -1,9 +1,8 @@
 """Accepts connections up to a limit, and closes those that do not complete the handshake in time.
 
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
-is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, because otherwise a silent or very slow
-client would hold memory without end. A wire whose clients always have something to send may set `idle_timeout_s` as
-well.
+is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, else a silent or very slow client would
+hold memory without end. A wire whose clients always have something to send may set `idle_timeout_s` as well.
 """
 
 import resource
@@ -52,8 +51,7 @@ class ListenerLimits:
 def bind(host: str, port: int) -> socket.socket:
     """Returns a listening socket.
 
-    Raises `OSError` if the address cannot be bound. The port of a process that has just ended can be bound at once
-    (SO_REUSEADDR).
+    Raises `OSError` if the address cannot be bound. A port just left can be bound at once (SO_REUSEADDR).
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=1024)

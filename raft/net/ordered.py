@@ -1,8 +1,7 @@
 """A session that answers requests in the order in which they came, while work on several of them overlaps.
 
 For wires whose clients match answers to requests by their order, as Kafka's do. Each request is given to `serve` with a
-`Reply`, which is answered once, at once or whenever the work is done; an answer leaves when those to all earlier
-requests have left.
+`Reply`, which is answered once, at once or whenever the work is done; an answer leaves after all earlier ones.
 
 No more requests are taken, and then read from the socket, while
 

@@ -49,8 +49,7 @@ CROWDED_S = 0.001
 SLEEPS_S = 1.0
 """If yielding the processor takes longer than `CROWDED_S`, another process has work.
 
-Then the reactor sleeps instead of polling for this long, because the scheduler favours a process that is woken over one
-that polls.
+Then the reactor sleeps instead of polling for this long, as the scheduler favours a process that is woken.
 """
 TURN_S = 0.02
 """Trio's tasks (timers, dials, signals) run at least this often, however busy the sockets are."""

@@ -32,8 +32,7 @@ class Turn(NamedTuple):
 class TurnMeter:
     """Measures the turns of one loop; all methods are for its thread.
 
-    `on_long` is called with each turn that took longer than `LONG_S`, at most once in `WARN_EVERY_S`. It must not
-    raise.
+    `on_long` is called with each turn that took longer than `LONG_S`, once in `WARN_EVERY_S`. It must not raise.
     """
 
     __slots__ = (

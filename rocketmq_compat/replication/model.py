@@ -28,8 +28,7 @@ RoleName = Literal["master", "slave"]
 class ReplicationError(Exception):
     """The shell gave an event that contradicts its orders, such as `Pushed` of a push that was not ordered.
 
-    This is a mistake in the shell. The replica's state is unchanged, but the shell's view of it can no longer be
-    trusted.
+    This is a mistake in the shell. The replica's state is unchanged, but the shell's view of it is wrong.
     """
 
 

@@ -9,8 +9,7 @@ NO_SLAVE = -1
 class SlaveProgress:
     """A connection. `slave_id` is NO_SLAVE until its handshake; then pushes begin at `push_from`.
 
-    `pushed_end` is the end of the bytes sent on this connection. `reported_end` is the end that the slave reports to
-    hold: never more.
+    `pushed_end` is the end of the bytes sent on this connection. `reported_end` is the end that the slave reports.
     """
 
     connection: int

@@ -52,8 +52,7 @@ class Slave:
     """One start of a slave. Every method adds its orders to `out`.
 
     At most one of two is set: `connection` is being made or used, or the next is due at `retry_at`. `is_welcome` is
-    true after the master's answer. `diverges_at` is the master's report of the divergence of this log, until an
-    operator decides.
+    true after the master's answer. `diverges_at` is where the master found a divergence, until an operator decides.
     """
 
     config: ReplicationConfig

@@ -490,8 +490,7 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Forget the queues of a topic, durably. Its messages stay in the commit log until they are trimmed.
 
-        If the checkpoint of the queues is lost later on, they are found again. Raises `NoSpace`; the call may be
-        repeated.
+        If the queues' checkpoint is lost later, they are found again. Raises `NoSpace`; the call may be repeated.
         """
         self.flush()
         self._untold = [run for run in self.dispatch() if run.key[0] != topic]

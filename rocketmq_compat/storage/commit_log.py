@@ -2,8 +2,7 @@
 
 Offsets are *physical*: they count bytes. It is one log of a `LogStore`, whose batches take an offset for each of their
 bytes. A batch has the epoch of the master that appended it first. So truncation, trims, epochs, flush rounds and
-recovery come from `log`. Copies have the same bytes and epochs, but other batches: a slave joins several appends of its
-master.
+recovery come from `log`. Copies have the same bytes and epochs, but a slave joins several batches.
 
 Appended records survive a kill at once (`ASYNC_FLUSH` may acknowledge then), and a power cut once they are below
 `durable_offset` (`SYNC_FLUSH`). `truncate` and `reset` are durable when they return, `trim` with the next flush. One
@@ -182,8 +181,7 @@ class CommitLog(LogFacts):
     def message_at(self, offset: int) -> memoryview | None:
         """Returns the record like `record_at`, for an offset that a client has named.
 
-        A body may contain a copy of a record for that very place, so the sizes of the records before it decide if a
-        record begins there.
+        A body may contain a copy of a record for that very place, so the sizes of the records before it decide.
         """
         if not self.start_offset <= offset < self.end_offset:
             return None
