@@ -153,7 +153,7 @@ class MessageType(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
         """Returns the class. Raises `TypeError` as above."""
         cls = super().__new__(mcs, name, bases, namespace)
-        # attrs makes the class anew for its slots, by this metaclass too.
+        # attrs makes the class again for its slots, by this metaclass too.
         return cls if not bases or "__attrs_attrs__" in namespace else _value_of(cls)
 
 
