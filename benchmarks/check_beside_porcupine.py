@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from check_scale import STEP_NS, rows_of
 
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import NEEDED, Columns
@@ -71,10 +70,9 @@ def check_in_here(model: Model, operations: int, objects: int, clients: int) -> 
     """Check with our kernels, and print what was measured as JSON."""
     columns = history(model, operations, objects, clients)
     rows = Columns(*(columns[name] for name in NEEDED))
-    local = LocalEngine()
     before = peak_mib()
     began = time.process_time(), time.monotonic()
-    found = check_registers(rows) if model is Model.REGISTER else check_logs([rows], local)
+    found = check_registers(rows) if model is Model.REGISTER else check_logs([rows])
     took = time.process_time() - began[0], time.monotonic() - began[1]
     line = {"valid": not found.counts and not found.undecided, "check_s": round(took[1], 3), "cpu_s": round(took[0], 3)}
     sys.stdout.write(json.dumps({**line, "input_mib": before, "peak_mib": peak_mib()}) + "\n")

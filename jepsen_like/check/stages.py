@@ -32,8 +32,6 @@ WORDS: Final[Mapping[str, str]] = {
     "CensusTask": "counting objects",
     "ChunkTask": "reading a long log",
     "DumpCensusTask": "counting final logs",
-    "FactsTask": "reading logs",
-    "FetchTask": "fetching evidence",
     "GatherTask": "sorting rows by object",
     "KeysTask": "comparing values",
     "LastTask": "finishing large registers",
@@ -49,7 +47,6 @@ WORDS: Final[Mapping[str, str]] = {
     "SortTask": "sorting rows by log",
     "SpansTask": "comparing processes",
     "SpeakTask": "fetching evidence",
-    "TimesTask": "checking times of logs",
     "ValueTask": "checking values of a long log",
     "WaitingTask": "checking what waited",
 }

@@ -593,8 +593,8 @@ CHECKER: Sequence[Mutant] = (
         module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
-                "    bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])\n",
-                "    bad = np.flatnonzero(np.maximum(local, earlier.floor) < 0)\n",
+                "        bad = np.flatnonzero(known > least)\n",
+                "        bad = np.flatnonzero(known < 0)\n",
             )
         ],
         oracles=["planted"],
@@ -606,8 +606,8 @@ CHECKER: Sequence[Mutant] = (
         module="jepsen_like.checker.log.scan",
         edits=[
             Edit(
-                "        denies = (rows.f != Action.READ) | (rows.a == NONE)\n",
-                "        denies = rows.f != Action.READ\n",
+                "    denies = (rows.f != Action.READ) | (rows.a == NONE)\n",
+                "    denies = rows.f != Action.READ\n",
             )
         ],
         oracles=["planted"],

@@ -5,23 +5,23 @@ Short logs are sorted out by groups, which are checked one by one; a long one is
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.groups import Long, dump_sizes, kept_of_groups, require_apart, sort_out, sort_out_dump
-from jepsen_like.checker.log.explain import check_logs, without_final_log
+from jepsen_like.checker.log.explain import without_final_log
 from jepsen_like.checker.log.long.check import check_long_log
 from jepsen_like.checker.log.long.final_parts import DumpCensusTask, FinalParts
-from jepsen_like.checker.log.tasks import LogsTask, forgiving
+from jepsen_like.checker.log.tasks import LogsTask
 from jepsen_like.checker.model import Conclusion
-from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, final_logs_of
+from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT
 from jepsen_like.checker.rows.gather import batches_of, chunks_of, rows_in, with_sizes
 from jepsen_like.checker.rows.tasks import Gathered, Task
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
-from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory, read_dump_part, read_part
+from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory, read_part
 
 LOGS_DIRECT_MAX: Final = 8
 """A history of more logs than this is sorted out by log first: its part files have rows of each."""
@@ -39,7 +39,6 @@ class LogsCheck:
     allowances: Sequence[Allowance]
     _findings: Findings = attrs.field(factory=Findings, init=False)
     """The findings of planning."""
-    _losses: Sequence[AllowedLoss] = attrs.field(default=(), init=False)
 
     @property
     def expires(self) -> bool:
@@ -53,17 +52,15 @@ class LogsCheck:
         records_max = job.limits.direct * (2 if self.allowances else 1)
         if rows > job.limits.direct or records > records_max or _count_logs(history) > LOGS_DIRECT_MAX:
             return self._plan_groups(history, job)
-        final = final_logs_of(_read_dump(self.dump), self.kept) if self.dump else None
-        if self.allowances and final is not None and history.files():
-            self._findings, self._losses = forgiving(history.files(), final, self.allowances, expires=self.expires)
-        else:
-            self._findings = check_logs(history.files(), job, final, expires=self.expires)
-        return ()
+        if not history.files():
+            return ()
+        dump = tuple(self.dump) or None
+        return [LogsTask(tuple(history.files()), dump, self.kept, tuple(self.allowances), self.expires, together=False)]
 
     def join(self, results: Sequence[tuple[Findings, Sequence[AllowedLoss]]]) -> Conclusion:
         """Returns everything that is wrong with the logs, and what was lost and may have been."""
         findings = Findings.join([self._findings, *(found for found, _ in results)])
-        losses = [*self._losses, *(loss for _, lost in results for loss in lost)]
+        losses = [loss for _, lost in results for loss in lost]
         unchecked = frozenset[Check]() if self.dump and not findings.unread else frozenset([Check.LOST])
         return Conclusion(findings, tuple(sorted(losses, key=lambda loss: loss.object)), unchecked)
 
@@ -129,12 +126,6 @@ def _excuse(found: Findings, long: Long, final: FinalParts | None, allowances: S
     )
     undecided = (*found.undecided, Undecided(long.object, reason))
     return attrs.evolve(found, violated=frozenset(), counts={}, violations=(), undecided=undecided)
-
-
-def _read_dump(dump: Sequence[Path]) -> Any:
-    import pyarrow as pa
-
-    return pa.concat_tables([read_dump_part(path) for path in dump]).combine_chunks()
 
 
 def _count_logs(history: HistoryReader) -> int:

@@ -4,17 +4,16 @@ Only what an explanation needs is read again: the operations that speak of a wro
 valid history never takes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
 import attrs
 import numpy as np
 
-from jepsen_like.checker.log import scan as log_scan
 from jepsen_like.checker.log.batches import TornBatch, whole_lengths
-from jepsen_like.checker.log.passes import FactsTask, FetchTask, TimesTask
 from jepsen_like.checker.log.scan import (
+    EMPTY,
     AckedTwice,
     Diverged,
     EpochDiffers,
@@ -22,19 +21,27 @@ from jepsen_like.checker.log.scan import (
     Facts,
     FinalLogs,
     Gap,
+    LogContent,
     LogPlan,
+    LogSums,
     LostValue,
     SeenEarly,
     Times,
     Unwritten,
     Wrong,
+    facts_of,
+    holes_filled,
+    logs_of,
+    plan_of,
+    times_of,
 )
-from jepsen_like.checker.rows.columns import Ints
+from jepsen_like.checker.log.witnesses import Wanted
+from jepsen_like.checker.rows.columns import Columns, Ints
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.rows.processes import ProcessSpans, may_overlap
-from jepsen_like.checker.rows.tasks import Sharing, Source, Task, load, require_sound
+from jepsen_like.checker.rows.tasks import Source, load, of_model, require_sound
 from jepsen_like.checker.sentences import describe, format_value, unshown
-from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order, in_turn
+from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Model, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
@@ -100,36 +107,34 @@ def join_logs(
 
 def check_logs(
     sources: Sequence[Source],
-    engine: Sharing,
     final_logs: Mapping[int, Sequence[FinalLog]] | None = None,
     *,
     expires: bool = False,
 ) -> Findings:
     """Returns everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known (None: of none).
 
-    `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
+    `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0. Raises
+    `UnreadableHistory`.
     """
-    finals = {name: join_logs(logs, expires=expires) for name, logs in (final_logs or {}).items()}
-    contents = tuple(
-        (name, engine.share(final.content), engine.share(final.epochs)) for name, (final, _) in finals.items()
-    )
-    by_log: dict[int, list[Facts]] = {}
+    logs: dict[int, _Log] = {}
     spans: dict[Path, list[ProcessSpans]] = {}
-    results = engine.run([FactsTask(source, number, contents) for number, source in enumerate(sources)])
-    for source, (facts, at_work) in zip(sources, results, strict=True):
+    for source in sources:
+        every = of_model(load([source]), source, Model.LOG)
+        at_work = require_sound(every, [source])
         if isinstance(source, Path):
             spans.setdefault(source.parent, []).append(at_work)
-        for of_log in facts:
-            by_log.setdefault(of_log.object, []).append(of_log)
+        for name, rows in logs_of(every).items():
+            if name not in logs:
+                known = (final_logs or {}).get(name)
+                logs[name] = _Log(name, *((None, ()) if known is None else join_logs(known, expires=expires)))
+            logs[name].take(rows, source)
     for directory in (path for path, of_path in spans.items() if may_overlap(of_path)):
         parts = [source for source in sources if isinstance(source, Path) and source.parent == directory]
         require_sound(load(parts), parts)
-    findings = Findings()
-    for name in sorted(by_log):
-        final, differ = finals.get(name, (None, ()))
-        found = _LogCheck(sources, engine).findings(by_log[name], final, differ)
-        findings = findings.plus(found if final is not None or final_logs is None else without_final_log(found))
-    return findings
+    found = [(logs.pop(name).findings(), (final_logs or {}).get(name)) for name in sorted(logs)]
+    return Findings.join(
+        one if known is not None or final_logs is None else without_final_log(one) for one, known in found
+    )
 
 
 def without_final_log(findings: Findings) -> Findings:
@@ -146,94 +151,89 @@ class InWords:
     ops: Sequence[Op]
 
 
-@attrs.frozen
-class _LogCheck:
-    """The check of one log after pass one."""
+def with_violations(findings: Findings, name: int, counts: Mapping[Check, int], told: Sequence[InWords]) -> Findings:
+    """Returns the findings about a log together with what is wrong with it, of which `told` are the first."""
+    return attrs.evolve(
+        findings,
+        violated=frozenset([name] if counts else []),
+        counts=counts,
+        violations=tuple(
+            Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops))
+            for one in in_turn(told, lambda one: one.check, EXPLAINED_MAX)
+        ),
+    )
 
-    sources: Sequence[Source]
-    engine: Sharing
 
-    def findings(
-        self, facts: Sequence[Facts], final: FinalLogs | None, differ: Sequence[NodesDiffer | EndsEarly]
-    ) -> Findings:
-        name = facts[0].object
-        summed = Findings(
-            ok=sum(one.ok for one in facts),
-            fail=sum(one.fail for one in facts),
-            info=sum(one.info for one in facts),
-            objects=1,
-            acked=sum(one.acked for one in facts),
-            t_first=min(one.t_first for one in facts),
-        )
-        unplaced = sum(one.unplaced for one in facts)
-        if unplaced:
-            reason = f"{unplaced} acknowledged operations do not say at which offset"
-            return attrs.evolve(summed, undecided=(Undecided(name, reason),))
-        plan = log_scan.plan_of(facts, final)
-        spans = [log_scan.holes_of(plan, one) for one in facts]
-        times = self._times(plan, spans)
-        deadlines = np.full(len(plan.holes), NEVER, np.int64)
-        for span, of_piece in zip(spans, times, strict=True):
-            deadlines[slice(*span)] = np.minimum(deadlines[slice(*span)], of_piece.deadlines)
-        wrong = [*plan.wrong, *log_scan.holes_filled(plan, deadlines)]
-        told_all, counts = self._explain(plan, wrong, times, differ)
+def count_checks(checks: Iterable[Check], counts: Mapping[Check, int] | None = None) -> dict[Check, int]:
+    """Returns how often each check is there, on top of `counts`; in the order in which they come."""
+    counted = dict(counts or {})
+    for check in checks:
+        counted[check] = counted.get(check, 0) + 1
+    return counted
+
+
+@attrs.define
+class _Log:
+    """One log in memory: what pass one left of it, and where its rows are."""
+
+    name: int
+    final: FinalLogs | None
+    differ: Sequence[NodesDiffer | EndsEarly]
+    sources: list[Source] = attrs.field(factory=list)
+    """Of rows in memory those of this log."""
+    facts: list[Facts] = attrs.field(factory=list)
+    rows: int = 0
+
+    def __iter__(self) -> Iterator[Columns]:
+        for source in self.sources:
+            yield source if isinstance(source, Columns) else logs_of(load([source]))[self.name]
+
+    def take(self, rows: Columns, source: Source) -> None:
+        content, epochs = (EMPTY, EMPTY) if self.final is None else (self.final.content, self.final.epochs)
+        self.facts.append(facts_of(rows, content, epochs, self.rows))
+        self.sources.append(rows if isinstance(source, Columns) else source)
+        self.rows += len(rows)
+
+    def findings(self) -> Findings:
+        facts = Facts.join(self.facts)
+        self.facts.clear()
+        sums = facts.sums
+        findings = sums.findings(self.name)
+        if findings.undecided:
+            return findings
+        plan = plan_of(self.name, facts, self.final)
+        del facts
+        times = times_of(self, plan)
+        counts, told = self._explain(plan, [*plan.wrong, *holes_filled(plan, times.deadlines)], times, sums)
         present = np.sort(plan.content[plan.content != NONE])
         return attrs.evolve(
-            summed,
-            violated=frozenset([name] if counts else []),
-            counts=counts,
-            violations=tuple(
-                Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops)) for one in told_all
-            ),
+            with_violations(findings, self.name, counts, told),
             lost_acked=plan.lost_acked,
             expired=plan.expired,
             duplicated=int((present[1:] == present[:-1]).sum()),
         )
 
-    def _times(self, plan: LogPlan, spans: Sequence[tuple[int, int]]) -> list[Times]:
-        holes, batches = self.engine.share(plan.holes), self.engine.share(plan.batches)
-        tasks = []
-        for of_piece, span in zip(plan.facts, spans, strict=True):
-            earlier = log_scan.before(plan.facts, of_piece, plan.batches)
-            beside = tuple(self.sources[number] for number in earlier.neighbours)
-            tasks.append(TimesTask(plan.object, self.sources[of_piece.piece], beside, earlier, holes, span, batches))
-        return self.engine.run(tasks)
-
     def _explain(
-        self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer | EndsEarly]
-    ) -> tuple[list[InWords], dict[Check, int]]:
-        explainer = Explainer(plan)
-        refused = np.concatenate([one.refused for one in plan.facts])
-        named = [(one, check_of(one, plan, refused)) for one in wrong]
-        counts: dict[Check, int] = {}
-        for _, check in named:
-            counts[check] = counts.get(check, 0) + 1
+        self, plan: LogPlan, wrong: Sequence[Wrong], times: Times, sums: LogSums
+    ) -> tuple[dict[Check, int], list[InWords]]:
+        """Returns how much is wrong by check, and what is told of it."""
+        named = [(one, check_of(one, plan, plan.refused)) for one in wrong]
         explained = in_turn(named, lambda pair: pair[1], EXPLAINED_MAX)
-        half_seen = [op for one in times for op in one.half_seen]
-        in_batches = {batch_at(plan, bare_length(op)) for one in times for pair in one.examples for op in pair}
-        in_batches |= {batch_at(plan, op.offset) for op in half_seen}
-        if explained or any(in_batches) or any(one.scattered for one in plan.facts):
-            explainer.take_ops(
-                self.engine.run(self._fetches(plan, [one for one, _ in explained], filter(None, in_batches)))
-            )
-        told_all = [explainer.explain(one, check) for one, check in explained]
+        in_batches = {batch_at(plan, bare_length(op)) for pair in times.examples for op in pair}
+        in_batches |= {batch_at(plan, op.offset) for op in times.half_seen}
+        explainer = Explainer(plan)
+        if explained or any(in_batches) or sums.scattered:
+            wanted = wanted_of(plan, [one for one, _ in explained], sums.scattered, filter(None, in_batches))
+            explainer.take_ops([rows.op(row) for row in wanted.rows(rows).tolist()] for rows in self)
         odd = Odd(
-            differ=differ,
-            damaged=[op for one in plan.facts for op in one.damaged],
-            scattered=[op for one in plan.facts for op in one.scattered],
-            half_seen=half_seen,
-            contradictions=[pair for one in times for pair in one.examples],
+            differ=self.differ,
+            damaged=sums.damaged,
+            scattered=sums.scattered,
+            half_seen=times.half_seen,
+            contradictions=times.examples,
         )
-        more = more_told(explainer, plan, odd, wrong)
-        for told_one in more:
-            counts[told_one.check] = counts.get(told_one.check, 0) + 1
-        return in_turn([*told_all, *more], lambda one: one.check, EXPLAINED_MAX), counts
-
-    def _fetches(self, plan: LogPlan, wrong: Iterable[Wrong], batches: Iterable[tuple[int, int]]) -> list[Task]:
-        scattered = [op for one in plan.facts for op in one.scattered]
-        speaking = [tuple(sorted(some)) for some in speaking_of(plan, wrong, scattered, batches)]
-        pieces = sorted({one.piece for one in plan.facts})
-        return [FetchTask(plan.object, self.sources[piece], *speaking) for piece in pieces]
+        told, more = [explainer.explain(*one) for one in explained], more_told(explainer, plan, odd, wrong)
+        return count_checks([*(check for _, check in named), *(one.check for one in more)]), [*told, *more]
 
 
 @attrs.frozen(kw_only=True)
@@ -248,7 +248,7 @@ class Odd:
     """(who knew a length, who began later and denied it)."""
 
 
-def more_told(explainer: "Explainer", plan: LogPlan, odd: Odd, wrong: Sequence[Wrong]) -> list[InWords]:
+def more_told(explainer: "Explainer", plan: LogContent, odd: Odd, wrong: Sequence[Wrong]) -> list[InWords]:
     """Returns these in words, and a length that the log does not have in the end."""
     more = [
         explainer.nodes_differ(one) if isinstance(one, NodesDiffer) else explainer.ends_early(one) for one in odd.differ
@@ -265,10 +265,10 @@ def more_told(explainer: "Explainer", plan: LogPlan, odd: Odd, wrong: Sequence[W
     return more
 
 
-def speaking_of(
-    plan: LogPlan, wrong: Iterable[Wrong], scattered: Iterable[Op], batches: Iterable[tuple[int, int]]
-) -> tuple[set[int], set[int], set[int]]:
-    """Returns the values, places and ends of the operations that are needed to tell what is wrong."""
+def wanted_of(
+    plan: LogContent, wrong: Iterable[Wrong], scattered: Iterable[Op], batches: Iterable[tuple[int, int]]
+) -> Wanted:
+    """Returns the operations that are needed to tell what is wrong."""
     values, offsets, ends = set[int](), set[int](), set[int]()
     around: set[tuple[int, int] | None] = set(batches)
     for violation in wrong:
@@ -302,10 +302,10 @@ def speaking_of(
     for start, end in filter(None, around):
         offsets |= set(range(start, end)[:WITNESS_OPS_MAX])
         values |= set(plan.content[start:end][:WITNESS_OPS_MAX].tolist()) - {NONE}
-    return values, offsets, ends
+    return Wanted(frozenset(values), frozenset(offsets), frozenset(ends))
 
 
-def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
+def check_of(wrong: Wrong, plan: LogContent, refused: Ints) -> Check:
     """Returns the name under which a wrong value is reported."""
     match wrong:
         case LostValue():
@@ -330,7 +330,7 @@ def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
             assert_never(wrong)
 
 
-def batch_at(plan: LogPlan, length: int) -> tuple[int, int] | None:
+def batch_at(plan: LogContent, length: int) -> tuple[int, int] | None:
     """Returns where the batch starts and ends that a length ends in; None if it ends in none."""
     before, behind = whole_lengths(np.array([length]), plan.batches)
     return (int(before[0]), int(behind[0])) if before[0] < behind[0] else None
@@ -344,7 +344,7 @@ def bare_length(op: Op) -> int:
 class Explainer:
     """Turns what is wrong with one log into sentences and operations."""
 
-    def __init__(self, plan: LogPlan) -> None:
+    def __init__(self, plan: LogContent) -> None:
         self._plan = plan
         self._end_of_time = 1 + plan.t_last
         self._ops: list[Op] = []

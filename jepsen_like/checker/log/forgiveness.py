@@ -29,6 +29,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.log.scan import at_most
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
@@ -85,12 +86,6 @@ def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> In
             end = min(denies[rows.t_inv >= begun_ns].min(initial=NEVER), place[replaced].min(initial=NEVER))
             content[end:][last_ns[end:] < begun_ns] = UNSEEN
     return content
-
-
-def at_most(rows: Columns) -> Ints:
-    """Returns the greatest length that was possible when each operation began, `NEVER` for any; see `scan`."""
-    denies = (rows.f != Action.READ) | (rows.a == NONE)
-    return np.where((rows.type == Outcome.OK) & denies, rows.offset, NEVER)
 
 
 class _Forgiving:

@@ -17,9 +17,10 @@ An append of unknown outcome may fill a place that no acknowledged append fills,
 before the append began; who fills what is a matching that a greedy walk from the latest place down finds. The final logs
 of the nodes are reads after everything else. Each place has one epoch, and epochs never fall along a log.
 
-Pass one (`facts_of`) reduces a piece of the history to what the values need; `plan_of` joins the pieces; pass two
-(`times_of`) checks the times of a piece, given what ended in other pieces before it; `holes_filled` does the matching. A
-piece is a time segment of one log, so a log of any length needs the memory of a few pieces, plus eight bytes a record.
+The rows of a log come in parts, such as its part files, of which one is in memory at a time. Pass one (`facts_of`) reduces each
+part to what the values need, and to the lengths that were news when they became known. `plan_of` judges the values of all parts together;
+pass two (`times_of`) holds the times of each part against the lengths; `holes_filled` does the matching. So a log needs the memory of its
+largest part, plus up to 60 bytes a record.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,49 +28,54 @@ from typing import Final, NamedTuple
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from jepsen_like.checker.log.batches import TornBatch, batches_of, joined_spans, placed_batches, whole_lengths
-from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
+from jepsen_like.checker.log.batches import (
+    BatchRows,
+    TornBatch,
+    batches_of,
+    joined_spans,
+    placed_batches,
+    whole_lengths,
+)
+from jepsen_like.checker.rows.columns import Bools, Columns, Ints, begins_operation
+from jepsen_like.checker.verdict import Findings, Undecided
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 EXAMPLES_MAX: Final = 5
 EMPTY: Final[Ints] = np.zeros(0, np.int64)
-NO_BATCHES: Final[Ints] = np.zeros((2, 0), np.int64)
 
 
-@attrs.frozen(eq=False)
-class Piece:
-    """One log's operations in one piece of a history."""
-
-    rows: Columns
-
-    @property
-    def ok(self) -> npt.NDArray[np.bool_]:
-        """Returns which of them happened."""
-        return np.asarray(self.rows.type == Outcome.OK)
-
-    def at_least(self) -> Ints:
-        """Returns the length known when each operation ended (0: none is known from it)."""
-        rows = self.rows
-        appended = rows.f == Action.APPEND
-        saw = (rows.f == Action.READ) & (rows.a != NONE)
-        lengths = np.where(appended | saw, rows.offset + 1, np.where(rows.f == Action.TAIL, rows.offset, 0))
-        return np.where(self.ok, lengths, 0)
-
-    def at_most(self) -> Ints:
-        """Returns the greatest length possible when each operation began (`NEVER`: any)."""
-        rows = self.rows
-        denies = (rows.f != Action.READ) | (rows.a == NONE)
-        return np.where(self.ok & denies, rows.offset, NEVER)
+def at_least(rows: Columns) -> Ints:
+    """Returns the length known when each operation ended (0: none is known from it)."""
+    saw = (rows.f == Action.APPEND) | ((rows.f == Action.READ) & (rows.a != NONE))
+    lengths = np.where(saw, rows.offset + 1, np.where(rows.f == Action.TAIL, rows.offset, 0))
+    return np.where(rows.type == Outcome.OK, lengths, 0)
 
 
-@attrs.frozen(eq=False, kw_only=True)
-class Facts:
-    """The answer of pass one for one log in one piece; it is small compared with the piece itself."""
+def at_most(rows: Columns) -> Ints:
+    """Returns the greatest length possible when each operation began (`NEVER`: any)."""
+    denies = (rows.f != Action.READ) | (rows.a == NONE)
+    return np.where((rows.type == Outcome.OK) & denies, rows.offset, NEVER)
 
-    object: int
-    piece: int
+
+def logs_of(rows: Columns) -> dict[int, Columns]:
+    """Returns the rows of each log, in their order."""
+    if not len(rows):
+        return {}
+    if (rows.object == rows.object[0]).all():
+        return {int(rows.object[0]): rows}
+    order = np.argsort(rows.object, kind="stable")
+    cuts = np.append(np.flatnonzero(np.append(True, np.diff(rows.object[order]) != 0)), len(rows))
+    return {
+        int(rows.object[order[begin]]): rows.where(order[begin:end])
+        for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+    }
+
+
+@attrs.frozen(kw_only=True)
+class LogSums:
+    """The sums of a part of a log, and a few operations that are needed whatever else there is."""
+
     ok: int
     """Operations, each counted once however many records it has; `acked` counts records."""
     fail: int
@@ -78,19 +84,82 @@ class Facts:
     t_first: int
     t_last: int
     """The latest moment that anything is known of."""
-    ended_first: int
-    ended_last: int
-    """The moment when the operations that make a length known ended."""
-    began_first: int
-    began_last: int
-    """The moment when the operations that deny a length began."""
+    unplaced: int
+    """Acknowledged operations that do not say where: nothing can be decided."""
     length: int
     """The greatest known length, and (if not 0) who knew it."""
     length_op: Op | None
-    filled_from: int
-    filled: npt.NDArray[np.uint8]
-    """Bits, from offset `filled_from` on (0 if there are none): acknowledged appends that agree with the given content."""
-    filled_twice: Ints
+    damaged: tuple[Op, ...]
+    """Reads whose record was not the one that was written under its id, the first few."""
+    scattered: tuple[Op, ...]
+    """The first record of acknowledged batches whose places do not follow each other, of the first few."""
+
+    @classmethod
+    def of(cls, rows: Columns, begins: Bools, batches: BatchRows | None, longest: int, length: int) -> "LogSums":
+        """Of these rows, which `begins` divides into operations and of which `longest` knew the greatest length."""
+        happened = rows.type == Outcome.OK
+        outcomes = np.bincount(rows.type[begins], minlength=len(Outcome) + 1)
+        damaged = np.flatnonzero(happened & (rows.err == ErrorCode.DAMAGED_VALUE))
+        scattered = batches.scattered if batches is not None else EMPTY
+        return cls(
+            ok=int(outcomes[Outcome.OK]),
+            fail=int(outcomes[Outcome.FAIL]),
+            info=int(outcomes[Outcome.INFO]),
+            acked=int((happened & (rows.f == Action.APPEND)).sum()),
+            t_first=int(rows.t_inv.min(initial=NEVER)),
+            t_last=int(np.where(rows.t_ret < NEVER, rows.t_ret, rows.t_inv).max(initial=0)),
+            unplaced=int((happened & (rows.offset < 0)).sum()),
+            length=length,
+            length_op=rows.op(longest) if length else None,
+            damaged=tuple(rows.op(int(row)) for row in damaged[:EXAMPLES_MAX]),
+            scattered=tuple(rows.op(int(row)) for row in scattered[:EXAMPLES_MAX]),
+        )
+
+    @classmethod
+    def join(cls, parts: "Sequence[LogSums]") -> "LogSums":
+        """Returns the sums of all parts, of which there is at least one."""
+        longest = max(parts, key=lambda one: one.length)
+        return cls(
+            ok=sum(one.ok for one in parts),
+            fail=sum(one.fail for one in parts),
+            info=sum(one.info for one in parts),
+            acked=sum(one.acked for one in parts),
+            t_first=min(one.t_first for one in parts),
+            t_last=max(one.t_last for one in parts),
+            unplaced=sum(one.unplaced for one in parts),
+            length=longest.length,
+            length_op=longest.length_op,
+            damaged=tuple(op for one in parts for op in one.damaged),
+            scattered=tuple(op for one in parts for op in one.scattered),
+        )
+
+    def findings(self, name: int) -> Findings:
+        """Returns what they are of a log of this name; undecided if an acknowledged operation does not say where."""
+        undecided: tuple[Undecided, ...] = ()
+        if self.unplaced:
+            undecided = (Undecided(name, f"{self.unplaced} acknowledged operations do not say at which offset"),)
+        return Findings(
+            ok=self.ok,
+            fail=self.fail,
+            info=self.info,
+            objects=1,
+            acked=self.acked,
+            t_first=self.t_first,
+            undecided=undecided,
+        )
+
+
+@attrs.define(eq=False, kw_only=True)
+class Facts:
+    """The answer of pass one for a part of a log. Rows are numbered through all parts."""
+
+    sums: LogSums
+    known_ns: Ints
+    """The moments, in their order, when a length became known that is greater than all before; the length; the row that knew it."""
+    known_length: Ints
+    known_row: Ints
+    agreed: Ints
+    """Places of acknowledged appends that agree with the given content."""
     append_offset: Ints
     append_value: Ints
     """Acknowledged appends that do not agree with the given content."""
@@ -100,126 +169,85 @@ class Facts:
     info_value: Ints
     info_start: Ints
     info_batch: Ints
-    """Appends of unknown outcome; records that were sent together have one number that is theirs in this piece."""
+    """Appends of unknown outcome; for records that were sent together the row of the first of them, `NONE` for others."""
     batch_start: Ints
     batch_end: Ints
     """The place where acknowledged batches stand."""
-    scattered: tuple[Op, ...]
-    """The first record of acknowledged batches whose places do not follow each other."""
     claim_offset: Ints
     claim_value: Ints
     claim_epoch: Ints
     """The claims of appends and reads about a place and its epoch that do not agree with the given epochs."""
     refused: Ints
     """Values whose append certainly did not happen."""
-    unplaced: int
-    """Acknowledged operations that do not say where: nothing can be decided."""
-    damaged: tuple[Op, ...]
-    """Reads whose record was not the one that was written under its id."""
+
+    @classmethod
+    def join(cls, parts: "Sequence[Facts]") -> "Facts":
+        """Returns those of all parts, which are left empty, so that a long log is in memory once."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = {}
+        for name in (field.name for field in attrs.fields(cls) if field.name != "sums"):
+            columns[name] = np.concatenate([getattr(one, name) for one in parts])
+            for one in parts:
+                setattr(one, name, EMPTY)
+        return cls(sums=LogSums.join([one.sums for one in parts]), **columns)
 
 
-def pieces_of(rows: Columns) -> dict[int, Piece]:
-    """Returns the logs in one part file."""
-    if not len(rows):
-        return {}
-    if (rows.object == rows.object[0]).all():
-        return {int(rows.object[0]): Piece(rows)}
-    order = np.argsort(rows.object, kind="stable")
-    cuts = np.append(np.flatnonzero(np.append(True, np.diff(rows.object[order]) != 0)), len(rows))
-    return {
-        int(rows.object[order[begin]]): Piece(rows.where(order[begin:end]))
-        for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-    }
+def facts_of(rows: Columns, content: Ints = EMPTY, epochs: Ints = EMPTY, begin: int = 0) -> Facts:
+    """Pass one over the part of a log whose first row has the number `begin`.
 
-
-def facts_of(piece: Piece, name: int, number: int, content: Ints = EMPTY, epochs: Ints = EMPTY) -> Facts:
-    """Pass one. `content[o]` is the value in the final logs, `NONE` where they say nothing; it may be empty.
-
-    So may `epochs`, in which its epoch stands.
+    `content[o]` is the value in the final logs, `NONE` where they say nothing; it may be empty. So may `epochs`, in which its epoch
+    stands.
     """
-    rows, ok = piece.rows, piece.ok
-    append = rows.f == Action.APPEND
+    ok, append, read = rows.type == Outcome.OK, rows.f == Action.APPEND, rows.f == Action.READ
     placed = rows.offset >= 0
     acked = np.flatnonzero(ok & append & placed)
     agrees = _agrees(content, rows.offset[acked], rows.a[acked])
-    saw = np.flatnonzero(ok & (rows.f == Action.READ) & (rows.a != NONE) & placed)
-    saw = saw[~_agrees(content, rows.offset[saw], rows.a[saw])]
-    read_pairs = np.unique(np.stack([rows.offset[saw], rows.a[saw]]), axis=1)
-    at_least, at_most = piece.at_least(), piece.at_most()
-    known, denies = np.flatnonzero(at_least > 0), np.flatnonzero(at_most < NEVER)
-    longest = int(known[np.argmax(at_least[known])]) if len(known) else NONE
+    saw = ok & read & (rows.a != NONE) & placed
+    differs = np.flatnonzero(saw)
+    differs = differs[~_agrees(content, rows.offset[differs], rows.a[differs])]
+    read_pairs = np.unique(np.stack([rows.offset[differs], rows.a[differs]]), axis=1)
+    claims = np.flatnonzero(((ok & append & placed) | saw) & (rows.epoch != NONE))
+    claims = claims[~_agrees(epochs, rows.offset[claims], rows.epoch[claims].astype(np.int64))]
     unknown = np.flatnonzero((rows.type == Outcome.INFO) & append)
-    offsets = np.sort(rows.offset[acked[agrees]])
     begins = begins_operation(rows.process, rows.t_inv, rows.t_ret)
-    outcomes = rows.type[begins]
     batches = batches_of(rows, begins)
-    claims = _claims(rows, ok & placed & (append | ((rows.f == Action.READ) & (rows.a != NONE))), epochs)
-    filled_from, filled = _bits(offsets)
+    of_unknown = batches.batch[unknown]
+    lengths = at_least(rows)
+    longest = int(np.argmax(lengths)) if len(rows) else NONE
+    known = np.flatnonzero(lengths > 0)
+    known = known[np.argsort(rows.t_ret[known], kind="stable")]
+    known = known[lengths[known] > _greatest_before(lengths[known])]
     return Facts(
-        object=name,
-        piece=number,
-        ok=int((outcomes == Outcome.OK).sum()),
-        fail=int((outcomes == Outcome.FAIL).sum()),
-        info=int((outcomes == Outcome.INFO).sum()),
-        acked=int((ok & append).sum()),
-        t_first=_least(rows.t_inv, NEVER),
-        t_last=_most(np.where(rows.t_ret < NEVER, rows.t_ret, rows.t_inv), 0),
-        ended_first=_least(rows.t_ret[known], NEVER),
-        ended_last=_most(rows.t_ret[known], -NEVER),
-        began_first=_least(rows.t_inv[denies], NEVER),
-        began_last=_most(rows.t_inv[denies], -NEVER),
-        length=int(at_least[longest]) if longest != NONE else 0,
-        length_op=rows.op(longest) if longest != NONE else None,
-        filled_from=filled_from,
-        filled=filled,
-        filled_twice=np.unique(offsets[1:][offsets[1:] == offsets[:-1]]),
+        sums=LogSums.of(rows, begins, batches, longest, int(lengths.max(initial=0))),
+        known_ns=rows.t_ret[known],
+        known_length=lengths[known],
+        known_row=known + begin,
+        agreed=rows.offset[acked[agrees]],
         append_offset=rows.offset[acked[~agrees]],
         append_value=rows.a[acked[~agrees]],
         read_offset=read_pairs[0],
         read_value=read_pairs[1],
         info_value=rows.a[unknown],
         info_start=rows.t_inv[unknown],
-        info_batch=batches.batch[unknown],
+        info_batch=np.where(of_unknown == NONE, NONE, of_unknown + begin),
         batch_start=batches.starts,
         batch_end=batches.ends,
-        scattered=tuple(rows.op(int(row)) for row in batches.scattered[:EXAMPLES_MAX]),
         claim_offset=rows.offset[claims],
         claim_value=rows.a[claims],
         claim_epoch=rows.epoch[claims].astype(np.int64),
         refused=np.unique(rows.a[(rows.type == Outcome.FAIL) & append]),
-        unplaced=int((ok & ~placed).sum()),
-        damaged=tuple(
-            rows.op(int(row)) for row in np.flatnonzero(ok & (rows.err == ErrorCode.DAMAGED_VALUE))[:EXAMPLES_MAX]
-        ),
     )
 
 
-def _claims(rows: Columns, speaks: npt.NDArray[np.bool_], epochs: Ints) -> Ints:
-    """Rows that name an epoch which is not the known one of their place."""
-    claims = np.flatnonzero(speaks & (rows.epoch != NONE))
-    return claims[~_agrees(epochs, rows.offset[claims], rows.epoch[claims].astype(np.int64))]
+def _greatest_before(lengths: Ints) -> Ints:
+    """Returns for each the greatest of those before it, 0 for the first."""
+    return np.append(0, np.maximum.accumulate(lengths))[:-1]
 
 
-def _least(values: Ints, default: int) -> int:
-    return int(values.min()) if len(values) else default
-
-
-def _most(values: Ints, default: int) -> int:
-    return int(values.max()) if len(values) else default
-
-
-def _agrees(content: Ints, offsets: Ints, values: Ints) -> npt.NDArray[np.bool_]:
+def _agrees(content: Ints, offsets: Ints, values: Ints) -> Bools:
     within = offsets < len(content)
     return np.asarray(within & (content[np.where(within, offsets, 0)] == values)) if len(content) else within
-
-
-def _bits(offsets: Ints) -> tuple[int, npt.NDArray[np.uint8]]:
-    if not len(offsets):
-        return 0, np.zeros(0, np.uint8)
-    first = int(offsets[0])
-    flags = np.zeros(int(offsets[-1]) - first + 1, np.bool_)
-    flags[offsets - first] = True
-    return first, np.packbits(flags)
 
 
 @attrs.frozen(eq=False)
@@ -328,23 +356,16 @@ Wrong = LostValue | Diverged | AckedTwice | Unwritten | SeenEarly | Gap | EpochD
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class LogPlan:
-    """One log after pass one: its content, what is already known to be wrong, and what pass two needs."""
+class LogContent:
+    """The content of one log, as far as explanations need it."""
 
     object: int
     content: Ints
     final: FinalLogs | None
-    wrong: tuple[Wrong, ...]
-    lost_acked: int
-    expired: int
-    """Acknowledged records that have left all logs by the rule."""
     too_long: Op | None
     """The operation that knew of a length that the final logs, or all appends together, do not reach."""
-    holes: Ints
-    """Places that no acknowledged append fills."""
     batches: Ints
     """The place where batches start and end; see `batches.joined_spans`."""
-    facts: tuple[Facts, ...]
     appends: int
     """The number of all appends, whether acknowledged or of unknown outcome."""
     t_last: int
@@ -355,41 +376,55 @@ class LogPlan:
         return [int(place) for place in np.flatnonzero(self.content == value)]
 
 
-def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
-    """Join the pieces of one log."""
-    appends = sum(one.acked + len(one.info_value) for one in facts)
-    longest = max(facts, key=lambda one: one.length)
-    end = final.end if final is not None else min(longest.length, appends)
+@attrs.frozen(eq=False, kw_only=True)
+class LogPlan(LogContent):
+    """One log after pass one: its content, what is already known to be wrong, and what pass two needs."""
+
+    wrong: tuple[Wrong, ...]
+    lost_acked: int
+    expired: int
+    """Acknowledged records that have left all logs by the rule."""
+    holes: Ints
+    """Places that no acknowledged append fills."""
+    unknown: tuple[Ints, Ints]
+    """Appends of unknown outcome: their values, and when they began."""
+    refused: Ints
+    known: tuple[Ints, Ints, Ints]
+    """The moments, in their order, when lengths became known; the lengths; the numbers of the rows that knew them."""
+
+
+def plan_of(name: int, facts: Facts, final: FinalLogs | None) -> LogPlan:
+    """Judge the values of one log."""
+    sums = facts.sums
+    appends = sums.acked + len(facts.info_value)
+    end = final.end if final is not None else min(sums.length, appends)
     content = np.full(end, NONE, np.int64)
     if final is not None:
         content[:] = final.content
     filled = np.zeros(end, np.bool_)
-    twice = _fill_from_bits(filled, facts)
-    appends_at, reads_at = (
-        [np.concatenate([getattr(one, f"{kind}_{what}") for one in facts]) for what in ("offset", "value")]
-        for kind in ("append", "read")
-    )
-    judged = judged_values(content, filled, twice, appends_at, reads_at, final)
-    wrong: list[Wrong] = [*judged.wrong]
-
+    filled[facts.agreed] = True
+    twice = EMPTY if filled.sum() == len(facts.agreed) else _repeated(facts.agreed)
+    said, read = (facts.append_offset, facts.append_value), (facts.read_offset, facts.read_value)
+    judged = judged_values(content, filled, twice, said, read, final)
     holes = np.flatnonzero(~filled).astype(np.int64)
-    torn, starts, ends = _find_placed(facts, content, holes, final)
-    wrong += torn
-    wrong += _wrong_epochs(facts, content, final)
-
+    known_from = None if final is None else final.start if final.expires else 0
+    torn, starts, ends = placed_batches(facts.info_batch, facts.info_value, content, holes, known_from)
+    by_end = np.argsort(facts.known_ns, kind="stable")
     return LogPlan(
-        object=facts[0].object,
+        object=name,
         content=content,
         final=final,
-        wrong=tuple(wrong),
+        wrong=(*judged.wrong, *torn, *_wrong_epochs(facts, content, final)),
         lost_acked=len(judged.lost),
         expired=len(judged.expired),
-        too_long=longest.length_op if longest.length > end else None,
+        too_long=sums.length_op if sums.length > end else None,
         holes=holes,
-        batches=joined_spans([one.batch_start for one in facts] + [starts], [one.batch_end for one in facts] + [ends]),
-        facts=tuple(facts),
+        batches=joined_spans([facts.batch_start, starts], [facts.batch_end, ends]),
+        unknown=(facts.info_value, facts.info_start),
+        refused=facts.refused,
+        known=(facts.known_ns[by_end], facts.known_length[by_end], facts.known_row[by_end]),
         appends=appends,
-        t_last=max(one.t_last for one in facts),
+        t_last=sums.t_last,
     )
 
 
@@ -405,7 +440,7 @@ class JudgedValues:
 
 def judged_values(
     content: Ints,
-    filled: npt.NDArray[np.bool_],
+    filled: Bools,
     twice: Ints,
     appends: Sequence[Ints],
     reads: Sequence[Ints],
@@ -449,26 +484,13 @@ def judged_values(
     return JudgedValues(tuple(wrong), lost, expired)
 
 
-def _pairs(offset: Ints, value: Ints, mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _pairs(offset: Ints, value: Ints, mask: Bools) -> list[tuple[int, int]]:
     return sorted(set(zip(offset[mask].tolist(), value[mask].tolist(), strict=True)))
 
 
-def _find_placed(
-    facts: Sequence[Facts], content: Ints, holes: Ints, final: FinalLogs | None
-) -> tuple[list[TornBatch], Ints, Ints]:
-    """The batches of unknown outcome, each under a number that is its own in the whole log."""
-    used, batch = 0, []
-    for of_piece in facts:
-        batch.append(np.where(of_piece.info_batch == NONE, NONE, of_piece.info_batch + used))
-        used += int(of_piece.info_batch.max(initial=NONE)) + 1
-    value = np.concatenate([one.info_value for one in facts])
-    known_from = None if final is None else final.start if final.expires else 0
-    return placed_batches(np.concatenate(batch), value, content, holes, known_from)
-
-
-def _wrong_epochs(facts: Sequence[Facts], content: Ints, final: FinalLogs | None) -> list[Wrong]:
+def _wrong_epochs(facts: Facts, content: Ints, final: FinalLogs | None) -> list[Wrong]:
     """Returns where the epoch of a place is not the one that was named with its value, and where epochs fall along the log."""
-    claims = [np.concatenate([getattr(one, f"claim_{what}") for one in facts]) for what in ("offset", "value", "epoch")]
+    claims = (facts.claim_offset, facts.claim_value, facts.claim_epoch)
     known = final is not None and len(final.epochs) == len(content)
     epochs = final.epochs.copy() if final is not None and known else np.full(len(content), NONE, np.int64)
     if not known and not len(claims[0]):
@@ -502,17 +524,6 @@ def epochs_fall(epochs: Ints) -> list[Wrong]:
     return [EpochFalls(at, int(epochs[at]), before, int(epochs[before])) for at, before in pairs]
 
 
-def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> Ints:
-    """Mark what acknowledged appends fill; return the places that two of them fill."""
-    twice = [one.filled_twice for one in facts]
-    for of_piece in facts:
-        flags = np.unpackbits(of_piece.filled).view(np.bool_)[: len(filled) - of_piece.filled_from]
-        place = filled[of_piece.filled_from : of_piece.filled_from + len(flags)]
-        twice.append(np.flatnonzero(place & flags) + of_piece.filled_from)
-        place |= flags
-    return np.concatenate(twice)
-
-
 def _place(content: Ints, offset: Ints, value: Ints) -> list[Diverged]:
     """Put values where nothing is known yet; return where they differ from each other or from what is known.
 
@@ -529,124 +540,83 @@ def _place(content: Ints, offset: Ints, value: Ints) -> list[Diverged]:
     return [Diverged(o, int(content[o]), v) for o, v in _pairs(offset, value, differs)]
 
 
-def _placed_twice(content: Ints, filled: npt.NDArray[np.bool_], offset: Ints, value: Ints) -> Ints:
+def _placed_twice(content: Ints, filled: Bools, offset: Ints, value: Ints) -> Ints:
     """Mark what these acknowledged appends fill; return the places filled more than once with one value."""
     same = offset[content[offset] == value]
-    places, count = np.unique(same, return_counts=True)
-    twice: Ints = places[count > 1]
-    filled[places] = True
-    return twice
+    filled[same] = True
+    return _repeated(same)
 
 
-@attrs.frozen(eq=False)
-class EarlierPieces:
-    """The facts about the other pieces of a log that pass two needs for one piece."""
-
-    floor: int
-    """The length known before anything in this piece that denies a length began, and who knew it."""
-    floor_op: Op | None
-    neighbours: tuple[int, ...]
-    """Pieces whose operations ended while those of this piece began."""
+def _repeated(places: Ints) -> Ints:
+    """Returns those that are there more than once, sorted, each once."""
+    found, count = np.unique(places, return_counts=True)
+    repeated: Ints = found[count > 1]
+    return repeated
 
 
-def before(facts: Sequence[Facts], piece: Facts, batches: Ints = NO_BATCHES) -> EarlierPieces:
-    """Sort the other pieces of the log into those wholly before this one and those at the same time."""
-    earlier = [one for one in facts if one is not piece and one.ended_last < piece.began_first]
-    beside = [
-        one.piece
-        for one in facts
-        if one is not piece and one.ended_first < piece.began_last and one.ended_last >= piece.began_first
-    ]
-    highest = max(earlier, key=lambda one: one.length, default=None)
-    _, floor = whole_lengths(np.array([highest.length if highest else 0]), batches)
-    return EarlierPieces(int(floor[0]), highest.length_op if highest else None, tuple(beside))
+class Times(NamedTuple):
+    """The answer of pass two."""
 
-
-def holes_of(plan: LogPlan, piece: Facts) -> tuple[int, int]:
-    """Returns the first, and one past the last, of the holes of the log that a piece may be the first to know filled.
-
-    The others are known before anything in this piece ended, or lie behind all that it knows. So what pass two returns about
-    holes does not grow with the number of pieces.
-    """
-    before = max((one.length for one in plan.facts if one.ended_last < piece.ended_first), default=0)
-    _, whole = whole_lengths(np.array([before, piece.length]), plan.batches)
-    first, last = np.searchsorted(plan.holes, whole).tolist()
-    return min(first, last), last
-
-
-@attrs.frozen(eq=False)
-class Times:
-    """The answer of pass two for one log in one piece."""
-
-    contradictions: int
-    examples: tuple[tuple[Op, Op], ...]
-    """(who knew a length, who began later and denied it)."""
+    examples: list[tuple[Op, Op]]
+    """(who knew a length, who began later and denied it), the first few: one for each that knew."""
     deadlines: Ints
-    """For each hole: when it was first known to be filled, by this piece (`NEVER`: not at all)."""
-    half_seen: tuple[Op, ...] = ()
+    """For each hole: when it was first known to be filled (`NEVER`: not at all)."""
+    half_seen: list[Op]
     """The first few operations that said that the log ended inside a batch."""
 
 
-def times_of(
-    piece: Piece, beside: Iterable[Piece], earlier: EarlierPieces, holes: Ints, batches: Ints = NO_BATCHES
-) -> Times:
-    """Pass two. `holes` are sorted offsets, `batches` where batches start and end."""
-    own_end, own_length = _known_lengths(piece, batches)
-    pieces = [piece, *beside]
-    ends, lengths = zip(*(_known_lengths(one, batches) for one in pieces), strict=True)
-    sources = np.repeat(np.arange(len(pieces)), [len(one) for one in ends])
-    end, length = np.concatenate(ends), np.concatenate(lengths)
-    order = np.argsort(end, kind="stable")
-    end, length, sources = end[order], length[order], sources[order]
+class _Denied(NamedTuple):
+    """An operation that denied what was known before it began."""
+
+    is_append: bool
+    op: Op
+
+
+def times_of(parts: Iterable[Columns], plan: LogPlan) -> Times:
+    """Pass two over the same rows as pass one; they are gone through twice where a length was denied after it was known."""
+    known_ns, known_length, known_row = plan.known
+    length = whole_lengths(known_length, plan.batches)[1]
     running = np.maximum.accumulate(length)
-
-    at_most = piece.at_most()
-    denies = np.flatnonzero(at_most < NEVER)
-    tails = denies[piece.rows.f[denies] == Action.TAIL]
-    half_seen = tails[np.not_equal(*whole_lengths(at_most[tails], batches))]
-    at_most[denies], _ = whole_lengths(at_most[denies], batches)
-    ended_before = np.searchsorted(end, piece.rows.t_inv[denies], side="left")
-    local = np.append(0, running)[ended_before]
-    bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
-    # One operation that knew a wrong length contradicts all that follow: they count once, for the one that knew.
-    knower = np.where(local[bad] > earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)
-    # Of those that follow, an append is the better example: it was put in the wrong place itself.
-    appends_first = np.argsort(piece.rows.f[denies[bad]] != Action.APPEND, kind="stable")
-    knowers, first = np.unique(knower[appends_first], return_index=True)
-    examples = []
-    for who, at in list(zip(knowers.tolist(), bad[appends_first[first]].tolist(), strict=True))[:EXAMPLES_MAX]:
-        denier = piece.rows.op(int(denies[at]))
-        if who == NONE:
-            assert earlier.floor_op is not None
-            examples.append((earlier.floor_op, denier))
-        else:
-            knew = _find(pieces[int(sources[who])], int(end[who]), int(length[who]), batches)
-            examples.append((knew, denier))
-    told = tuple(piece.rows.op(int(row)) for row in half_seen[:EXAMPLES_MAX])
-    return Times(len(knowers), tuple(examples), _deadlines(own_end, own_length, holes), told)
-
-
-def _known_lengths(piece: Piece, batches: Ints) -> tuple[Ints, Ints]:
-    at_least = piece.at_least()
-    known = np.flatnonzero(at_least > 0)
-    return piece.rows.t_ret[known], whole_lengths(at_least[known], batches)[1]
-
-
-def _find(piece: Piece, end: int, length: int, batches: Ints) -> Op:
-    at_least = piece.at_least()
-    rows = np.flatnonzero((piece.rows.t_ret == end) & (whole_lengths(at_least, batches)[1] == length))
-    # Of a batch the last record knew the length without the others.
-    return piece.rows.op(int(rows[np.argmax(at_least[rows])]))
+    half_seen: list[Op] = []
+    denied: dict[int, _Denied] = {}
+    for rows in parts:
+        least = at_most(rows)
+        denies = np.flatnonzero(least < NEVER)
+        tails = denies[rows.f[denies] == Action.TAIL]
+        inside = tails[np.not_equal(*whole_lengths(least[tails], plan.batches))]
+        half_seen += [rows.op(row) for row in inside[: EXAMPLES_MAX - len(half_seen)].tolist()]
+        least = whole_lengths(least[denies], plan.batches)[0]
+        known = np.append(0, running)[np.searchsorted(known_ns, rows.t_inv[denies], side="left")]
+        bad = np.flatnonzero(known > least)
+        # One operation that knew a wrong length contradicts all that follow: they count once, for the one that knew.
+        knower = np.searchsorted(running, known[bad], side="left")
+        # Of those that follow, an append is the better example: it was put in the wrong place itself.
+        appends_first = np.argsort(rows.f[denies[bad]] != Action.APPEND, kind="stable")
+        knowers, first = np.unique(knower[appends_first], return_index=True)
+        for who, row in list(zip(knowers.tolist(), denies[bad[appends_first[first]]].tolist(), strict=True))[
+            :EXAMPLES_MAX
+        ]:
+            found = _Denied(bool(rows.f[row] == Action.APPEND), rows.op(row))
+            if who not in denied or found.is_append > denied[who].is_append:
+                denied[who] = found
+    knew: dict[int, int] = {}
+    for who in sorted(denied)[:EXAMPLES_MAX]:
+        same = np.flatnonzero((known_ns == known_ns[who]) & (length == length[who]))
+        # Of a batch the last record knew the length without the others.
+        knew[who] = int(known_row[same[np.argmax(known_length[same])]])
+    ops = _ops_at(parts, set(knew.values()))
+    deadlines = np.append(known_ns, NEVER)[np.searchsorted(running, plan.holes, side="right")]
+    return Times([(ops[row], denied[who].op) for who, row in knew.items()], deadlines, half_seen)
 
 
-def _deadlines(end: Ints, length: Ints, holes: Ints) -> Ints:
-    if not len(holes):
-        return EMPTY
-    order = np.argsort(length, kind="stable")
-    earliest_from = np.minimum.accumulate(end[order][::-1])[::-1]
-    at = np.searchsorted(length[order], holes, side="right")
-    deadlines: Ints = np.append(earliest_from, np.int64(NEVER))[at]
-    return deadlines
+def _ops_at(parts: Iterable[Columns], numbers: set[int]) -> dict[int, Op]:
+    """Returns the operations of the rows with these numbers."""
+    found: dict[int, Op] = {}
+    begin = 0
+    for rows in parts if numbers else ():
+        found |= {number: rows.op(number - begin) for number in numbers if begin <= number < begin + len(rows)}
+        begin += len(rows)
+    return found
 
 
 class _Taken(NamedTuple):
@@ -659,10 +629,9 @@ class _Taken(NamedTuple):
 
 def holes_filled(plan: LogPlan, deadlines: Ints) -> list[Wrong]:
     """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule."""
-    value, start = (np.concatenate([getattr(one, f"info_{what}") for one in plan.facts]) for what in ("value", "start"))
     values = plan.content[plan.holes]
     known = values != NONE
-    wrong, left = known_holes_filled(plan.holes[known], values[known], deadlines[known], value, start)
+    wrong, left = known_holes_filled(plan.holes[known], values[known], deadlines[known], *plan.unknown)
     unknown = np.flatnonzero(~known)
     for at in unknown[np.argsort(deadlines[unknown], kind="stable")[::-1]].tolist():
         while left and left[-1] > deadlines[at]:

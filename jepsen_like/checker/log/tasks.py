@@ -5,20 +5,19 @@ out of a log is decided from all of its history at once.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs, join_logs
 from jepsen_like.checker.log.forgiveness import forgive
-from jepsen_like.checker.log.scan import pieces_of
 from jepsen_like.checker.rows.columns import Columns, begins_operation
 from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
 from jepsen_like.checker.rows.tasks import Gathered, Source, load, of_model, require_sound
 from jepsen_like.checker.verdict import Findings, Model
-from jepsen_like.history.files import Kept
+from jepsen_like.history.files import Kept, read_dump_part
 from jepsen_like.history.ops import Action, Outcome
 
 
@@ -27,7 +26,7 @@ class LogsTask:
     """Check all logs of a group."""
 
     sources: tuple[Source, ...]
-    dump: tuple[Gathered, ...] | None
+    dump: tuple[Gathered | Path, ...] | None
     """Their records in the final logs of all nodes; None if there are no final logs."""
     kept: Mapping[int, Kept] | None
     """Of these logs alone."""
@@ -42,25 +41,20 @@ class LogsTask:
         final = self._final_logs()
         if self.allowances and final is not None:
             return forgiving(self.sources, final, self.allowances, expires=self.expires)
-        local = LocalEngine()
-        if not self.together:
-            return check_logs(self.sources, local, final, expires=self.expires), ()
-        rows = of_model(load(self.sources), self.sources[0], Model.LOG)
-        require_sound(rows, self.sources)
-        findings = Findings()
-        # Each by itself: the passes over many logs would look for each of them in the rows of all.
-        for obj, piece in pieces_of(rows).items():
-            known = None if final is None else {obj: final[obj]} if obj in final else {}
-            findings = findings.plus(check_logs([piece.rows], local, known, expires=self.expires))
-        return findings, ()
+        sources = self.sources
+        if self.together:
+            rows = of_model(load(sources), sources[0], Model.LOG)
+            require_sound(rows, sources)
+            sources = (rows,)
+        return check_logs(sources, final, expires=self.expires), ()
 
     def _final_logs(self) -> Mapping[int, Sequence[FinalLog]] | None:
         import pyarrow as pa
 
         if self.dump is None:
             return None
-        found = [one.table() for one in self.dump]
-        if not sum(one.num_rows for one in found) and not self.kept:
+        found = [one.table() if isinstance(one, Gathered) else read_dump_part(one) for one in self.dump]
+        if isinstance(self.dump[0], Gathered) and not self.kept and not any(one.num_rows for one in found):
             return {}
         return final_logs_of(pa.concat_tables(found).combine_chunks(), self.kept)
 
@@ -85,8 +79,7 @@ def forgiving(
             found, lost = _forgiving_log(of_log, obj, final[obj], of_object, expires=expires)
             losses += lost
         else:
-            local = LocalEngine()
-            found = check_logs([of_log], local, {}, expires=expires)
+            found = check_logs([of_log], {}, expires=expires)
         findings = findings.plus(found)
     return findings, tuple(losses)
 
@@ -94,14 +87,13 @@ def forgiving(
 def _forgiving_log(
     rows: Columns, obj: int, logs: Sequence[FinalLog], allowances: Sequence[Allowance], *, expires: bool
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
-    local = LocalEngine()
     final, _ = join_logs(logs)
     forgiven = forgive(rows, final.content, allowances, final.start if expires else 0)
-    findings = check_logs([forgiven.rows], local, {obj: logs}, expires=expires)
+    findings = check_logs([forgiven.rows], {obj: logs}, expires=expires)
     for until in forgiven.until:
         if findings.counts:
             break  # one broken promise is enough, and the same one would be found again
-        before = check_logs([until], local)
+        before = check_logs([until])
         findings = attrs.evolve(findings, counts=before.counts, violations=before.violations, violated=before.violated)
     first = begins_operation(rows.process, rows.t_inv, rows.t_ret)
     happened = np.bincount(rows.type[first], minlength=len(Outcome) + 1)

@@ -74,18 +74,6 @@ class Task(Protocol):
         ...
 
 
-class Sharing(Protocol):
-    """An engine or a job that also makes arrays reachable for its tasks."""
-
-    def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Executes the tasks; returns their results in the same order."""
-        ...
-
-    def share(self, array: Ints) -> Shared:
-        """Makes an array reachable for tasks."""
-        ...
-
-
 def load(sources: Sequence[Source]) -> Columns:
     """Returns the rows of all sources; part files must share their columns."""
     paths = [one for one in sources if isinstance(one, Path)]

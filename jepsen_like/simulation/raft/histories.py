@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import NEEDED, Columns
@@ -43,7 +42,7 @@ def check(history: Sequence[ClientRequest], ends: Sequence[NodeLog]) -> list[Fau
     rows = [op for process, request in enumerate(history) if request.key < 0 for op in _of_log(2 * process, request)]
     if rows or logs:
         expires = any(log.first for log in logs)
-        findings = check_logs([_columns(rows)], LocalEngine(), {0: logs} if logs else None, expires=expires)
+        findings = check_logs([_columns(rows)], {0: logs} if logs else None, expires=expires)
         faults += _faults("C-log", findings)
     rows = [op for process, request in enumerate(history) if request.key >= 0 for op in _of_register(process, request)]
     if rows:

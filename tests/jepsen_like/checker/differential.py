@@ -22,7 +22,6 @@ import attrs
 import click
 import numpy as np
 
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
@@ -93,8 +92,7 @@ def opinion_on_log(history: History, rng: random.Random) -> Opinion:
     if dumped:
         columns = {node: np.array(records, np.int64).reshape(-1, 2).T for node, records in dumped.items()}
         final = {0: [FinalLog(node, 0, values, epochs) for node, (values, epochs) in columns.items()]}
-    engine = LocalEngine()
-    findings = check_logs([Columns.of_ops(part) for part in _segments(ops, rng)], engine, final)
+    findings = check_logs([Columns.of_ops(part) for part in _segments(ops, rng)], final)
     return Opinion(None if findings.undecided else not findings.violated, findings.violations)
 
 

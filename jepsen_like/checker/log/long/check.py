@@ -9,6 +9,7 @@ difference: how many contradictions between times are counted depends on how the
 Explanations are made of the operations that speak of the places concerned, as for short logs (`witnesses`).
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
@@ -24,30 +25,34 @@ from jepsen_like.checker.log.explain import (
     InWords,
     NodesDiffer,
     Odd,
+    count_checks,
     more_told,
-    speaking_of,
+    wanted_of,
+    with_violations,
 )
 from jepsen_like.checker.log.long.chunks import ChunkFacts, ChunkTask
 from jepsen_like.checker.log.long.final_parts import FinalParts
 from jepsen_like.checker.log.long.parts import LogDivision
 from jepsen_like.checker.log.long.ranges import WRONG_KEPT_MAX, PlacesKnown, RangeFacts, RangeTask
 from jepsen_like.checker.log.long.values import ValueFacts, ValueTask, WaitingTask
-from jepsen_like.checker.log.long.witnesses import Denied, FewPlaces, FewPlacesPlan, SpeakTask, Wanted, first_denier
+from jepsen_like.checker.log.long.witnesses import FewPlaces, FewPlacesContent, SpeakTask
 from jepsen_like.checker.log.scan import (
     AckedTwice,
     Diverged,
     EpochFalls,
     FinalLogs,
     Gap,
+    LogSums,
     LostValue,
     SeenEarly,
     Unwritten,
     Wrong,
 )
+from jepsen_like.checker.log.witnesses import Denied, first_denier
 from jepsen_like.checker.rows.columns import Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk
 from jepsen_like.checker.rows.tasks import Gathered, Shared
-from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
+from jepsen_like.checker.verdict import Check, Findings, Undecided, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op
 
 ROWS_PER_PART: Final = 4
@@ -79,7 +84,7 @@ def check_long_log(
     return _LongLog(sources, chunks, division, final, job, directory).findings(), chunks
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class _LongLog:
     """A log after pass one."""
 
@@ -92,55 +97,39 @@ class _LongLog:
 
     def findings(self) -> Findings:
         chunks, name = self.chunks, self.division.object
-        summed = Findings(
-            ok=sum(one.ok for one in chunks),
-            fail=sum(one.fail for one in chunks),
-            info=sum(one.info for one in chunks),
-            objects=1,
-            acked=sum(one.acked for one in chunks),
-            t_first=min(one.t_first for one in chunks),
-        )
-        unplaced = sum(one.unplaced for one in chunks)
-        if unplaced:
-            reason = f"{unplaced} acknowledged operations do not say at which offset"
-            return attrs.evolve(summed, undecided=(Undecided(name, reason),))
+        findings = self._sums.findings(name)
+        if findings.undecided:
+            return findings
         together = sum(one.unknown_together for one in chunks)
         if together:
             reason = f"it is too long for batches of unknown outcome, of which it has {together} records"
-            return attrs.evolve(summed, undecided=(Undecided(name, reason),))
+            return attrs.evolve(findings, undecided=(Undecided(name, reason),))
         tasks = self._range_tasks()
         ranges: list[RangeFacts] = self.job.run(tasks)
         values: list[ValueFacts] = self.job.run(self._value_tasks(ranges))
         gaps, first_gaps = self._waiting(ranges, values)
         wrong, counts, standing = self._wrong(ranges, values, gaps, first_gaps)
         told = self._put_into_words(tasks, ranges, wrong, standing)
-        for in_words in told[1]:
-            counts[in_words.check] = counts.get(in_words.check, 0) + 1
-        violations = in_turn([*told[0], *told[1]], lambda one: one.check, EXPLAINED_MAX)
+        counts = count_checks((one.check for one in told[1]), counts)
         return attrs.evolve(
-            summed,
-            violated=frozenset([name] if counts else []),
-            counts=counts,
-            violations=tuple(
-                Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops)) for one in violations
-            ),
+            with_violations(findings, name, counts, [*told[0], *told[1]]),
             lost_acked=sum(one.lost_acked for one in ranges)
             + (sum(one.far_acked for one in chunks) if self.final is not None else 0),
             expired=sum(one.expired for one in ranges),
             duplicated=sum(one.duplicated for one in ranges) + sum(one.duplicated for one in values),
         )
 
-    @property
-    def _appends(self) -> int:
-        return sum(one.acked + one.unknown for one in self.chunks)
+    @functools.cached_property
+    def _sums(self) -> LogSums:
+        return LogSums.join([one.sums for one in self.chunks])
 
     @property
-    def _longest(self) -> ChunkFacts:
-        return max(self.chunks, key=lambda one: one.length)
+    def _appends(self) -> int:
+        return self._sums.acked + sum(one.unknown for one in self.chunks)
 
     @property
     def _end(self) -> int:
-        return self.final.end if self.final is not None else min(self._longest.length, self._appends)
+        return self.final.end if self.final is not None else min(self._sums.length, self._appends)
 
     # ------------------------------------------------------------ the tasks
 
@@ -170,7 +159,7 @@ class _LongLog:
                     number=number,
                     margin=margin,
                     end=end,
-                    longest=self._longest.length,
+                    longest=self._sums.length,
                     later_ns=int(later_ns[number]),
                     dense=tuple(chunks[at].dense for at in mine),
                     rows=tuple(chunks[at].rows for at in mine),
@@ -200,7 +189,7 @@ class _LongLog:
 
     def _times(self) -> Ints:
         """Returns where the parts of time begin, but the first: about as many appends begin in each."""
-        began = np.sort(np.array([one.t_first for one in self.chunks], np.int64))
+        began = np.sort(np.array([one.sums.t_first for one in self.chunks], np.int64))
         at = np.arange(1, self.division.parts) * len(began) // self.division.parts
         return np.unique(began[at])
 
@@ -264,14 +253,12 @@ class _LongLog:
             early.setdefault(known_ns, place)
         half_seen = [place for one in ranges for place in one.half_seen]
         differ = self._differ(ranges)
-        scattered = [op for one in self.chunks for op in one.scattered]
-        damaged = [op for one in self.chunks for op in one.damaged]
-        longest = self._longest
-        too_long = longest.length_op if longest.length > self._end else None
+        sums = self._sums
+        too_long = sums.length_op if sums.length > self._end else None
         if too_long is not None and self._is_lost(ranges, too_long):
             too_long = None
         late = self.final is not None and not self.final.expires and any(one for one, _ in self.final.nodes.values())
-        if not (wrong or early or half_seen or differ or scattered or damaged or too_long or late):
+        if not (wrong or early or half_seen or differ or sums.scattered or sums.damaged or too_long or late):
             return [], []
         asked = {place + by for place in (*early.values(), *half_seen) for by in (0, 1)}
         for violation, _ in wrong:
@@ -293,18 +280,22 @@ class _LongLog:
         plan = self._plan(around, too_long, standing)
         denied = [self._denial_of(plan, place, known_ns) for known_ns, place in sorted(early.items())][:EXPLAINED_MAX]
         in_batches = [span for one in (*(one.first for one in denied), *half_seen) if (span := _span(plan, one))]
-        values, offsets, ends = speaking_of(plan, [one for one, _ in wrong], scattered, in_batches)
-        offsets |= {place for places in standing.values() for place in places}
-        ends |= {one.after_ns for one in denied}
-        wanted = Wanted(frozenset(values), frozenset(offsets), frozenset(ends), frozenset(half_seen), tuple(denied))
+        wanted = wanted_of(plan, [one for one, _ in wrong], sums.scattered, in_batches)
+        wanted = attrs.evolve(
+            wanted,
+            offsets=wanted.offsets.union(*standing.values()),
+            ends=wanted.ends | {one.after_ns for one in denied},
+            tails=frozenset(half_seen),
+            denied=tuple(denied),
+        )
         found = self.job.run([SpeakTask(source, wanted) for source in self.sources])
         ops = [op for some in found for op in some]
         explainer = Explainer(plan)
         explainer.take_ops([ops])
         odd = Odd(
             differ=differ,
-            damaged=damaged,
-            scattered=scattered,
+            damaged=sums.damaged,
+            scattered=sums.scattered,
             half_seen=[op for op in ops if op.f is Action.TAIL and op.offset in set(half_seen)],
             contradictions=[
                 (explainer.knew(one.first, one.after_ns), denier)
@@ -368,7 +359,7 @@ class _LongLog:
 
     def _plan(
         self, around: Sequence[PlacesKnown], too_long: Op | None, standing: Mapping[int, tuple[int, ...]]
-    ) -> FewPlacesPlan:
+    ) -> FewPlacesContent:
         columns: list[dict[int, int]] = [{}, {}, {}]
         for known in around:
             for column, values in zip(columns, (known.content, known.final, known.epochs), strict=True):
@@ -383,29 +374,24 @@ class _LongLog:
         for place, value in columns[0].items():
             if value != NONE:
                 places.setdefault(value, set()).add(place)
-        return FewPlacesPlan(
+        return FewPlacesContent(
             object=self.division.object,
             content=content,
             final=final,
-            wrong=(),
-            lost_acked=0,
-            expired=0,
             too_long=too_long,
-            holes=np.zeros(0, np.int64),
             batches=np.array(sorted(batches), np.int64).reshape(-1, 2).T,
-            facts=(),
             appends=self._appends,
-            t_last=max(one.t_last for one in self.chunks),
+            t_last=self._sums.t_last,
             standing={value: tuple(sorted(some)) for value, some in places.items()},
         )
 
-    def _denial_of(self, plan: FewPlacesPlan, place: int, known_ns: int) -> Denied:
+    def _denial_of(self, plan: FewPlacesContent, place: int, known_ns: int) -> Denied:
         """Returns who was told at `known_ns` that there is a record at a place, and who denied it later."""
         span = _span(plan, place + 1)
         return Denied(place, place + 1 if span is None or span[0] != place else span[1], known_ns)
 
 
-def _span(plan: FewPlacesPlan, length: int) -> tuple[int, int] | None:
+def _span(plan: FewPlacesContent, length: int) -> tuple[int, int] | None:
     """The batch that has a place before `length`, if that lies inside of it."""
     found = [(start, end) for start, end in plan.batches.T.tolist() if start < length <= end and end - start > 1]
     return found[0] if found else None

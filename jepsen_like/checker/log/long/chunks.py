@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from jepsen_like.checker.log.batches import batches_of
 from jepsen_like.checker.log.long.parts import LogDivision, SortedRows, buckets_of, write_whole
-from jepsen_like.checker.log.scan import EXAMPLES_MAX, LostValue
+from jepsen_like.checker.log.scan import LogSums, LostValue
 from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.rows.gather import Chunk, columns_of
 from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examine
 from jepsen_like.checker.rows.tasks import Gathered, load, of_model
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Outcome
 
 APPENDS, READS, KNOWS, DENIES, TAILS, BATCHES = range(6)
 """Kinds of rows that go to ranges: (place, value, epoch) twice, (place, time) twice, (place), (start, end)."""
@@ -94,20 +94,10 @@ class DenseFile:
 class ChunkFacts:
     """The answer of a chunk: sums, a few examples, and the files that it left for the ranges."""
 
-    ok: int
-    fail: int
-    info: int
-    acked: int
+    sums: LogSums
     unknown: int
     """Appends of unknown outcome, in records; and those of them that were sent together with others."""
     unknown_together: int
-    t_first: int
-    t_last: int
-    unplaced: int
-    length: int
-    length_op: Op | None
-    damaged: tuple[Op, ...]
-    scattered: tuple[Op, ...]
     batch_max: int
     """The records of the largest batch, 1 without any."""
     any_trimmed: bool
@@ -163,9 +153,7 @@ class _Reduced:
         self._division = division
         ok, self._is_append, is_read = rows.type == Outcome.OK, rows.f == Action.APPEND, rows.f == Action.READ
         saw = rows.a != NONE
-        self.unplaced = int((ok & (rows.offset < 0)).sum())
-        if self.unplaced:
-            ok = ok & (rows.offset >= 0)
+        ok &= rows.offset >= 0
         self.acked = np.flatnonzero(ok & self._is_append)
         self._saw = np.flatnonzero(ok & is_read & saw)
         self._nothing = np.flatnonzero(ok & is_read & ~saw)
@@ -186,7 +174,6 @@ class _Reduced:
     def facts(self, spans: ProcessSpans, directory: Path, number: int) -> ChunkFacts:
         rows, division = self._rows, self._division
         begins = begins_operation(rows.process, rows.t_inv, rows.t_ret)
-        outcomes = np.bincount(rows.type[begins], minlength=len(Outcome))
         unknown = np.flatnonzero((rows.type == Outcome.INFO) & self._is_append)
         together = rows.count.max(initial=1) > 1
         batches = batches_of(rows, begins) if together else None
@@ -205,23 +192,10 @@ class _Reduced:
         value = rows.a[unknown]
         values.write([(division.part_of(value), (value, rows.t_inv[unknown])), (division.part_of(refused), (refused,))])
         touched, known_ns, buckets = self._find_touched(dense, columns)
-        longest, length = self._longest()
-        damaged = np.flatnonzero((rows.err == ErrorCode.DAMAGED_VALUE) & (rows.type == Outcome.OK))
-        t_ends = np.where(rows.t_ret < NEVER, rows.t_ret, rows.t_inv)
         return ChunkFacts(
-            ok=int(outcomes[Outcome.OK]),
-            fail=int(outcomes[Outcome.FAIL]),
-            info=int(outcomes[Outcome.INFO]),
-            acked=len(self.acked),
+            sums=LogSums.of(rows, begins, batches, *self._longest()),
             unknown=len(unknown),
             unknown_together=0 if batches is None else int((batches.batch[unknown] != NONE).sum()),
-            t_first=int(rows.t_inv.min(initial=NEVER)),
-            t_last=int(t_ends.max(initial=0)),
-            unplaced=self.unplaced,
-            length=length,
-            length_op=longest,
-            damaged=tuple(rows.op(int(row)) for row in damaged[:EXAMPLES_MAX]),
-            scattered=() if batches is None else tuple(rows.op(int(row)) for row in batches.scattered[:EXAMPLES_MAX]),
             batch_max=int(rows.count[self._is_append].max(initial=1)) if together else 1,
             any_trimmed=bool((rows.err == ErrorCode.TRIMMED).any()),
             spans=spans,
@@ -330,14 +304,13 @@ class _Reduced:
             buckets.append(buckets_of(np.concatenate([value[value != NONE], said[2, cuts[at] : cuts[at + 1]]])))
         return touched, known_ns, tuple(buckets)
 
-    def _longest(self) -> tuple[Op | None, int]:
-        """Returns who knew the greatest length of all, and which."""
-        best: Op | None = None
-        length = 0
+    def _longest(self) -> tuple[int, int]:
+        """Returns the row that knew the greatest length of all, and the length."""
+        best, length = NONE, 0
         for row, place in self._knows:
             if len(place) and int(place.max()) + 1 > length:
                 at = int(np.argmax(place))
-                best, length = self._rows.op(int(row[at])), int(place[at]) + 1
+                best, length = int(row[at]), int(place[at]) + 1
         return best, length
 
     def _far(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from jepsen_like.check.jepsen_maps import Names, operations
 from jepsen_like.check.map_files import read_events
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.elements.tasks import findings_of
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
@@ -132,10 +131,9 @@ def judged(histories: Sequence[History], model: Model, form: str, rng: random.Ra
             with as_run(path, model, Names()) as run:
                 return check_run(run, model, Engine.LOCAL, limits=Limits(search=SearchBounds())).findings, moved
         rows = Columns.of_ops(rows_of(operations(read_events(path), model, path)))
-    engine = LocalEngine()
     match model:
         case Model.LOG:
-            return check_logs([rows], engine), moved
+            return check_logs([rows]), moved
         case Model.REGISTER:
             return check_registers(rows), moved
         case _:

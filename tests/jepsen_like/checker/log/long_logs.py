@@ -68,7 +68,7 @@ def both(history: History, rng: random.Random, directory: Path) -> tuple[Finding
         mine = (kept or {}).get(0)
         census = DumpCensusTask(0, dump_parts(directory / "dump"), dict(mine.starts) if mine else {}, limits.task)
         parts = FinalParts.of(0, census.execute(), mine, expires=expires)
-    short = check_logs(pieces, engine, final, expires=expires)
+    short = check_logs(pieces, final, expires=expires)
     with Scratch(directory) as scratch:
         rows = sum(len(piece) for piece in pieces)
         long, _ = check_long_log(0, pieces, rows, parts, Job(engine, scratch, limits))

@@ -7,7 +7,6 @@ import attrs
 import numpy as np
 import pytest
 
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.final_logs import FinalLog
@@ -60,13 +59,12 @@ def final(*logs: Sequence[int], epochs: Sequence[Sequence[int]] | None = None) -
 def checked(
     ops: Sequence[Op], logs: list[FinalLog] | None = None, pieces: int = 1, *, expires: bool = False
 ) -> Findings:
-    engine = LocalEngine()
     by_end = sorted(ops, key=lambda op: op.t_ret)
     # The rows of a batch are recorded together.
     together = [list(rows) for _, rows in itertools.groupby(by_end, key=lambda op: (op.process, op.t_inv, op.t_ret))]
     parts = [[op for rows in together[at::pieces] for op in rows] for at in range(pieces)]
     sources = [Columns.of_ops(part) for part in parts if part]
-    return check_logs(sources, engine, None if logs is None else {0: logs}, expires=expires)
+    return check_logs(sources, None if logs is None else {0: logs}, expires=expires)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

@@ -9,7 +9,6 @@ import pytest
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.log.explain import check_logs, join_logs
 from jepsen_like.checker.log.forgiveness import forgive
 from jepsen_like.checker.rows.columns import Columns
@@ -268,14 +267,13 @@ def findings(ops: Sequence[Op], left: list[int], allowances: Sequence[Allowance]
 
     All below `start` has left the logs.
     """
-    engine = LocalEngine()
     logs = [
         FinalLog(node, start, np.array(left[start:], np.int64), np.ones(len(left) - start, np.int64)) for node in (1, 2)
     ]
     rows, content = Columns.of_ops(ops), join_logs(logs)[0].content
     forgiven = forgive(rows, content, allowances, start)
-    whole = check_logs([forgiven.rows], engine, {LOG_OBJECT: logs}, expires=start > 0)
-    before = [check_logs([rows], engine) for rows in forgiven.until]
+    whole = check_logs([forgiven.rows], {LOG_OBJECT: logs}, expires=start > 0)
+    before = [check_logs([rows]) for rows in forgiven.until]
     wrong = sum(sum(one.counts.values()) for one in [whole, *before])
     return wrong, sum(loss.records for loss in forgiven.losses)
 

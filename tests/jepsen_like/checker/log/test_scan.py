@@ -1,4 +1,4 @@
-"""What each part of the scan of a log returns, on pieces small enough to be judged by hand."""
+"""What each step of the scan of a log returns, on parts small enough to be judged by hand."""
 
 from collections.abc import Sequence
 
@@ -9,21 +9,20 @@ import pytest
 from jepsen_like.checker.log.scan import (
     AckedTwice,
     Diverged,
-    EarlierPieces,
     Facts,
     FinalLogs,
     Gap,
     LogPlan,
     LostValue,
-    Piece,
     SeenEarly,
     Times,
     Unwritten,
     Wrong,
-    before,
+    at_least,
+    at_most,
     facts_of,
     holes_filled,
-    pieces_of,
+    logs_of,
     plan_of,
     times_of,
 )
@@ -32,7 +31,7 @@ from jepsen_like.history.ops import NEVER, NONE, ErrorCode, Op, Outcome
 from tests.jepsen_like.checker.log.test_explain import append, read, refused, tail, unknown
 
 LOG = 7
-"""The name of the log in these pieces."""
+"""The name of the log in these parts."""
 
 
 def knew(length: int, end: int, process: int = 20) -> Op:
@@ -45,22 +44,27 @@ def denied(length: int, start: int) -> Op:
     return read(length, NONE, start, start + 1)
 
 
-def piece(ops: Sequence[Op]) -> Piece:
-    return Piece(Columns.of_ops(attrs.evolve(op, object=LOG) for op in ops))
+def part(ops: Sequence[Op]) -> Columns:
+    return Columns.of_ops(attrs.evolve(op, object=LOG) for op in ops)
 
 
-def facts(ops: Sequence[Op], content: Sequence[int] = (), number: int = 0) -> Facts:
-    return facts_of(piece(ops), name=LOG, number=number, content=np.array(content, np.int64))
+def facts(ops: Sequence[Op], content: Sequence[int] = (), begin: int = 0) -> Facts:
+    return facts_of(part(ops), np.array(content, np.int64), begin=begin)
+
+
+def joined(*parts: Sequence[Op], content: Sequence[int] = ()) -> Facts:
+    """What pass one returns of a log in these parts."""
+    begins = np.cumsum([0, *map(len, parts)]).tolist()
+    return Facts.join([facts(ops, content, begin) for begin, ops in zip(begins, parts, strict=False)])
 
 
 def final(values: Sequence[int]) -> FinalLogs:
     return FinalLogs(np.array(values, np.int64), len(values), {1: (0, len(values))})
 
 
-def planned(*pieces: Sequence[Op], values: Sequence[int] | None = None) -> LogPlan:
-    """The plan of a log in these pieces; `values` in its final logs, if they are known."""
-    joined = [facts(ops, values or (), number) for number, ops in enumerate(pieces)]
-    return plan_of(joined, None if values is None else final(values))
+def planned(*parts: Sequence[Op], values: Sequence[int] | None = None) -> LogPlan:
+    """The plan of a log in these parts; `values` in its final logs, if they are known."""
+    return plan_of(LOG, joined(*parts, content=values or ()), None if values is None else final(values))
 
 
 def in_log(op: Op | None) -> Op:
@@ -72,7 +76,7 @@ def in_log(op: Op | None) -> Op:
 
 
 @pytest.mark.parametrize(
-    ("op", "at_least", "at_most"),
+    ("op", "least", "most"),
     [
         pytest.param(append(9, 4, 1, 2), 5, 4, id="append"),
         pytest.param(append(9, 0, 1, 2), 1, 0, id="first append"),
@@ -82,27 +86,27 @@ def in_log(op: Op | None) -> Op:
         pytest.param(tail(0, 1, 2), 0, 0, id="tail of nothing"),
     ],
 )
-def test_an_operation_says_what_the_table_says_if_it_happened(op: Op, at_least: int, at_most: int) -> None:
-    one = piece([op])
-    assert (one.at_least().tolist(), one.at_most().tolist()) == ([at_least], [at_most])
+def test_an_operation_says_what_the_table_says_if_it_happened(op: Op, least: int, most: int) -> None:
+    one = part([op])
+    assert (at_least(one).tolist(), at_most(one).tolist()) == ([least], [most])
     for outcome in (Outcome.FAIL, Outcome.INFO):
-        one = piece([attrs.evolve(op, type=outcome)])
-        assert (one.at_least().tolist(), one.at_most().tolist()) == ([0], [NEVER])
+        one = part([attrs.evolve(op, type=outcome)])
+        assert (at_least(one).tolist(), at_most(one).tolist()) == ([0], [NEVER])
 
 
 # The logs in a part file.
 
 
 def test_a_file_without_operations_holds_no_logs() -> None:
-    assert pieces_of(Columns.of_ops(())) == {}
+    assert logs_of(Columns.of_ops(())) == {}
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_file_of_one_log_is_its_piece_without_a_copy(count: int) -> None:
-    rows = piece([append(value, value, 1, 2) for value in range(count)]).rows
-    pieces = pieces_of(rows)
-    assert list(pieces) == [LOG]
-    assert pieces[LOG].rows is rows
+def test_a_file_of_one_log_is_its_part_without_a_copy(count: int) -> None:
+    rows = part([append(value, value, 1, 2) for value in range(count)])
+    logs = logs_of(rows)
+    assert list(logs) == [LOG]
+    assert logs[LOG] is rows
 
 
 def test_a_file_of_several_logs_is_taken_apart_in_the_order_of_its_rows() -> None:
@@ -113,7 +117,7 @@ def test_a_file_of_several_logs_is_taken_apart_in_the_order_of_its_rows() -> Non
         for name, values in values_of.items()
         if value in values
     )
-    assert {name: one.rows.a.tolist() for name, one in pieces_of(rows).items()} == values_of
+    assert {name: one.a.tolist() for name, one in logs_of(rows).items()} == values_of
 
 
 # Pass one.
@@ -132,49 +136,58 @@ MIXED = (
 
 
 def test_facts_count_operations_by_outcome() -> None:
-    found = facts(MIXED, number=4)
-    assert (found.object, found.piece) == (LOG, 4)
+    found = facts(MIXED).sums
     assert (found.ok, found.fail, found.info, found.acked) == (6, 1, 2, 2)
 
 
 def test_facts_span_from_the_first_beginning_to_the_last_moment_known() -> None:
-    found = facts(MIXED)
+    found = facts(MIXED).sums
     assert (found.t_first, found.t_last) == (1, 60)
-    assert facts([*MIXED, unknown(10, 70)]).t_last == 70
-    assert facts([unknown(10, 0)]).t_last == 0
+    assert facts([*MIXED, unknown(10, 70)]).sums.t_last == 70
+    assert facts([unknown(10, 0)]).sums.t_last == 0
 
 
 def test_facts_of_nothing_know_of_no_time() -> None:
-    found = facts([])
+    found = facts([]).sums
     assert (found.ok, found.t_first, found.t_last) == (0, NEVER, 0)
 
 
-def test_lengths_become_known_when_what_knows_them_ends_and_are_denied_when_what_denies_them_begins() -> None:
-    found = facts(MIXED)
-    assert (found.ended_first, found.ended_last) == (20, 33)
-    assert (found.began_first, found.began_last) == (4, 34)
+def known(found: Facts) -> list[tuple[int, int, int]]:
+    """The moment, the length and the row of each length that was news."""
+    return list(zip(found.known_ns.tolist(), found.known_length.tolist(), found.known_row.tolist(), strict=True))
+
+
+def test_lengths_become_known_when_what_knows_them_ends() -> None:
+    assert known(facts(MIXED)) == [(20, 1, 4), (25, 2, 5), (30, 3, 6)]
+
+
+def test_a_length_is_news_where_it_is_greater_than_all_that_were_known_before() -> None:
+    ops = [knew(2, 30), knew(3, 10), knew(3, 20), knew(1, 15), knew(4, 20), knew(5, 20)]
+    assert known(facts(ops)) == [(10, 3, 1), (20, 4, 4), (20, 5, 5)]
 
 
 def test_the_length_of_one_is_a_known_length() -> None:
     found = facts([append(1, 0, 10, 20)])
-    assert (found.ended_first, found.ended_last, found.length) == (20, 20, 1)
+    assert (known(found), found.sums.length) == ([(20, 1, 0)], 1)
 
 
-def test_where_no_length_is_known_the_span_of_ends_is_empty() -> None:
+def test_where_no_length_is_known_no_one_knew_it() -> None:
     found = facts([unknown(7, 2), read(0, NONE, 3, 4)])
-    assert (found.ended_first, found.ended_last) == (NEVER, -NEVER)
-    assert (found.length, found.length_op) == (0, None)
-
-
-def test_where_no_length_is_denied_the_span_of_beginnings_is_empty() -> None:
-    found = facts([unknown(7, 2), read(0, 7, 3, 4)])
-    assert (found.began_first, found.began_last) == (NEVER, -NEVER)
+    assert (known(found), found.sums.length, found.sums.length_op) == ([], 0, None)
 
 
 def test_the_greatest_length_is_kept_with_who_knew_it() -> None:
-    found = facts(MIXED)
+    found = facts(MIXED).sums
     assert found.length == 3
     assert found.length_op == in_log(tail(3, 26, 30))
+
+
+def test_parts_add_up() -> None:
+    whole, parts = facts(MIXED), joined(MIXED[:4], MIXED[4:6], MIXED[6:])
+    assert parts.sums == whole.sums
+    assert set(known(parts)) >= set(known(whole))
+    for name in ("append_offset", "append_value", "info_value", "info_start", "refused"):
+        assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
 
 
 def test_appends_of_unknown_outcome_keep_value_and_beginning_and_refused_ones_the_value() -> None:
@@ -189,44 +202,23 @@ def test_without_final_logs_every_acknowledged_append_is_kept_and_every_sight_on
     found = facts([*MIXED, read(0, 1, 70, 71), read(0, 4, 70, 71), attrs.evolve(read(2, 5, 1, 2), type=Outcome.INFO)])
     assert (found.append_offset.tolist(), found.append_value.tolist()) == ([0, 1], [1, 2])
     assert list(zip(found.read_offset.tolist(), found.read_value.tolist(), strict=True)) == [(0, 1), (0, 4)]
-    assert (found.filled_from, found.filled.tolist()) == (0, [])
+    assert found.agreed.tolist() == []
 
 
-def test_what_agrees_with_the_final_logs_becomes_bits_and_the_rest_is_kept() -> None:
+def test_what_agrees_with_the_final_logs_fills_its_place_and_the_rest_is_kept() -> None:
     appends = [append(1, 0, 1, 2), append(2, 1, 1, 2), append(9, 2, 1, 2), append(4, 4, 1, 2), append(5, 3, 1, 2)]
     reads = [read(0, 1, 3, 4), read(1, 6, 3, 4), read(1, 6, 5, 6), read(4, 4, 3, 4), read(2, NONE, 3, 4)]
     found = facts([*appends, *reads], content=[1, 2, 3, NONE])
-    assert (found.filled_from, found.filled.tolist()) == (0, [0b11000000])
+    assert found.agreed.tolist() == [0, 1]
     assert (found.append_offset.tolist(), found.append_value.tolist()) == ([2, 4, 3], [9, 4, 5])
     assert (found.read_offset.tolist(), found.read_value.tolist()) == ([1, 4], [6, 4])
-    assert found.acked == 5
+    assert found.sums.acked == 5
 
 
 def test_what_lies_behind_a_final_log_of_one_record_does_not_agree_with_it() -> None:
     found = facts([append(1, 0, 1, 2), append(1, 1, 1, 2)], content=[1])
-    assert found.filled.tolist() == [0b10000000]
+    assert found.agreed.tolist() == [0]
     assert found.append_offset.tolist() == [1]
-
-
-@pytest.mark.parametrize(
-    ("places", "first", "filled"),
-    [
-        pytest.param([13, 4, 6], 4, [0b10100000, 0b01000000], id="in any order"),
-        pytest.param(range(11, 19), 11, [0b11111111], id="eight places are one byte"),
-        pytest.param(range(11, 20), 11, [0b11111111, 0b10000000], id="nine places are two"),
-        pytest.param([17], 17, [0b10000000], id="one place"),
-    ],
-)
-def test_bits_begin_at_the_first_place_and_end_at_the_last(
-    places: Sequence[int], first: int, filled: list[int]
-) -> None:
-    found = facts([append(100 + place, place, 1, 2) for place in places], content=range(100, 120))
-    assert (found.filled_from, found.filled.tolist()) == (first, filled)
-
-
-def test_places_acknowledged_more_than_once_in_one_piece_are_named_once() -> None:
-    ops = [append(100 + place, place, 1, 2) for place in (3, 1, 0, 3, 5, 0, 3)]
-    assert facts(ops, content=range(100, 106)).filled_twice.tolist() == [0, 3]
 
 
 def test_only_what_happened_at_a_place_claims_its_epoch() -> None:
@@ -245,7 +237,7 @@ def test_only_what_happened_at_a_place_claims_its_epoch() -> None:
 def test_an_acknowledgement_without_a_place_is_counted_and_put_nowhere() -> None:
     nowhere = [append(5, NONE, 1, 2), attrs.evolve(read(0, 5, 1, 2), offset=NONE), tail(NONE, 1, 2)]
     found = facts([*nowhere, append(6, 0, 1, 2), read(0, 6, 3, 4), refused(8, 1, 2), unknown(9, 1)])
-    assert found.unplaced == 3
+    assert found.sums.unplaced == 3
     assert (found.append_value.tolist(), found.read_value.tolist()) == ([6], [6])
 
 
@@ -255,8 +247,8 @@ def test_the_first_five_damaged_records_are_kept() -> None:
         for place in range(1, 8)
     ]
     unheard = attrs.evolve(damaged[0], type=Outcome.INFO, t_inv=0)
-    assert facts([unheard, append(1, 1, 0, 1), *damaged]).damaged == tuple(damaged[:5])
-    assert facts([append(1, 1, 0, 1), unheard]).damaged == ()
+    assert facts([unheard, append(1, 1, 0, 1), *damaged]).sums.damaged == tuple(damaged[:5])
+    assert facts([append(1, 1, 0, 1), unheard]).sums.damaged == ()
 
 
 # The final logs as one.
@@ -283,7 +275,7 @@ def test_they_begin_where_the_first_of_them_does_and_nothing_may_leave_them_unle
     assert FinalLogs(np.arange(0), 0, {}).start == 0
 
 
-# The pieces of one log joined.
+# The parts of one log joined.
 
 
 def test_an_acknowledged_append_behind_the_end_is_lost() -> None:
@@ -354,7 +346,7 @@ def test_places_that_only_acknowledgements_tell_of_can_be_acknowledged_twice() -
     assert planned(ops[:2], ops[2:]).wrong == (AckedTwice(1, 2),)
 
 
-def test_pieces_that_follow_each_other_fill_the_log() -> None:
+def test_parts_that_follow_each_other_fill_the_log() -> None:
     plan = planned(
         [append(100 + place, place, 1, 2) for place in range(5)],
         [append(100 + place, place, 1, 2) for place in range(5, 11)],
@@ -377,20 +369,21 @@ def test_places_that_no_acknowledged_append_fills_are_holes() -> None:
 def test_what_the_final_logs_do_not_hold_is_lost() -> None:
     logs = final([NONE, 2])
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
-    plan = plan_of([facts(ops, [NONE, 2])], logs)
+    plan = plan_of(LOG, facts(ops, [NONE, 2]), logs)
     assert plan.wrong == (LostValue(0, 1, True),)
     assert (plan.content.tolist(), plan.holes.tolist(), plan.lost_acked) == ([NONE, 2], [], 1)
 
 
 def test_what_was_read_and_the_final_logs_do_not_hold_is_lost() -> None:
-    plan = plan_of([facts([unknown(1, 1), read(0, 1, 1, 2), append(2, 1, 1, 2)], [NONE, 2])], final([NONE, 2]))
+    ops = [unknown(1, 1), read(0, 1, 1, 2), append(2, 1, 1, 2)]
+    plan = plan_of(LOG, facts(ops, [NONE, 2]), final([NONE, 2]))
     assert plan.wrong == (LostValue(0, 1, False),)
 
 
 def test_what_left_by_a_rule_is_not_lost_but_held_against_itself() -> None:
     logs = attrs.evolve(final([NONE, 2]), node_of={1: (1, 2)}, expires=True)
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
-    plan = plan_of([facts(ops, [NONE, 2])], logs)
+    plan = plan_of(LOG, facts(ops, [NONE, 2]), logs)
     assert (plan.wrong, plan.content.tolist(), plan.expired, plan.lost_acked) == ((), [1, 2], 1, 0)
     assert logs.content.tolist() == [NONE, 2]
 
@@ -418,70 +411,17 @@ def test_a_length_that_the_final_logs_reach_is_not_too_long() -> None:
     assert planned([tail(2, 3, 4)], [tail(3, 5, 6)], values=[1, 2]).too_long == in_log(tail(3, 5, 6))
 
 
-# The pieces before one, and its neighbours.
-
-
-def sorted_out(own: Sequence[Op], *others: Sequence[Op]) -> EarlierPieces:
-    """What the piece `own` (number 0) has to know of the others (numbers 1, 2, ...)."""
-    every = [facts(ops, number=number) for number, ops in enumerate([own, *others])]
-    return before(every, every[0])
-
-
-def test_what_was_known_before_anything_was_denied_is_the_floor() -> None:
-    found = sorted_out([denied(4, 11), denied(4, 30)], [knew(5, 10)])
-    assert (found.floor, found.floor_op, found.neighbours) == (5, in_log(knew(5, 10)), ())
-
-
-def test_the_floor_is_the_greatest_of_all_earlier_lengths() -> None:
-    found = sorted_out([denied(4, 21)], [knew(5, 10)], [knew(9, 20)], [knew(2, 15)], [unknown(7, 1)])
-    assert (found.floor, found.floor_op, found.neighbours) == (9, in_log(knew(9, 20)), ())
-
-
-def test_what_ended_as_a_denial_began_is_beside_it() -> None:
-    found = sorted_out([denied(4, 10), denied(4, 12)], [knew(5, 10)])
-    assert (found.floor, found.floor_op, found.neighbours) == (0, None, (1,))
-
-
-def test_what_ended_among_the_beginnings_is_beside_them() -> None:
-    found = sorted_out([denied(4, 10), denied(4, 15)], [knew(5, 3), knew(6, 20)], [knew(5, 14)], [knew(5, 9)])
-    assert (found.floor, found.neighbours) == (5, (1, 2))
-
-
-def test_what_ended_no_earlier_than_the_last_denial_began_cannot_contradict_it() -> None:
-    found = sorted_out([denied(4, 10), denied(4, 15)], [knew(5, 15)], [knew(5, 16)])
-    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
-
-
-def test_what_knows_no_length_is_neither_before_nor_beside() -> None:
-    found = sorted_out([denied(4, 10), denied(4, 15)], [unknown(7, 1), denied(0, 12)])
-    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
-
-
-def test_a_piece_is_not_before_itself_nor_beside_itself() -> None:
-    found = sorted_out([knew(5, 3), denied(4, 10), denied(4, 15), knew(6, 12)])
-    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
-    found = sorted_out([knew(5, 3), denied(4, 10)])
-    assert (found.floor, found.floor_op, found.neighbours) == (0, None, ())
-
-
 # Pass two.
 
 
-def timed(
-    ops: Sequence[Op],
-    *beside: Sequence[Op],
-    floor: int = 0,
-    floor_op: Op | None = None,
-    holes: Sequence[int] = (),
-) -> Times:
-    earlier = EarlierPieces(floor, floor_op, tuple(range(1, len(beside) + 1)))
-    return times_of(piece(ops), [piece(each) for each in beside], earlier, np.array(holes, np.int64))
+def timed(*parts: Sequence[Op], holes: Sequence[int] = ()) -> Times:
+    """The times of a log in these parts, recorded in this order."""
+    plan = attrs.evolve(planned(*parts), holes=np.array(holes, np.int64))
+    return times_of([part(ops) for ops in parts], plan)
 
 
 def contradictions(times: Times) -> list[tuple[Op, Op]]:
-    """The examples, of which there are as many as contradictions."""
-    assert times.contradictions == len(times.examples)
-    return list(times.examples)
+    return times.examples
 
 
 def pair(knower: Op, denier: Op) -> tuple[Op, Op]:
@@ -505,36 +445,44 @@ def test_where_no_length_was_known_nothing_is_contradicted() -> None:
 
 
 def test_where_nothing_was_denied_nothing_is_contradicted() -> None:
-    assert contradictions(timed([knew(5, 3), knew(4, 9)], [knew(9, 2)], floor=9, floor_op=knew(9, 1))) == []
+    assert contradictions(timed([knew(9, 1)], [knew(5, 3), knew(4, 9)], [knew(9, 2)])) == []
 
 
 def test_the_length_of_one_contradicts_an_empty_log() -> None:
     assert contradictions(timed([knew(1, 3), denied(0, 4)])) == [pair(knew(1, 3), denied(0, 4))]
 
 
-def test_what_ended_in_a_piece_beside_counts_and_is_named() -> None:
+def test_what_ended_in_another_part_counts_and_is_named() -> None:
     times = timed([knew(2, 1), denied(4, 11), denied(2, 9)], [knew(3, 10)], [knew(5, 10)], [knew(9, 12)])
     assert contradictions(times) == [pair(knew(5, 10), denied(4, 11))]
 
 
-def test_what_was_known_before_the_piece_counts_and_is_named() -> None:
-    floor_op = in_log(knew(5, 1))
-    times = timed([knew(2, 3), denied(4, 11), denied(5, 4)], floor=5, floor_op=floor_op)
-    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+def test_what_was_known_before_the_part_counts_and_is_named() -> None:
+    times = timed([knew(5, 1)], [knew(2, 3), denied(4, 11), denied(5, 4)])
+    assert contradictions(times) == [pair(knew(5, 1), denied(4, 11))]
+
+
+def test_what_ended_as_a_denial_began_cannot_contradict_it() -> None:
+    assert contradictions(timed([denied(4, 10), denied(4, 9)], [knew(5, 10)], [knew(5, 16)])) == []
+    assert contradictions(timed([denied(4, 10), denied(4, 15)], [knew(5, 15)], [unknown(7, 1), denied(0, 4)])) == []
 
 
 def test_of_two_lengths_the_greater_is_named() -> None:
-    floor_op = in_log(knew(5, 1))
-    times = timed([knew(6, 3), denied(4, 11)], floor=5, floor_op=floor_op)
+    times = timed([knew(5, 1)], [knew(6, 3), denied(4, 11)])
     assert contradictions(times) == [pair(knew(6, 3), denied(4, 11))]
-    times = timed([knew(6, 3), denied(4, 11)], floor=7, floor_op=floor_op)
-    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+    times = timed([knew(7, 1)], [knew(6, 3), denied(4, 11)])
+    assert contradictions(times) == [pair(knew(7, 1), denied(4, 11))]
 
 
-def test_a_length_that_was_known_before_the_piece_and_became_known_again_contradicts_once() -> None:
-    floor_op = in_log(knew(5, 1))
-    times = timed([denied(4, 11), knew(5, 12), denied(4, 14)], floor=5, floor_op=floor_op)
-    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+def test_a_length_that_was_known_before_the_part_and_became_known_again_contradicts_once() -> None:
+    times = timed([knew(5, 1)], [denied(4, 11), knew(5, 12), denied(4, 14)])
+    assert contradictions(times) == [pair(knew(5, 1), denied(4, 11))]
+
+
+def test_a_length_that_is_denied_in_several_parts_is_contradicted_once() -> None:
+    wrong = append(9, 3, 30, 31)
+    times = timed([knew(5, 1), denied(4, 11)], [denied(4, 12)], [denied(3, 13), wrong], [append(8, 3, 32, 33)])
+    assert contradictions(times) == [pair(knew(5, 1), wrong)]
 
 
 def test_who_knew_the_length_first_is_named() -> None:
@@ -557,17 +505,17 @@ def test_an_append_that_was_put_in_the_wrong_place_is_the_better_example() -> No
     assert contradictions(timed([knew(5, 10), denied(4, 11), wrong])) == [pair(knew(5, 10), wrong)]
 
 
-def test_contradictions_are_counted_and_five_are_told() -> None:
+def test_of_contradictions_the_first_five_are_told() -> None:
     ops = [op for step in range(1, 8) for op in (knew(10 * step, 10 * step), denied(0, 10 * step + 5))]
-    times = timed(ops)
-    assert times.contradictions == 7
-    assert times.examples == tuple(pair(*ops[at : at + 2]) for at in range(0, 10, 2))
+    expected = [pair(*ops[at : at + 2]) for at in range(0, 10, 2)]
+    assert timed(ops).examples == expected
+    assert timed(*([op] for op in ops)).examples == expected
 
 
 def test_a_place_was_known_to_be_filled_when_the_first_greater_length_was() -> None:
     ops = [tail(3, 0, 20), knew(1, 10), tail(7, 0, 15), unknown(9, 1), denied(9, 4)]
-    times = timed(ops, [knew(9, 1)], floor=9, floor_op=knew(9, 1), holes=[0, 1, 2, 6, 7])
-    assert times.deadlines.tolist() == [10, 15, 15, 15, NEVER]
+    for parts in ([ops], [ops[:2], ops[2:]], [ops[2:], ops[:2]]):
+        assert timed(*parts, holes=[0, 1, 2, 6, 7]).deadlines.tolist() == [10, 15, 15, 15, NEVER]
 
 
 def test_without_holes_there_are_no_deadlines() -> None:
