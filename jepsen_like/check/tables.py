@@ -7,12 +7,12 @@ many runs can be read as one (`spark.read.parquet("runs/*/figures.parquet")`). A
 one for each figure: of the run as a whole, or of one of its faults (`fault` is its id, `kind` what it was).
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from jepsen_like.checker.verdict import Check
+from jepsen_like.history.files import appearing
 from jepsen_like.record.results import count
 
 FORMAT: Final = "1"
@@ -32,9 +32,8 @@ def write_tables(directory: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     makers = {VERDICT: _verdicts, VIOLATIONS: _violations, FIGURES: _figures}
     for name, schema in schemas().items():
         found = [{"run": row["run"], "path": row["path"], **each} for row in rows for each in makers[name](row)]
-        unfinished = directory / f".{name}.parquet.unfinished"
-        pq.write_table(pa.Table.from_pylist(_in_unicode(found), schema=schema), unfinished, compression="zstd")
-        os.replace(unfinished, directory / f"{name}.parquet")
+        with appearing(directory / f"{name}.parquet") as unfinished:
+            pq.write_table(pa.Table.from_pylist(_in_unicode(found), schema=schema), unfinished, compression="zstd")
 
 
 def schemas() -> dict[str, Any]:

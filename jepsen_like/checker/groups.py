@@ -89,7 +89,7 @@ def sort_out(history: HistoryReader, model: Model, job: Job) -> SortedOut:
         tasks += [SortTask(chunk, model, division, file) for chunk, file in zip(chunks, files[bucket], strict=True)]
     found = iter(job.run(tasks))
     for chunks in sorted_out.values():
-        require_apart(chunks, [next(found).spans for _ in chunks], job)
+        require_apart(chunks, [next(found) for _ in chunks], job)
     groups: list[tuple[Source, ...] | Long] = []
     together: list[bool] = []
     for bucket, (parts, division) in enumerate(zip(history.parts, divisions, strict=True)):

@@ -34,12 +34,10 @@ Configuration = tuple[State, int, int]
 
 
 class Sequential(Protocol):
-    """The behaviour of an object when operations come one after another."""
+    """The behaviour of an object when operations come one after another; by default operations depend on no value of others."""
 
-    @property
-    def initial(self) -> State:
-        """Before anything happened."""
-        ...
+    initial: State
+    """Before anything happened."""
 
     def step(self, state: State, op: Op) -> State | None:
         """Returns the state after `op` took effect and answered what it answered; None when it cannot have."""
@@ -47,23 +45,23 @@ class Sequential(Protocol):
 
     def value_seen(self, op: Op) -> int | None:
         """Returns the value that `op` depends on, if it does."""
-        ...
+        return None
 
     def put(self, op: Op) -> int | None:
         """Returns the value that `op` puts there, if it does."""
-        ...
+        return None
 
     def is_denial(self, op: Op) -> bool:
         """Returns whether `op` depends on a value not being there, so that any other one explains it."""
-        ...
+        return False
 
     def changes(self, op: Op) -> bool:
         """Returns whether `op` may change the state; one that never does is done as soon as it is legal, or never if unknown."""
-        ...
+        return True
 
     def effect(self, op: Op) -> Hashable:
         """Returns what `op` of unknown outcome does: those of which this is equal are interchangeable."""
-        ...
+        return op.f, op.a
 
 
 def is_unknown(op: Op) -> bool:

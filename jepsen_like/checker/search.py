@@ -47,8 +47,7 @@ class SearchBounds:
     clock: Clock = no_clock
 
 
-@attrs.frozen
-class Register:
+class Register(Sequential):
     """One value; read, write, compare-and-set."""
 
     initial: State = NONE
@@ -97,8 +96,7 @@ class Register:
         return op.f, op.a, op.b
 
 
-@attrs.frozen
-class SequentialLog:
+class SequentialLog(Sequential):
     """A tuple of values; append, read at an offset, tail. For histories of a few dozen operations."""
 
     initial: State = ()
@@ -121,14 +119,6 @@ class SequentialLog:
     def value_seen(self, op: Op) -> int | None:
         """See `Sequential`. A length can depend on any append, so appends never count as unseen."""
         return op.a if op.f is Action.READ and op.a != NONE else None
-
-    def put(self, op: Op) -> int | None:
-        """None: see `value_seen`."""
-        return None
-
-    def is_denial(self, op: Op) -> bool:
-        """See `Sequential`."""
-        return False
 
     def changes(self, op: Op) -> bool:
         """See `Sequential`."""

@@ -287,6 +287,11 @@ class Tolerated:
         }
 
 
+def add_counts(one: Mapping[Check, int], other: Mapping[Check, int]) -> dict[Check, int]:
+    """Returns the sums of both, in the order in which the checks come."""
+    return {check: one.get(check, 0) + other.get(check, 0) for check in (*one, *other)}
+
+
 @attrs.frozen(kw_only=True)
 class Findings:
     """The findings about one piece of a history; pieces add up."""
@@ -339,33 +344,14 @@ class Findings:
 
     def plus(self, other: "Findings") -> "Findings":
         """Returns both together."""
-        counts = dict(self.counts)
-        for check, count in other.counts.items():
-            counts[check] = counts.get(check, 0) + count
-        return Findings(
-            ok=self.ok + other.ok,
-            fail=self.fail + other.fail,
-            info=self.info + other.info,
-            objects=self.objects + other.objects,
-            violated=self.violated | other.violated,
-            counts=counts,
-            violations=tuple(in_turn(self.violations + other.violations, lambda one: one.check, VIOLATIONS_KEPT_MAX)),
-            undecided=self.undecided + other.undecided,
-            acked=self.acked + other.acked,
-            lost_acked=self.lost_acked + other.lost_acked,
-            expired=self.expired + other.expired,
-            duplicated=self.duplicated + other.duplicated,
-            t_first=min(self.t_first, other.t_first),
-            unread=self.unread + other.unread,
-            unseen=self.unseen + other.unseen,
-            unexamined=self.unexamined + other.unexamined,
-            shown=self.shown | other.shown,
-            tolerated=self.tolerated + other.tolerated,
-            recovered=self.recovered + other.recovered,
-            unjudged=self.unjudged | other.unjudged,
-            given=self.given + other.given,
-            given_again=self.given_again + other.given_again,
-        )
+        fields: dict[str, Any] = {}
+        for name in (field.name for field in attrs.fields(Findings)):
+            one, two = getattr(self, name), getattr(other, name)
+            fields[name] = one | two if isinstance(one, frozenset) else one if name == "counts" else one + two
+        fields["counts"] = add_counts(self.counts, other.counts)
+        fields["violations"] = tuple(in_turn(fields["violations"], lambda one: one.check, VIOLATIONS_KEPT_MAX))
+        fields["t_first"] = min(self.t_first, other.t_first)
+        return Findings(**fields)
 
 
 @attrs.frozen(kw_only=True)

@@ -14,18 +14,23 @@ import contextlib
 import functools
 import json
 import os
+import uuid
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 from attrs.validators import ge, instance_of
 
 from jepsen_like.history.kinds import HEAD_BYTES, PARQUET, kind_of
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 FORMAT_VERSION: Final = 5
 FORMATS_READ: Final = ("1", "2", "3", "4", "5")
@@ -113,9 +118,19 @@ def write_part(table: Any, path: Path) -> None:
     """Write one Parquet file so that `path` names either nothing or the whole of it."""
     import pyarrow.parquet as pq
 
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    pq.write_table(table, unfinished, compression="zstd", compression_level=1)
-    os.replace(unfinished, path)
+    with appearing(path) as unfinished:
+        pq.write_table(table, unfinished, compression="zstd", compression_level=1)
+
+
+@contextlib.contextmanager
+def appearing(file: Path) -> Iterator[Path]:
+    """Give a path to write to; the file appears whole, however often and by however many processes it is written."""
+    unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        yield unfinished
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 class HistoryWriter:
@@ -340,9 +355,8 @@ class DumpWriter:
                 of_log = {"start": start, "end": self._ends[obj, node], "bytes": self._bytes_kept[obj, node]}
                 objects.setdefault(str(obj), {})[str(node)] = of_log
             kept = {"rule": attrs.asdict(self._rule), "dumped_ns": self.dumped_ns, "objects": objects}
-            unfinished = self.directory / f".{KEPT}.unfinished"
-            unfinished.write_text(json.dumps(kept) + "\n")
-            os.replace(unfinished, self.directory / KEPT)
+            with appearing(self.directory / KEPT) as unfinished:
+                unfinished.write_text(json.dumps(kept) + "\n")
 
     def __enter__(self) -> Self:
         return self
@@ -382,6 +396,14 @@ class HistoryReader:
     def files(self) -> tuple[Path, ...]:
         """Every part file, bucket by bucket."""
         return tuple(path for bucket in self.parts for path in bucket)
+
+    def columns(self, names: Sequence[str]) -> "list[npt.NDArray[np.int64]]":
+        """Returns these columns of all rows, bucket by bucket. Raises `UnreadableHistory`."""
+        import numpy as np
+
+        tables = [read_part(path, names) for path in self.files()]
+        empty = np.empty(0, np.int64)
+        return [np.concatenate([empty, *(table.column(name).to_numpy() for table in tables)]) for name in names]
 
     def rows(self) -> int:
         """Returns the number of rows. Raises `UnreadableHistory` for a part that cannot be read."""
@@ -423,15 +445,19 @@ def _buckets_of(found: Mapping[int, Sequence[Path]]) -> int:
     return next((count for count in counts if all(bucket_of(obj, count) == number for number, obj in pairs)), least)
 
 
-def part_rows(path: Path) -> tuple[int, ...]:
-    """Returns the number of rows in each row group of a part file. Raises `UnreadableHistory` if it cannot be read."""
+def _metadata_of(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        found = pq.read_metadata(path)
+        return pq.read_metadata(path)
     except (OSError, pa.ArrowInvalid) as error:
         raise no_parquet(path, error) from error
+
+
+def part_rows(path: Path) -> tuple[int, ...]:
+    """Returns the number of rows in each row group of a part file. Raises `UnreadableHistory` if it cannot be read."""
+    found = _metadata_of(path)
     return tuple(found.row_group(number).num_rows for number in range(found.num_row_groups))
 
 
@@ -441,13 +467,7 @@ def limits_of(path: Path, columns: Sequence[str]) -> list[dict[str, tuple[int, i
 
     Raises `UnreadableHistory` if it cannot be read.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_metadata(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise no_parquet(path, error) from error
+    metadata = _metadata_of(path)
     names = metadata.schema.names
     found: list[dict[str, tuple[int, int]]] = []
     for number in range(metadata.num_row_groups):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.checker.rows.columns import begins_operation
-from jepsen_like.history.files import HistoryReader, read_dump, read_part
+from jepsen_like.history.files import HistoryReader, read_dump
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 from jepsen_like.record.recovery_time import Writes
 
@@ -61,19 +61,11 @@ class Attempts:
         Raises `UnreadableHistory` if there is no history.
         """
         names = ("object", "process", "f", "type", "a", "offset", "t_inv", "t_ret", "node")
-        parts: list[list[Ints]] = []
-        for path in HistoryReader.open(history).files():
-            table = read_part(path, names)
-            columns = [np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in names]
-            parts.append(columns)
-        obj, process, f, outcome, value, offset, t_inv, t_ret, node = (
-            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 9
-        )
-        sends = np.flatnonzero(f == Action.SEND)
+        columns = HistoryReader.open(history).columns(names)
+        sends = np.flatnonzero(columns[names.index("f")] == Action.SEND)
         if is_queue := len(sends) > 0:  # all else there is the consumers'
-            obj, process, f, outcome, value, offset, t_inv, t_ret, node = (
-                of[sends] for of in (obj, process, f, outcome, value, offset, t_inv, t_ret, node)
-            )
+            columns = [column[sends] for column in columns]
+        obj, process, f, outcome, value, offset, t_inv, t_ret, node = columns
         first = np.arange(len(f)) if is_queue else np.flatnonzero(begins_operation(process, t_inv, t_ret))
         records = np.diff(first, append=len(f))
         appended = np.isin(f, (Action.APPEND, Action.SEND)) & (outcome == Outcome.OK)

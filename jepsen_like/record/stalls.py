@@ -9,10 +9,9 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.rows.columns import Ints
-from jepsen_like.history.files import HistoryReader, read_part
+from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NONE, Action, Outcome
 
-_COLUMNS: Final = ("object", "process", "f", "type", "a", "t_ret")
 SCOPES: Final = "scopes"
 """In test.json: by the name of what has a leader of its own, the objects of the history that it leads."""
 
@@ -37,7 +36,7 @@ def stalls_of(history: Path, test: Mapping[str, Any], load_ended_ns: int) -> Sta
     """
     if "queue" not in test or test["queue"].get("pushed"):
         return None  # where messages are pushed, clients commit unseen; see `under_faults`
-    _, process, f, outcome, a, t_ret = _columns(history)
+    process, f, outcome, a, t_ret = HistoryReader.open(history).columns(("process", "f", "type", "a", "t_ret"))
     committed = (f == Action.COMMIT) & (outcome == Outcome.OK)
     alone = np.unique(process[(f == Action.ASSIGN) & (a == NONE)])
     names = {int(number): str(name) for number, name in test["queue"]["groups"].items()}
@@ -64,7 +63,7 @@ def silences_of(history: Path, test: Mapping[str, Any], load_ended_ns: int) -> S
     """Returns the silences of a run whose test.json tells its scopes, as `stalls_of`; else None. Raises `UnreadableHistory`."""
     if SCOPES not in test:
         return None
-    obj, _, f, outcome, _, t_ret = _columns(history)
+    obj, f, outcome, t_ret = HistoryReader.open(history).columns(("object", "f", "type", "t_ret"))
     written = np.isin(f, (Action.APPEND, Action.SEND)) & (outcome == Outcome.OK)
     return Silences(
         {
@@ -73,16 +72,6 @@ def silences_of(history: Path, test: Mapping[str, Any], load_ended_ns: int) -> S
         },
         _longest_s(t_ret[written], load_ended_ns),
     )
-
-
-def _columns(history: Path) -> list[Ints]:
-    parts = [read_part(path, _COLUMNS) for path in HistoryReader.open(history).files()]
-    return [
-        np.concatenate(
-            [np.empty(0, np.int64), *(np.asarray(part.column(name).to_numpy()).astype(np.int64) for part in parts)]
-        )
-        for name in _COLUMNS
-    ]
 
 
 def _longest_s(signs_ns: Ints, load_ended_ns: int) -> float | None:

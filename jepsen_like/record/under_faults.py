@@ -6,15 +6,13 @@ second half.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from jepsen_like.history.files import HistoryReader, read_part
+from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.nemesis.nemesis import FaultRecord
-
-_COLUMNS: Final = ("f", "type", "a", "b", "t_inv", "t_ret", "node")
 
 
 def under_faults(directory: Path, test: Mapping[str, Any], faults: Sequence[FaultRecord]) -> list[dict[str, Any]]:
@@ -25,11 +23,8 @@ def under_faults(directory: Path, test: Mapping[str, Any], faults: Sequence[Faul
     """
     if not test.get("queue", {}).get("pushed"):
         return []
-    parts = [read_part(path, _COLUMNS) for path in HistoryReader.open(directory / "history.parquet").files()]
-    f, outcome, a, b, t_inv, t_ret, node = (
-        np.concatenate([np.asarray(part.column(name).to_numpy()).astype(np.int64) for part in parts] or [np.empty(0, np.int64)])
-        for name in _COLUMNS
-    )  # fmt: skip
+    names = ("f", "type", "a", "b", "t_inv", "t_ret", "node")
+    f, outcome, a, b, t_inv, t_ret, node = HistoryReader.open(directory / "history.parquet").columns(names)
     given = np.flatnonzero((f == Action.POLL) & (b != NONE))
     given = given[np.argsort(t_inv[given], kind="stable")]
     value, first = np.unique(a[given], return_index=True)

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.rows.columns import Bools, Columns, Ints, begins_operation
+from jepsen_like.checker.rows.columns import Bools, Columns, Ints, begins_operation, count_operations
 from jepsen_like.checker.rows.segments import dense, dense_pairs
 from jepsen_like.checker.sentences import describe
 from jepsen_like.checker.verdict import Check, Findings, Tolerated, Violation, in_order, in_turn
@@ -67,11 +67,8 @@ class Elements:
 
     def count(self) -> Findings:
         """Returns how many operations and objects there are."""
-        happened = np.bincount(self.rows.type[self.first], minlength=len(Outcome))
-        return Findings(
-            ok=int(happened[Outcome.OK]),
-            fail=int(happened[Outcome.FAIL]),
-            info=int(happened[Outcome.INFO]),
+        return attrs.evolve(
+            count_operations(self.rows.type[self.first]),
             objects=len(self.objects),
             t_first=int(self.rows.t_inv.min()) if len(self.rows) else NEVER,
         )

@@ -28,6 +28,7 @@ from jepsen_like.checker.elements.elements import (
     report_unwritten,
 )
 from jepsen_like.checker.elements.searched import Prepared, decide
+from jepsen_like.checker.pending import Sequential
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.sentences import describe
@@ -206,7 +207,7 @@ def _is_known_get(op: Op) -> bool:
 DEAD: Final = -1
 
 
-class Prefixes:
+class Prefixes(Sequential):
     """A list as the place where it ends in the tree of all lists that were got; `DEAD` if it is the beginning of none."""
 
     initial: Hashable = 0
@@ -239,18 +240,6 @@ class Prefixes:
                 raise ValueError(f"{op.f.name} is no operation of a list")
         # Where none can get it, something of unknown outcome rather has not happened.
         return None if op.type is Outcome.INFO and after == DEAD else after
-
-    def value_seen(self, op: Op) -> int | None:
-        """See `Sequential`."""
-        return None
-
-    def put(self, op: Op) -> int | None:
-        """See `Sequential`."""
-        return None
-
-    def is_denial(self, op: Op) -> bool:
-        """See `Sequential`."""
-        return False
 
     def changes(self, op: Op) -> bool:
         """See `Sequential`."""

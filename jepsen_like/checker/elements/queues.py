@@ -41,6 +41,7 @@ from jepsen_like.checker.elements.elements import (
     report_unwritten,
 )
 from jepsen_like.checker.elements.searched import Prepared, decide
+from jepsen_like.checker.pending import Sequential
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
 from jepsen_like.checker.rows.segments import dense_pairs, group_starts
 from jepsen_like.checker.search import SearchBounds
@@ -394,28 +395,8 @@ def fifo(ops: Sequence[Op]) -> Prepared:
     return SearchedFifo(), [*left, *single]
 
 
-class _Searched:
+class _Searched(Sequential):
     """The part that both models of queues have in common."""
-
-    def value_seen(self, op: Op) -> int | None:
-        """See `Sequential`."""
-        return None
-
-    def put(self, op: Op) -> int | None:
-        """See `Sequential`."""
-        return None
-
-    def is_denial(self, op: Op) -> bool:
-        """See `Sequential`."""
-        return False
-
-    def changes(self, op: Op) -> bool:
-        """See `Sequential`."""
-        return True
-
-    def effect(self, op: Op) -> Hashable:
-        """See `Sequential`."""
-        return op.f, op.a
 
     @staticmethod
     def count_drained(drains: _Drains, op: Op) -> _Drains | None:

@@ -45,6 +45,7 @@ from jepsen_like.checker.edn_values import (
     cut,
     text_of,
 )
+from jepsen_like.checker.pending import Sequential
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NONE, CallOp, Op, Outcome
@@ -231,7 +232,7 @@ def _untag(value: Any) -> Any:
     return EdnMap.of(pairs) if kind == "e" else dict(pairs)
 
 
-class AskedClass:
+class AskedClass(Sequential):
     """A class of the user's as the search asks it, which is told the processes of operations or not."""
 
     def __init__(self, of_class: UserModel, *, tells_process: bool) -> None:
@@ -260,18 +261,6 @@ class AskedClass:
                 self._spec, f"step({cut(repr(state))}, {op.words}) raised {cut(repr(error))}"
             ) from error
         return after
-
-    def value_seen(self, op: Op) -> int | None:
-        """See `Sequential`."""
-        return None
-
-    def put(self, op: Op) -> int | None:
-        """See `Sequential`."""
-        return None
-
-    def is_denial(self, op: Op) -> bool:
-        """See `Sequential`."""
-        return False
 
     def changes(self, op: Op) -> bool:
         """See `Sequential`."""

@@ -13,7 +13,7 @@ import numpy as np
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.log.explain import check_logs, join_logs
 from jepsen_like.checker.log.forgiveness import forgive
-from jepsen_like.checker.rows.columns import Columns, begins_operation
+from jepsen_like.checker.rows.columns import Columns, begins_operation, count_operations
 from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
 from jepsen_like.checker.rows.tasks import Gathered, Source, load, of_model, require_sound
 from jepsen_like.checker.verdict import Findings, Model
@@ -96,12 +96,12 @@ def _forgiving_log(
         before = check_logs([until])
         findings = attrs.evolve(findings, counts=before.counts, violations=before.violations, violated=before.violated)
     first = begins_operation(rows.process, rows.t_inv, rows.t_ret)
-    happened = np.bincount(rows.type[first], minlength=len(Outcome) + 1)
+    counted = count_operations(rows.type[first])
     return attrs.evolve(
         findings,
-        ok=int(happened[Outcome.OK]),
-        fail=int(happened[Outcome.FAIL]),
-        info=int(happened[Outcome.INFO]),
+        ok=counted.ok,
+        fail=counted.fail,
+        info=counted.info,
         acked=int(((rows.type == Outcome.OK) & (rows.f == Action.APPEND)).sum()),
         lost_acked=findings.lost_acked + sum(loss.records for loss in forgiven.losses),
     ), forgiven.losses

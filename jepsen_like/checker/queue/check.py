@@ -25,7 +25,7 @@ from jepsen_like.checker.queue.records import (
     check_times,
 )
 from jepsen_like.checker.queue.rows import Finals, QueueExpectations, QueuePartition, fate_of
-from jepsen_like.checker.rows.columns import Columns, begins_operation
+from jepsen_like.checker.rows.columns import Columns, begins_operation, count_operations
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, Action, Outcome
@@ -124,11 +124,8 @@ def _sum_up(one: QueuePartition, breaches: Sequence[Breach], expectations: Queue
             for shown in breach.shown
         ]
     first = begins_operation(rows.process, rows.t_inv, rows.t_ret) | (rows.f == Action.SEND)
-    happened = np.bincount(rows.type[first], minlength=len(Outcome))
-    return Findings(
-        ok=int(happened[Outcome.OK]),
-        fail=int(happened[Outcome.FAIL]),
-        info=int(happened[Outcome.INFO]),
+    return attrs.evolve(
+        count_operations(rows.type[first]),
         objects=1,
         violated=frozenset([one.number] if counts else []),
         counts=counts,

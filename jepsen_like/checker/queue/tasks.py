@@ -17,10 +17,10 @@ from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.final_logs import FinalLog, final_logs_of
 from jepsen_like.checker.rows.gather import batches_of
 from jepsen_like.checker.rows.packs import Packs
-from jepsen_like.checker.rows.processes import find_malformed
+from jepsen_like.checker.rows.processes import find_malformed, refuse_malformed
 from jepsen_like.checker.rows.tasks import Gathered, Source, Task, load, of_model
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
-from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
+from jepsen_like.history.files import HistoryReader, Kept
 from jepsen_like.history.ops import NEVER, NONE
 
 
@@ -44,10 +44,8 @@ class QueueTask:
         findings, losses = packs.report_large(self.sources, self._name_of), list[AllowedLoss]()
         for pack, rows in packs.rows(self.sources):
             of_model(rows, self.sources[0], Model.QUEUE)
-            reason = find_malformed(rows)
-            if reason is not None:
-                path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
-                raise UnreadableHistory(path, f"is malformed: {reason}")
+            path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
+            refuse_malformed(path, find_malformed(rows))
             found, lost = check_queue(rows, self._final_logs(pack), self.expectations, self.allowances)
             findings = findings.plus(found)
             losses += lost

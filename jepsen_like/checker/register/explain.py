@@ -12,7 +12,7 @@ import numpy as np
 
 from jepsen_like.checker.register import scan as register_scan
 from jepsen_like.checker.register.scan import LINK, Flaw, FlawFound, RegisterScan
-from jepsen_like.checker.rows.columns import Bools, Columns, Ints
+from jepsen_like.checker.rows.columns import Bools, Columns, Ints, count_operations
 from jepsen_like.checker.rows.segments import group_starts, ordering
 from jepsen_like.checker.search import (
     SEARCHED_OPS_MAX,
@@ -66,10 +66,8 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     if len(rows):
         _, looked, ended = looked_and_changed(rows, by_object, changed)
         unread, unexamined = int((ended > looked).sum()), int((looked == -NEVER).sum())
-    return Findings(
-        ok=int((rows.type == Outcome.OK).sum()),
-        fail=int((rows.type == Outcome.FAIL).sum()),
-        info=int((rows.type == Outcome.INFO).sum()),
+    return attrs.evolve(
+        count_operations(rows.type),
         objects=len(outcome.objects),
         violated=frozenset(violated),
         counts=counts,

@@ -20,12 +20,11 @@ from jepsen_like.checker.register.reduce import (
 from jepsen_like.checker.register.scan import scan
 from jepsen_like.checker.rows.columns import NEEDED, OF_REGISTERS, Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk, Grouping, columns_of, write_array, write_arrow, write_groups
-from jepsen_like.checker.rows.processes import ProcessSpans, examine, meetings
+from jepsen_like.checker.rows.processes import ProcessSpans, meetings, require_made
 from jepsen_like.checker.rows.segments import positions
 from jepsen_like.checker.rows.tasks import Shared, Source, array, load, of_model, require_sound
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Findings, Model
-from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, Action, ErrorCode, Outcome
 
 
@@ -116,9 +115,7 @@ class ReduceTask:
             chunk: Any = self.source
             rows = of_model(columns_of(chunk, OF_REGISTERS), chunk[0].path, Model.REGISTER)
             if not self.opened:
-                spans, reason = examine(rows)
-                if reason is not None:
-                    raise UnreadableHistory(chunk[0].path, f"is malformed: {reason}")
+                spans = require_made(rows, chunk[0].path)
                 write_array(np.stack([spans.process, spans.first, spans.last]), self.file.with_suffix(SPANS))
             number = positions(rows.object, registers)
             mine = number >= 0

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from jepsen_like.checker.verdict import Findings
 from jepsen_like.history.files import read_part, table_of
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
@@ -48,6 +49,12 @@ def begins_operation(process: npt.NDArray[Any], t_inv: Ints, t_ret: Ints) -> Boo
     first = np.ones(len(process), dtype=np.bool_)
     first[1:] = (process[1:] != process[:-1]) | (t_inv[1:] != t_inv[:-1]) | (t_ret[1:] != t_ret[:-1])
     return first
+
+
+def count_operations(outcomes: Codes) -> Findings:
+    """Returns how many operations ended in each way."""
+    counts = np.bincount(outcomes, minlength=len(Outcome))
+    return Findings(ok=int(counts[Outcome.OK]), fail=int(counts[Outcome.FAIL]), info=int(counts[Outcome.INFO]))
 
 
 @attrs.frozen(eq=False)

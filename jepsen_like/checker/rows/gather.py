@@ -9,11 +9,8 @@ The files lie in the scratch directory next to the history, which all tasks reac
 bytes twice more, from Python into the JVM and back.
 """
 
-import contextlib
-import os
 import time
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +18,13 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.rows.columns import NEEDED, Columns, Ints
-from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examine, find_malformed
+from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, find_malformed, refuse_malformed, require_made
 from jepsen_like.checker.rows.segments import count_values
 from jepsen_like.checker.rows.tasks import Gathered, of_model
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import UnreadableHistory, part_rows, read_dump_part, read_part, time_span
-from jepsen_like.history.ops import DUMP_COLUMNS, NEVER, ErrorCode
+from jepsen_like.history.files import appearing, part_rows, read_dump_part, read_part, time_span
+from jepsen_like.history.ops import DUMP_COLUMNS, NEVER
 
 SLOTS: Final = 1024
 """Small objects are counted, and grouped, by a hash of their number."""
@@ -204,15 +201,6 @@ class Grouping:
         return group
 
 
-@attrs.frozen(eq=False)
-class Sorted:
-    """The answer of a chunk whose rows have been sorted out."""
-
-    spans: ProcessSpans
-    any_trimmed: bool
-    """True if any read was answered that its record had left the log."""
-
-
 @attrs.frozen
 class SortTask:
     """Sort the rows of a chunk out by group, into `file`."""
@@ -222,15 +210,17 @@ class SortTask:
     division: Grouping
     file: Path
 
-    def execute(self) -> Sorted:
-        """See `Task`."""
-        rows = of_model(columns_of(self.chunk), self.chunk[0].path, self.model)
-        spans, reason = (NO_SPANS, find_malformed(rows)) if self.model is Model.QUEUE else examine(rows)
-        if reason is not None:
-            raise UnreadableHistory(self.chunk[0].path, f"is malformed: {reason}")
+    def execute(self) -> ProcessSpans:
+        """See `Task`: when the processes of the chunk were at work."""
+        path = self.chunk[0].path
+        rows, spans = of_model(columns_of(self.chunk), path, self.model), NO_SPANS
+        if self.model is Model.QUEUE:
+            refuse_malformed(path, find_malformed(rows))
+        else:
+            spans = require_made(rows, path)
         group = self.division.group_of(rows.object)
         write_groups({name: getattr(rows, name) for name in NEEDED}, group, self.division.groups, self.file)
-        return Sorted(spans, bool((rows.err == ErrorCode.TRIMMED).any()))
+        return spans
 
 
 @attrs.frozen
@@ -246,17 +236,7 @@ class MeetingTask:
         for chunk in self.chunks:
             rows = columns_of(chunk)
             found.append(rows.where(np.isin(rows.process, self.processes)))
-        _, reason = examine(Columns.join(found))
-        if reason is not None:
-            raise UnreadableHistory(self.chunks[0][0].path, f"is malformed: {reason}")
-
-
-@attrs.frozen(eq=False)
-class SortedDump:
-    """Which nodes have final records in some files of a dump, and how many these are."""
-
-    nodes: tuple[int, ...]
-    rows: int
+        require_made(Columns.join(found), self.chunks[0][0].path)
 
 
 @attrs.frozen
@@ -268,7 +248,7 @@ class SortDumpTask:
     """By bucket."""
     file: Path
 
-    def execute(self) -> SortedDump:
+    def execute(self) -> None:
         """See `Task`."""
         import pyarrow as pa
 
@@ -284,24 +264,12 @@ class SortDumpTask:
                 begin += division.groups
         kept = np.flatnonzero(group >= 0)
         write_groups({name: of_all[kept] for name, of_all in columns.items()}, group[kept], begin, self.file)
-        return SortedDump(tuple(np.unique(columns["node"]).tolist()), len(bucket))
 
 
 def bucket_numbers(objects: Ints, buckets: int) -> Ints:
     """Returns the bucket of each object: `bucket_of`, of many."""
     mixed = (objects.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
     return (mixed % np.uint64(buckets)).astype(np.int64)
-
-
-@contextlib.contextmanager
-def appearing(file: Path) -> Iterator[Path]:
-    """Give a path to write to; the file appears whole, however often and by however many processes it is written."""
-    unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
-    try:
-        yield unfinished
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def write_array(values: Any, file: Path) -> None:

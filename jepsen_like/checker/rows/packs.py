@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
+from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation, count_operations
 from jepsen_like.checker.rows.segments import count_values
 from jepsen_like.checker.rows.tasks import Gathered, Source, load
 from jepsen_like.checker.verdict import Findings, Undecided
@@ -91,12 +91,9 @@ def _objects_in(source: Source) -> Ints:
 
 def _operations(rows: Columns) -> Findings:
     begins = begins_operation(rows.process, rows.t_inv, rows.t_ret) | ~np.isin(rows.f, OF_SEVERAL_ROWS)
-    happened = np.bincount(rows.type[begins], minlength=len(Outcome))
     changes = np.isin(rows.f, CHANGES)
-    return Findings(
-        ok=int(happened[Outcome.OK]),
-        fail=int(happened[Outcome.FAIL]),
-        info=int(happened[Outcome.INFO]),
+    return attrs.evolve(
+        count_operations(rows.type[begins]),
         acked=int((begins & changes & (rows.type == Outcome.OK)).sum()),
         t_first=int(rows.t_inv[changes].min(initial=NEVER)),
     )

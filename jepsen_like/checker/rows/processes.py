@@ -6,6 +6,7 @@ The clients of a queue may do many things at a time; of them each row is judged 
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.checker.rows.columns import Columns, Ints
+from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, Action, Outcome
 
 _SPAN: Final = ("process", "first", "last")
@@ -31,6 +33,19 @@ class ProcessSpans:
 
 
 NO_SPANS: Final = ProcessSpans(*(np.zeros(0, np.int64) for _ in range(3)))
+
+
+def require_made(rows: Columns, path: Path) -> ProcessSpans:
+    """Returns when each process was at work. Raises `UnreadableHistory` for rows of `path` that cannot have been recorded so."""
+    spans, reason = examine(rows)
+    refuse_malformed(path, reason)
+    return spans
+
+
+def refuse_malformed(path: Path, reason: str | None) -> None:
+    """Raises `UnreadableHistory` if there is a reason."""
+    if reason is not None:
+        raise UnreadableHistory(path, f"is malformed: {reason}")
 
 
 def examine(rows: Columns) -> tuple[ProcessSpans, str | None]:

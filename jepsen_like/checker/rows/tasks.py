@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.checker.rows.columns import Columns, Ints
-from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examine
+from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, require_made
 from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import Action, ErrorCode, Outcome
@@ -115,10 +115,7 @@ def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:
     """Returns when each process was at work. Raises `UnreadableHistory` if rows of files cannot have been recorded so."""
     if not isinstance(sources[0], Path):
         return NO_SPANS
-    spans, reason = examine(rows)
-    if reason is not None:
-        raise UnreadableHistory(sources[0], f"is malformed: {reason}")
-    return spans
+    return require_made(rows, sources[0])
 
 
 def array(shared: Shared) -> Ints:

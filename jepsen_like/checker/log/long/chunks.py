@@ -20,11 +20,10 @@ from jepsen_like.checker.log.long.parts import LogDivision, SortedRows, buckets_
 from jepsen_like.checker.log.scan import LogSums, LostValue
 from jepsen_like.checker.rows.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.rows.gather import Chunk, columns_of
-from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, examine
+from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, require_made
 from jepsen_like.checker.rows.tasks import Gathered, load, of_model
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
 APPENDS, READS, KNOWS, DENIES, TAILS, BATCHES = range(6)
 """Kinds of rows that go to ranges: (place, value, epoch) twice, (place, time) twice, (place), (start, end)."""
@@ -100,7 +99,6 @@ class ChunkFacts:
     unknown_together: int
     batch_max: int
     """The records of the largest batch, 1 without any."""
-    any_trimmed: bool
     spans: ProcessSpans
     dense: DenseFile
     rows: SortedRows
@@ -139,10 +137,7 @@ class ChunkTask:
             return load([self.source]), NO_SPANS
         path = self.source[0].path
         rows = of_model(columns_of(self.source), path, Model.LOG)
-        spans, reason = examine(rows)
-        if reason is not None:
-            raise UnreadableHistory(path, f"is malformed: {reason}")
-        return rows, spans
+        return rows, require_made(rows, path)
 
 
 class _Reduced:
@@ -197,7 +192,6 @@ class _Reduced:
             unknown=len(unknown),
             unknown_together=0 if batches is None else int((batches.batch[unknown] != NONE).sum()),
             batch_max=int(rows.count[self._is_append].max(initial=1)) if together else 1,
-            any_trimmed=bool((rows.err == ErrorCode.TRIMMED).any()),
             spans=spans,
             dense=file,
             rows=sorted_rows,

@@ -6,8 +6,6 @@ range or part one after the other, and appears under its name only when it is wh
 file twice.
 """
 
-import os
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +15,7 @@ import numpy as np
 
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.gather import slot_of
+from jepsen_like.history.files import appearing
 
 INT: Final = 8
 BUCKET_BITS: Final = 12
@@ -90,11 +89,9 @@ def by_number(number: Ints, numbers: int) -> Ints:
 
 def write_whole(file: Path, arrays: Sequence[Any]) -> None:
     """Write arrays one after the other, so that `file` names either nothing or the whole of it."""
-    unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
-    with unfinished.open("wb") as sink:
+    with appearing(file) as unfinished, unfinished.open("wb") as sink:
         for array in arrays:
             np.ascontiguousarray(array).tofile(sink)
-    os.replace(unfinished, file)
 
 
 def buckets_of(values: Ints) -> Ints | None:
