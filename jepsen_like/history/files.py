@@ -14,7 +14,6 @@ import contextlib
 import functools
 import json
 import os
-import uuid
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -125,7 +124,7 @@ def write_part(table: Any, path: Path) -> None:
 @contextlib.contextmanager
 def appearing(file: Path) -> Iterator[Path]:
     """Give a path to write to; the file appears whole, however often and by however many processes it is written."""
-    unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    unfinished = file.with_name(f".{file.name}.{os.urandom(16).hex()}")
     try:
         yield unfinished
         os.replace(unfinished, file)

@@ -15,11 +15,10 @@ from tests.house import tidy
 ATTRIBUTES_MAX = 15
 WIDE_CLASSES: dict[str, int] = {
     "jepsen_like.Allowance": 16,
-    "jepsen_like.ChunkFacts": 26,
     "jepsen_like.Cluster": 16,
     "jepsen_like.DledgerBroker": 19,
     "jepsen_like.DledgerKnobs": 17,
-    "jepsen_like.Facts": 33,
+    "jepsen_like.Facts": 18,
     "jepsen_like.FaultRecord": 19,
     "jepsen_like.Findings": 22,
     "jepsen_like.KafkaClient": 19,

@@ -216,7 +216,7 @@ class _Log:
     def _explain(
         self, plan: LogPlan, wrong: Sequence[Wrong], times: Times, sums: LogSums
     ) -> tuple[dict[Check, int], list[InWords]]:
-        """Returns how much is wrong by check, and what is told of it."""
+        """Returns how much is wrong by check, and the first of it in words."""
         named = [(one, check_of(one, plan, plan.refused)) for one in wrong]
         explained = in_turn(named, lambda pair: pair[1], EXPLAINED_MAX)
         in_batches = {batch_at(plan, bare_length(op)) for pair in times.examples for op in pair}

@@ -403,7 +403,7 @@ def plan_of(name: int, facts: Facts, final: FinalLogs | None) -> LogPlan:
         content[:] = final.content
     filled = np.zeros(end, np.bool_)
     filled[facts.agreed] = True
-    twice = EMPTY if filled.sum() == len(facts.agreed) else _repeated(facts.agreed)
+    twice = EMPTY if filled.sum() == len(facts.agreed) else _find_repeated(facts.agreed)
     said, read = (facts.append_offset, facts.append_value), (facts.read_offset, facts.read_value)
     judged = judged_values(content, filled, twice, said, read, final)
     holes = np.flatnonzero(~filled).astype(np.int64)
@@ -544,10 +544,10 @@ def _placed_twice(content: Ints, filled: Bools, offset: Ints, value: Ints) -> In
     """Mark what these acknowledged appends fill; return the places filled more than once with one value."""
     same = offset[content[offset] == value]
     filled[same] = True
-    return _repeated(same)
+    return _find_repeated(same)
 
 
-def _repeated(places: Ints) -> Ints:
+def _find_repeated(places: Ints) -> Ints:
     """Returns those that are there more than once, sorted, each once."""
     found, count = np.unique(places, return_counts=True)
     repeated: Ints = found[count > 1]
