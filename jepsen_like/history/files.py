@@ -182,10 +182,7 @@ class HistoryWriter:
             )  # fmt: skip
             for values_of_column, value_of_row in zip(rows.arrays, row, strict=True):
                 values_of_column.append(value_of_row)
-        self.recorded += count
-        if len(rows) >= self._part_rows_max:
-            self._close_part(bucket)
-        self._keep_fresh(op.t_inv if op.t_ret == NEVER else op.t_ret)
+        self._advance(bucket, count, op)
 
     def record_rows(self, op: Op, values: Sequence[int], offsets: Sequence[int]) -> None:
         """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` contains
@@ -211,12 +208,14 @@ class HistoryWriter:
                     column.extend(array(code, (count,)) * count)
                 case _:
                     column.extend(array(code, (getattr(op, name),)) * count)
-        self.recorded += count
-        if len(rows) >= self._part_rows_max:
-            self._close_part(bucket)
-        self._keep_fresh(op.t_inv if op.t_ret == NEVER else op.t_ret)
+        self._advance(bucket, count, op)
 
-    def _keep_fresh(self, now: int) -> None:
+    def _advance(self, bucket: int, count: int, op: Op) -> None:
+        """Close what is full, or too old."""
+        self.recorded += count
+        if len(self._gathering[bucket]) >= self._part_rows_max:
+            self._close_part(bucket)
+        now = op.t_inv if op.t_ret == NEVER else op.t_ret
         if self._flush_due == 0:
             self._flush_due = now + self._part_ns_max
         elif now >= self._flush_due:
@@ -251,9 +250,7 @@ class HistoryWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
@@ -484,27 +481,18 @@ def time_span(path: Path, groups: Sequence[int]) -> tuple[int, int]:
 
     What never ended counts as it began. Raises `UnreadableHistory`.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     begin, end = NEVER, -NEVER
-    try:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            names = file.schema_arrow.names
-            for group in groups:
-                of = [
-                    file.metadata.row_group(group).column(names.index(name)).statistics for name in ("t_inv", "t_ret")
-                ]
-                if all(one is not None and one.has_min_max and one.max < NEVER for one in of):
-                    begin, end = min(begin, of[0].min), max(end, of[0].max, of[1].max)
-                    continue
-                table = file.read_row_group(group, columns=["t_inv", "t_ret"], use_threads=False)
-                t_inv, t_ret = (table.column(name).to_numpy() for name in ("t_inv", "t_ret"))
-                begin = min(begin, int(t_inv.min(initial=NEVER)))
-                known = t_ret[t_ret < NEVER]
-                end = max(end, int(known.max(initial=-NEVER)), int(t_inv.max(initial=-NEVER)))
-    except (OSError, ValueError, pa.ArrowInvalid) as error:
-        raise no_parquet(path, error) from error
+    limits = limits_of(path, ("t_inv", "t_ret"))
+    for group in groups:
+        of = limits[group]
+        if len(of) == 2 and of["t_inv"][1] < NEVER and of["t_ret"][1] < NEVER:
+            begin, end = min(begin, of["t_inv"][0]), max(end, of["t_inv"][1], of["t_ret"][1])
+            continue
+        table = read_part(path, ("t_inv", "t_ret"), groups=(group,))
+        t_inv, t_ret = (table.column(name).to_numpy() for name in ("t_inv", "t_ret"))
+        known = t_ret[t_ret < NEVER]
+        begin = min(begin, int(t_inv.min(initial=NEVER)))
+        end = max(end, int(known.max(initial=-NEVER)), int(t_inv.max(initial=-NEVER)))
     return begin, end
 
 

@@ -167,7 +167,9 @@ class RunResults:
     def of_json(cls, document: Row) -> "RunResults":
         """Returns the results that a document holds; raises what a wrong shape raises."""
         given = {MEMBER_OF.get(name, name): value for name, value in document.items() if value is not None}
-        fields = {name: READERS.get(name, _as_it_is)(value) for name, value in given.items() if name in FIELDS}
+        fields = {
+            name: READERS[name](value) if name in READERS else value for name, value in given.items() if name in FIELDS
+        }
         return cls(**fields, measures_turns="longest_turn" in document)
 
     def as_json(self) -> dict[str, Any]:
@@ -204,16 +206,11 @@ LEFT_OUT: Final = frozenset(
 """The members that the file has only where there is something to state."""
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _read_checks(value: Row) -> dict[str, CheckResult]:
-    return {name: CheckResult.of_json(row) for name, row in value.items()}
-
-
-def _read_number(value: Any) -> int:
-    return count(value)
+def count(value: Any) -> int:
+    """Returns a number, or the number of a list's members, or of its counted members."""
+    if isinstance(value, list | tuple):
+        return sum(int(row.get("records") or row.get("count") or 1) if isinstance(row, Mapping) else 1 for row in value)
+    return int(value or 0)
 
 
 def _read_rows(value: Any) -> tuple[Any, ...]:
@@ -225,9 +222,9 @@ def _read_turn(value: Row) -> LongestTurn:
 
 
 READERS: Final[Mapping[str, Any]] = {
-    "checks": _read_checks,
+    "checks": lambda value: {name: CheckResult.of_json(row) for name, row in value.items()},
     "ops": OperationCounts.of_json,
-    **dict.fromkeys(("acked", "lost_acked", "expired", "unseen", "recovered", "duplicated", "attempted"), _read_number),
+    **dict.fromkeys(("acked", "lost_acked", "expired", "unseen", "recovered", "duplicated", "attempted"), count),
     **dict.fromkeys(
         ("unknown", "not_tested", "lost_allowed", "tolerated", "lost", "violations", "elections", "faults", "roles"),
         _read_rows,
@@ -256,10 +253,3 @@ def _as_json(value: Any) -> Any:
             return attrs.asdict(value)
         case _:
             return value
-
-
-def count(value: Any) -> int:
-    """Returns a number, or the number of a list's members, or of its counted members."""
-    if isinstance(value, list | tuple):
-        return sum(int(row.get("records") or row.get("count") or 1) if isinstance(row, Mapping) else 1 for row in value)
-    return int(value or 0)

@@ -36,7 +36,7 @@ from jepsen_like.checker.log.scan import (
     times_of,
 )
 from jepsen_like.checker.log.witnesses import Wanted
-from jepsen_like.checker.rows.columns import Columns, Ints
+from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.rows.processes import ProcessSpans, may_overlap
 from jepsen_like.checker.rows.tasks import Source, load, of_model, require_sound
@@ -217,7 +217,7 @@ class _Log:
         self, plan: LogPlan, wrong: Sequence[Wrong], times: Times, sums: LogSums
     ) -> tuple[dict[Check, int], list[InWords]]:
         """Returns how much is wrong by check, and the first of it in words."""
-        named = [(one, check_of(one, plan, plan.refused)) for one in wrong]
+        named = [(one, check_of(one, plan)) for one in wrong]
         explained = in_turn(named, lambda pair: pair[1], EXPLAINED_MAX)
         in_batches = {batch_at(plan, bare_length(op)) for pair in times.examples for op in pair}
         in_batches |= {batch_at(plan, op.offset) for op in times.half_seen}
@@ -305,29 +305,26 @@ def wanted_of(
     return Wanted(frozenset(values), frozenset(offsets), frozenset(ends))
 
 
-def check_of(wrong: Wrong, plan: LogContent, refused: Ints) -> Check:
-    """Returns the name under which a wrong value is reported."""
-    match wrong:
-        case LostValue():
-            return Check.LOST
-        case Diverged():
-            return Check.DIVERGENT_OFFSET
-        case AckedTwice():
-            return Check.DUPLICATED
-        case SeenEarly():
-            return Check.ORDER
-        case Gap():
-            return Check.GAP
-        case EpochDiffers() | EpochFalls():
-            return Check.EPOCH
-        case TornBatch():
-            return Check.TORN
-        case Unwritten():
-            if len(plan.places(wrong.value)) > 1:
-                return Check.DUPLICATED
-            return Check.ABORTED_READ if wrong.value in refused else Check.PHANTOM
-        case _:
-            assert_never(wrong)
+CHECK_OF: Final[Mapping[type, Check]] = {
+    LostValue: Check.LOST,
+    Diverged: Check.DIVERGENT_OFFSET,
+    AckedTwice: Check.DUPLICATED,
+    SeenEarly: Check.ORDER,
+    Gap: Check.GAP,
+    EpochDiffers: Check.EPOCH,
+    EpochFalls: Check.EPOCH,
+    TornBatch: Check.TORN,
+}
+"""The name under which a wrong value is reported; of `Unwritten` it depends on what else is known."""
+
+
+def check_of(wrong: Wrong, plan: LogPlan) -> Check:
+    """Returns the name under which a wrong value of a log in memory is reported."""
+    if not isinstance(wrong, Unwritten):
+        return CHECK_OF[type(wrong)]
+    if len(plan.places(wrong.value)) > 1:
+        return Check.DUPLICATED
+    return Check.ABORTED_READ if wrong.value in plan.refused else Check.PHANTOM
 
 
 def batch_at(plan: LogContent, length: int) -> tuple[int, int] | None:

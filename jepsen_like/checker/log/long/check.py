@@ -19,6 +19,7 @@ import numpy as np
 
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.log.explain import (
+    CHECK_OF,
     EXPLAINED_MAX,
     EndsEarly,
     Explainer,
@@ -37,13 +38,10 @@ from jepsen_like.checker.log.long.ranges import WRONG_KEPT_MAX, PlacesKnown, Ran
 from jepsen_like.checker.log.long.values import ValueFacts, ValueTask, WaitingTask
 from jepsen_like.checker.log.long.witnesses import FewPlaces, FewPlacesContent, SpeakTask
 from jepsen_like.checker.log.scan import (
-    AckedTwice,
-    Diverged,
     EpochFalls,
     FinalLogs,
     Gap,
     LogSums,
-    LostValue,
     SeenEarly,
     Unwritten,
     Wrong,
@@ -217,9 +215,9 @@ class _LongLog:
         counts: dict[Check, int] = {}
         named: list[tuple[Wrong, Check]] = []
         for of_range in ranges:
-            named += [(one, _check_of_wrong(one)) for one in of_range.wrong]
+            named += [(one, CHECK_OF[type(one)]) for one in of_range.wrong]
             for kind, count in of_range.counts.items():
-                check = _CHECK_OF.get(kind, Check.EPOCH)
+                check = CHECK_OF[kind]
                 counts[check] = counts.get(check, 0) + count
         falls = list(_falls_between(ranges))
         named += [(one, Check.EPOCH) for one in falls[:WRONG_KEPT_MAX]]
@@ -404,17 +402,6 @@ def _standing(elsewhere: Mapping[int, tuple[int, ...]], around: Sequence[PlacesK
         for value, standing_at in known.standing.items():
             places.setdefault(value, set()).update(standing_at)
     return {value: tuple(sorted(some)[:WRONG_KEPT_MAX]) for value, some in places.items()}
-
-
-_CHECK_OF: Final[dict[type, Check]] = {
-    LostValue: Check.LOST,
-    Diverged: Check.DIVERGENT_OFFSET,
-    AckedTwice: Check.DUPLICATED,
-}
-
-
-def _check_of_wrong(wrong: Wrong) -> Check:
-    return _CHECK_OF.get(type(wrong), Check.EPOCH)
 
 
 def _value(wrong: Wrong) -> int:
