@@ -32,7 +32,7 @@ class Values:
 
 def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
     """Returns the operations that operation maps describe, whatever they are called. Raises `UnreadableHistory`."""
-    keys = Keyed(keyed=of_class.keyed)
+    keys = Keyed(names, keyed=of_class.keyed)
     for attempt in attempts(events, path, None, "call"):
         try:
             key, asked, answered = keys.split(attempt, None)

@@ -324,7 +324,8 @@ class Keyed:
 
     noun = "object"
 
-    def __init__(self, *, keyed: bool | None = None) -> None:
+    def __init__(self, names: Names, *, keyed: bool | None = None) -> None:
+        self.names = names
         self.keyed = keyed
         self.is_stated = keyed is not None
 
@@ -343,12 +344,18 @@ class Keyed:
                 f"[key nil] expected, not nil: the values before it are [key value], those of several {self.noun}s"
             )
         key, asked = _pair(one, one.asked if one.asked is not None else one.answered, "[key value]")
-        if one.answered is None or one.outcome is not Outcome.OK:
-            return key, asked, None
-        answered_key, answered = _pair(one, one.answered, "[key value]")
-        if not is_same(answered_key, key):
-            raise one.refuse(f"invoked with the key {quote(key)}, but its ok has {quote(answered_key)}")
-        return key, asked if one.asked is not None else None, answered
+        came_back = one.answered is not None and one.outcome is Outcome.OK
+        return key, None if one.asked is None and came_back else asked, _answer_of(one, key)
+
+
+def _answer_of(one: MapAttempt, key: Any) -> Any:
+    """Returns what was answered about a key; None for nothing. Raises `BadOperation` if it was about another one."""
+    if one.answered is None or one.outcome is not Outcome.OK:
+        return None
+    answered_key, answered = _pair(one, one.answered, "[key value]")
+    if not is_same(answered_key, key):
+        raise one.refuse(f"invoked with the key {quote(key)}, but its ok has {quote(answered_key)}")
+    return answered
 
 
 class _Registers(Keyed):
@@ -357,8 +364,7 @@ class _Registers(Keyed):
     noun = "register"
 
     def __init__(self, names: Names) -> None:
-        super().__init__()
-        self._names = names
+        super().__init__(names)
         self._waiting: list[MapAttempt] = []
 
     def __call__(self, one: MapAttempt) -> Iterator[Op]:
@@ -380,7 +386,7 @@ class _Registers(Keyed):
             yield self._op(attempt)
 
     def _op(self, one: MapAttempt) -> Op:
-        action, names = ACTIONS[Model.REGISTER][one.f], self._names
+        action, names = ACTIONS[Model.REGISTER][one.f], self.names
         key, asked, answered = self.split(one, one.value)
         if action is not Action.READ:
             asked = _require_sent(one, asked, answered)
@@ -392,12 +398,12 @@ class _Registers(Keyed):
         return Op(**fields, a=old, b=new, seen=old if one.outcome is Outcome.OK else NONE)
 
 
+@attrs.frozen
 class _Log:
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    names: Names
 
     def __call__(self, one: MapAttempt) -> Iterator[Op]:
-        action, names = ACTIONS[Model.LOG][one.f], self._names
+        action, names = ACTIONS[Model.LOG][one.f], self.names
         fields = one.op(action)
         ok = one.outcome is Outcome.OK
         match action:
@@ -427,12 +433,8 @@ def _offset(one: MapAttempt, offset: Any) -> int:
 class _Queues(Keyed):
     noun = "queue"
 
-    def __init__(self, names: Names) -> None:
-        super().__init__()
-        self._names = names
-
     def __call__(self, one: MapAttempt) -> Iterator[Op]:
-        action, names = _QUEUE[one.f], self._names
+        action, names = _QUEUE[one.f], self.names
         key, asked, answered = self.split(one, one.asked if action is Action.DRAIN else one.value)
         if action is Action.DEQUEUE and one.outcome is Outcome.FAIL and _reason(one.error) in FOUND_EMPTY:
             one = attrs.evolve(one, outcome=Outcome.OK, error=None)
@@ -457,12 +459,8 @@ def _reason(error: Any) -> Any:
 class _Sets(Keyed):
     noun = "set"
 
-    def __init__(self, names: Names) -> None:
-        super().__init__()
-        self._names = names
-
     def __call__(self, one: MapAttempt) -> Iterator[Op]:
-        names = self._names
+        names = self.names
         key, asked, answered = self.split(one, one.asked)
         if one.f == "add":
             yield Op(**one.op(Action.ADD, object=names.of(key)), a=names.element(_require_sent(one, asked, answered)))
@@ -483,21 +481,17 @@ def _list(one: MapAttempt, value: Any, names: Names) -> tuple[int, ...]:
     return tuple(map(names.element, value))
 
 
+@attrs.frozen
 class _KeyValues:
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    names: Names
 
     def __call__(self, one: MapAttempt) -> Iterator[Op]:
-        names = self._names
+        names = self.names
         if one.f == "txn":
             one = _single(one)
         action = ACTIONS[Model.KEY_VALUE][one.f]
         key, asked = _pair(one, one.asked, "[key value]")
-        answered = None
-        if one.outcome is Outcome.OK and one.answered is not None:
-            answered_key, answered = _pair(one, one.answered, "[key value]")
-            if not is_same(answered_key, key):
-                raise one.refuse(f"invoked with the key {quote(key)}, but its ok has {quote(answered_key)}")
+        answered = _answer_of(one, key)
         fields = one.op(action, object=names.element(key))
         match action:
             case Action.APPEND:

@@ -143,13 +143,11 @@ def _ahead(
         look = rows.op(int(looks[at]))
         place = int(np.argmax(since[: before[at]] > look.t_ret))
         message = one.held_op(one.replicas.index(log), place, one.end_of_time)
-        shown.append(
-            Shown(
-                (look, message),
-                f"group {expectations.group(group)}: {describe(look)}, and no member had been given offset {message.offset} "
-                f"({message.a}) by then",
-            )
+        said = (
+            f"group {expectations.group(group)}: {describe(look)}, and no member had been given offset {message.offset} "
+            f"({message.a}) by then"
         )
+        shown.append(Shown((look, message), said))
     return breach(Check.COMMIT_AHEAD, len(bad), shown)
 
 

@@ -87,13 +87,11 @@ def check_polls(
         shown = []
         for place in at[:SHOWN_MAX].tolist():
             first, second = rows.op(int(low[place])), rows.op(int(high[place]))
-            shown.append(
-                Shown(
-                    (first, second),
-                    f"{who(second)} {what}: after offset {first.offset} it got offset {second.offset}, without a seek or a new "
-                    "assignment",
-                )
+            said = (
+                f"{who(second)} {what}: after offset {first.offset} it got offset {second.offset}, without a seek or a new "
+                "assignment"
             )
+            shown.append(Shown((first, second), said))
         found += breach(check, len(at), shown)
     return found, frozenset([name] if len(pair) else [])
 
@@ -209,13 +207,11 @@ def _commits_go_back(
     for commit, look in bad[:SHOWN_MAX]:
         earlier, later = rows.op(commit), rows.op(look)
         what = "started there again" if later.f is Action.POLL else "found less"
-        shown.append(
-            Shown(
-                (earlier, later),
-                f"group {expectations.group(group.number)} went back: {describe(earlier)} was acknowledged, and then {who(later)} "
-                f"{what}: {describe(later)}",
-            )
+        said = (
+            f"group {expectations.group(group.number)} went back: {describe(earlier)} was acknowledged, and then {who(later)} "
+            f"{what}: {describe(later)}"
         )
+        shown.append(Shown((earlier, later), said))
     return breach(Check.COMMIT_REGRESS, len(bad), shown), could
 
 
@@ -269,13 +265,11 @@ def _find_passed_over(
     for at in over[:SHOWN_MAX].tolist():
         row = int(started[: before[at] + 1][np.argmax(rows.offset[started[: before[at] + 1]])])
         commit, poll = rows.op(row), rows.op(int(firsts[at]))
-        shown.append(
-            Shown(
-                (commit, poll),
-                f"group {expectations.group(group.number)} passed over records: it had committed {commit.offset} at most, and the "
-                f"first after an assignment was {describe(poll)}",
-            )
+        said = (
+            f"group {expectations.group(group.number)} passed over records: it had committed {commit.offset} at most, and the "
+            f"first after an assignment was {describe(poll)}"
         )
+        shown.append(Shown((commit, poll), said))
     return breach(Check.SKIPPED_POLL, len(over), shown)
 
 
@@ -315,34 +309,26 @@ def _two_owners(one: QueuePartition, group: Group, expectations: QueueExpectatio
     for first, second in _of_one_generation(tenures):
         count += 1
         pair = (rows.op(first.row), rows.op(second.row))
-        shown.append(
-            Shown(
-                pair,
-                f"group {name} gave {one_name(one, expectations)} to two members in generation {first.generation}: "
-                f"{who(pair[0])} and {who(pair[1])}",
-            )
+        said = (
+            f"group {name} gave {one_name(one, expectations)} to two members in generation {first.generation}: "
+            f"{who(pair[0])} and {who(pair[1])}"
         )
+        shown.append(Shown(pair, said))
     replaced = _commits_of_replaced(rows, tenures, acked)
     count += len(replaced)
     for commit, successor in replaced[:SHOWN_MAX]:
         op, other = rows.op(commit), rows.op(successor)
-        shown.append(
-            Shown(
-                (other, op),
-                f"{describe(op)} was acknowledged, though {one_name(one, expectations)} belonged to {who(other)} when it began",
-            )
-        )
+        said = f"{describe(op)} was acknowledged, though {one_name(one, expectations)} belonged to {who(other)} when it began"
+        shown.append(Shown((other, op), said))
     for tenure, successor_, alive in _moved_early(rows, tenures, acked, expectations.expelled_after_ns):
         count += 1
         ops = (rows.op(alive), rows.op(successor_.row))
         after_s = (successor_.start - int(rows.t_inv[alive])) / 1e9
-        shown.append(
-            Shown(
-                ops,
-                f"group {name} gave {one_name(one, expectations)} to {who(ops[1])} while process {tenure.process} owned it, "
-                f"{after_s:.3f} s after a commit of that one: it could not have been expelled yet",
-            )
+        said = (
+            f"group {name} gave {one_name(one, expectations)} to {who(ops[1])} while process {tenure.process} owned it, "
+            f"{after_s:.3f} s after a commit of that one: it could not have been expelled yet"
         )
+        shown.append(Shown(ops, said))
     processes = {tenure.process for tenure in tenures}
     return breach(Check.TWO_OWNERS, count, shown[:SHOWN_MAX]), len(processes) > 1
 

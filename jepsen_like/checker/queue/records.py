@@ -58,9 +58,7 @@ class Sightings:
         """Returns what clients were told. `is_lost`: entries of `Sent` whose acknowledgement tells nothing any more; `is_forgiven`: that
         may have been read before they were lost."""
         rows = one.rows
-        acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
-        acked = acked[~is_lost[one.sent.find(rows.a[acked])]]
-        polled = one.polled
+        acked, polled = one.acked(is_lost), one.polled
         if is_forgiven.any():
             entry = one.sent.find(rows.a[polled])
             polled = polled[~((entry != NONE) & is_forgiven[entry])]
@@ -106,18 +104,16 @@ def check_sightings(
 
     def differs(pair: tuple[int, int]) -> Shown:
         first, second = (seen.op(one, at) for at in pair)
-        return Shown(
-            (first, second),
-            f"offset {first.offset} has two values: {describe(first)}, and {describe(second)}",
-        )
+        said = f"offset {first.offset} has two values: {describe(first)}, and {describe(second)}"
+        return Shown((first, second), said)
 
     def show_doubled(pair: tuple[int, int]) -> Shown:
         first, second = (seen.op(one, at) for at in pair)
-        return Shown(
-            (first, second),
+        said = (
             f"{first.a} was sent once and stands at offsets {first.offset} and {second.offset}: "
-            f"{describe(first)}, and {describe(second)}",
+            f"{describe(first)}, and {describe(second)}"
         )
+        return Shown((first, second), said)
 
     found = breach(Check.DIVERGENT_OFFSET, len(divergent), map(differs, divergent[:SHOWN_MAX]))
     if not expectations.may_duplicate:
@@ -202,9 +198,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
     A log only grows: an offset that a producer or a consumer knew before a send began is lower than that of the send.
     """
     rows, sent = one.rows, one.sent
-    acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
-    acked = acked[~is_lost[sent.find(rows.a[acked])]]
-    polled = one.polled
+    acked, polled = one.acked(is_lost), one.polled
     entry = sent.find(rows.a[polled])
     is_known = entry != NONE
     early = np.flatnonzero(is_known & (rows.t_ret[polled] < (sent.first_inv[entry] if len(sent.value) else 0)))
@@ -239,9 +233,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
 
 def check_send_order(one: QueuePartition, is_lost: Bools) -> tuple[tuple[Breach, ...], bool]:
     """Checks that each producer's messages stand in the order in which it sent them; returns also whether any two of one could show it."""
-    rows = one.rows
-    acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
-    acked = acked[~is_lost[one.sent.find(rows.a[acked])]]
+    rows, acked = one.rows, one.acked(is_lost)
     if len(acked) < 2:
         return (), False
     acked = acked[np.lexsort((rows.offset[acked], rows.t_inv[acked], rows.process[acked]))]
@@ -284,11 +276,8 @@ def check_replicas(one: QueuePartition) -> tuple[Breach, ...]:
     shown = []
     for offset, pair in sorted(differ.items())[:SHOWN_MAX]:
         first, second = (one.held_op(at, offset - one.replicas[at].first, t_ns) for at in pair)
-        shown.append(
-            Shown(
-                (first, second), f"{describe(first)} in epoch {first.epoch}, and {describe(second)} in {second.epoch}"
-            )
-        )
+        said = f"{describe(first)} in epoch {first.epoch}, and {describe(second)} in {second.epoch}"
+        shown.append(Shown((first, second), said))
     read = finals.row[finals.offset < len(holder)]
     read_at = one.rows.offset[read]
     unlike = read[(holder[read_at] != NONE) & (content[read_at] != one.rows.a[read])]
@@ -297,11 +286,8 @@ def check_replicas(one: QueuePartition) -> tuple[Breach, ...]:
         op = one.rows.op(row)
         number = int(holder[op.offset])
         other_op = one.held_op(number, op.offset - one.replicas[number].first, t_ns)
-        shown.append(
-            Shown(
-                (op, other_op), f"the final read had {op.a} at offset {op.offset}, and {who(other_op)} has {other_op.a}"
-            )
-        )
+        said = f"the final read had {op.a} at offset {op.offset}, and {who(other_op)} has {other_op.a}"
+        shown.append(Shown((op, other_op), said))
     short = [log for log in one.replicas if log.end < end]
     shown += [
         Shown((), f"the final log of node {log.node} ends at offset {log.end}, that of another at {end}")
@@ -332,12 +318,8 @@ def _check_epochs(one: QueuePartition, content: Ints, epochs: Ints) -> tuple[Bre
     other = told_epoch[known & (epochs[told_at] != rows.epoch[told_epoch])]
     for row in other[: SHOWN_MAX - len(shown)].tolist():
         op = rows.op(row)
-        shown.append(
-            Shown(
-                (op,),
-                f"{describe(op)} was acknowledged in epoch {op.epoch}, and stands there in {int(epochs[op.offset])}",
-            )
-        )
+        said = f"{describe(op)} was acknowledged in epoch {op.epoch}, and stands there in {int(epochs[op.offset])}"
+        shown.append(Shown((op,), said))
     return breach(Check.EPOCH, len(falls) + len(np.unique(rows.offset[other])), shown)
 
 
