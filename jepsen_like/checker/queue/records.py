@@ -58,7 +58,7 @@ class Sightings:
         """Returns what clients were told. `is_lost`: entries of `Sent` whose acknowledgement tells nothing any more; `is_forgiven`: that
         may have been read before they were lost."""
         rows = one.rows
-        acked, polled = one.acked(is_lost), one.polled
+        acked, polled = one.find_acked(is_lost), one.polled
         if is_forgiven.any():
             entry = one.sent.find(rows.a[polled])
             polled = polled[~((entry != NONE) & is_forgiven[entry])]
@@ -198,7 +198,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
     A log only grows: an offset that a producer or a consumer knew before a send began is lower than that of the send.
     """
     rows, sent = one.rows, one.sent
-    acked, polled = one.acked(is_lost), one.polled
+    acked, polled = one.find_acked(is_lost), one.polled
     entry = sent.find(rows.a[polled])
     is_known = entry != NONE
     early = np.flatnonzero(is_known & (rows.t_ret[polled] < (sent.first_inv[entry] if len(sent.value) else 0)))
@@ -233,7 +233,7 @@ def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tupl
 
 def check_send_order(one: QueuePartition, is_lost: Bools) -> tuple[tuple[Breach, ...], bool]:
     """Checks that each producer's messages stand in the order in which it sent them; returns also whether any two of one could show it."""
-    rows, acked = one.rows, one.acked(is_lost)
+    rows, acked = one.rows, one.find_acked(is_lost)
     if len(acked) < 2:
         return (), False
     acked = acked[np.lexsort((rows.offset[acked], rows.t_inv[acked], rows.process[acked]))]

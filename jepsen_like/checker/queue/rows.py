@@ -175,7 +175,7 @@ class QueuePartition:
         ordered = tuple(sorted(replicas, key=lambda log: log.node))
         return cls(number, rows, ordered, Sent.of(rows), finals_of(rows, ordered))
 
-    def acked(self, is_lost: Bools) -> Ints:
+    def find_acked(self, is_lost: Bools) -> Ints:
         """Returns the rows of acknowledged sends that say where, but for those of which the entry of `Sent` is lost."""
         rows = self.rows
         acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
