@@ -10,12 +10,10 @@ import attrs
 from jepsen_like.check.frames import Frames, check_frames, of_frame, read_frames
 from jepsen_like.check.inputs import as_run
 from jepsen_like.check.jepsen_maps import Names
-from jepsen_like.check.runs import NoModel, model_of
+from jepsen_like.check.runs import NoModel, allowances_at, model_of
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine, Model, Verdict
-from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.record.allowed import allowances_of_run
 from jepsen_like.record.recorded import read_recorded
 
 VIOLATIONS = "check string, object bigint, sentence string, operations array<string>"
@@ -67,21 +65,14 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
             raise NoModel(frames.name, "no test.json tells what its objects are; a model is needed")
         if not frames.is_run:
             return check_frames(attrs.evolve(frames, recorded={}), model)
-        try:
-            allowances = allowances_of_run(Path(scratch), frames.began_ns())
-        except ValueError as error:
-            raise UnreadableHistory(frames.name, str(error)) from error
+        allowances = allowances_at(Path(scratch), frames.name, frames.began_ns())
     return check_frames(frames, model, allowances)
 
 
 def _of_path(path: Path, model: Model | None, engine: TaskRunner, names: Names) -> Verdict:
     model = model or model_of(path)
     with as_run(path, model, names, alone=engine.alone) as directory:
-        try:
-            allowances = allowances_of_run(directory)
-        except ValueError as error:
-            raise UnreadableHistory(path, str(error)) from error
-        return check_run(directory, model, Engine.SPARK, worker=engine, allowances=allowances)
+        return check_run(directory, model, Engine.SPARK, worker=engine, allowances=allowances_at(directory, path))
 
 
 def _rows(verdict: Verdict, names: Names) -> list[tuple[str, int, str, list[str]]]:

@@ -135,7 +135,7 @@ def judge(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner
         run = read_recorded(run_of(path))
         model = model or model_of(path)
         with as_run(path, model, names, alone=worker.alone) as directory:
-            allowances = _allowances_of(directory, path)
+            allowances = allowances_at(directory, path)
             verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
             found = figures_of(directory, run, worker) if measures else {}
     except UnreadableHistory as error:
@@ -155,9 +155,10 @@ def judge(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner
     )
 
 
-def _allowances_of(directory: Path, path: Path) -> tuple[Allowance, ...]:
+def allowances_at(directory: Path, path: Path | str, began_ns: int | None = None) -> tuple[Allowance, ...]:
+    """Returns what the faults of a run may lose. Raises `UnreadableHistory`, which names `path`; see `allowances_of_run`."""
     try:
-        return allowances_of_run(directory)
+        return allowances_of_run(directory, began_ns)
     except ValueError as error:
         raise UnreadableHistory(path, str(error)) from error
 

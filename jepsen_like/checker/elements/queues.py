@@ -43,7 +43,7 @@ from jepsen_like.checker.elements.elements import (
 from jepsen_like.checker.elements.searched import Prepared, decide
 from jepsen_like.checker.pending import Sequential
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
-from jepsen_like.checker.rows.segments import dense_pairs, group_starts
+from jepsen_like.checker.rows.segments import dense_pairs, places_in_groups
 from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.sentences import describe, unshown
 from jepsen_like.checker.verdict import Check, Findings, Model
@@ -169,9 +169,7 @@ def _find_left(made: Elements, seen: SeenElements) -> Ints:
     put, element = seen.put[known], seen.put_element[known]
     order = np.lexsort((-rows.t_ret[put], element))
     put, element = put[order], element[order]
-    begins = group_starts(element)
-    place = np.arange(len(element)) - np.repeat(begins, np.diff(np.append(begins, len(element))))
-    found: Ints = put[place < seen.acked[element] - seen.times_seen[element]]
+    found: Ints = put[places_in_groups(element) < seen.acked[element] - seen.times_seen[element]]
     return found
 
 

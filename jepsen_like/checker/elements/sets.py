@@ -28,7 +28,7 @@ from jepsen_like.checker.elements.elements import (
     report_unwritten,
 )
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
-from jepsen_like.checker.rows.segments import group_starts
+from jepsen_like.checker.rows.segments import places_in_groups
 from jepsen_like.checker.sentences import describe
 from jepsen_like.checker.verdict import Check, Findings, Model
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
@@ -104,8 +104,7 @@ def _reads(made: Elements, seen: SeenElements, has: Bools) -> Reads:
     order = np.lexsort((-rows.t_inv[first], made.number[first]))
     first = first[order]
     obj = made.number[first]
-    begins = group_starts(obj)
-    rank = np.arange(len(first)) - np.repeat(begins, np.diff(np.append(begins, len(first))))
+    rank = places_in_groups(obj)
     of_op = np.full(len(made.first), NONE, np.int64)
     of_op[made.op[first]] = np.arange(len(first))
     of_sighting = of_op[made.op[seen.seen]]
@@ -133,8 +132,7 @@ def _newest_without(seen: SeenElements, reads: Reads) -> Ints:
     count = len(seen.object)
     pairs = np.unique(seen.seen_element * max(1, len(reads.row)) + reads.of_sighting)
     element, read = pairs // max(1, len(reads.row)), pairs % max(1, len(reads.row))
-    begins = group_starts(element)
-    place = np.arange(len(element)) - np.repeat(begins, np.diff(np.append(begins, len(element))))
+    place = places_in_groups(element)
     # Ranks rise; as long as they follow the places, no read is missing.
     in_turn = np.bincount(element[reads.rank[read] == place], minlength=count)
     first = np.searchsorted(reads.object, seen.object, side="left")

@@ -37,6 +37,7 @@ from jepsen_like.checker.rows.gather import (
     MeetingTask,
     batches_of,
     chunks_of,
+    count_heavy,
     rows_in,
     with_sizes,
 )
@@ -99,10 +100,7 @@ class _Bucket:
     def __init__(self, number: int, chunks: list[Chunk], censuses: list[Census], limits: Limits) -> None:
         self.number = number
         self.chunks = chunks
-        heavy: dict[int, int] = {}
-        for census in censuses:
-            for obj, rows in zip(census.heavy.tolist(), census.rows.tolist(), strict=True):
-                heavy[obj] = heavy.get(obj, 0) + rows
+        heavy = count_heavy(censuses)
         total = sum(int(one.slots.sum() + one.rows.sum()) for one in censuses)
         chosen = sorted(obj for obj, rows in heavy.items() if rows * limits.reduced_share >= total)
         self.registers = np.array(chosen, np.int64)
@@ -164,7 +162,7 @@ class _Reducing:
         active = buckets
         while active := [bucket for bucket in active if not self._join(bucket)]:
             self._reduce(active, of_history=False)
-        last = [LastTask(tuple(bucket.files), self._share(bucket.without())) for bucket in buckets]
+        last = [LastTask(tuple(bucket.files), self._job.share(bucket.without())) for bucket in buckets]
         for bucket, (findings_of, ambiguous) in zip(buckets, self._job.run(last), strict=True):
             findings = findings.plus(findings_of)
             bucket.add_whole(np.searchsorted(bucket.registers, ambiguous))
@@ -227,7 +225,7 @@ class _Reducing:
                 if round_ == OPENINGS_MAX:
                     bucket.add_whole(np.unique(registers_of(keys)))
                 elif len(keys):
-                    opened[bucket.number].append(self._share(keys.view(np.int64)))
+                    opened[bucket.number].append(self._job.share(keys.view(np.int64)))
                     todo[bucket.number] = sorted({*todo[bucket.number], *shared.pieces})
             if not any(todo.values()):
                 return
@@ -240,8 +238,8 @@ class _Reducing:
         sorts_out = of_history and not opened and bucket.has_others
         return ReduceTask(
             pieces[at].source,
-            self._share(bucket.registers),
-            self._share(bucket.without()),
+            self._job.share(bucket.registers),
+            self._job.share(bucket.without()),
             territory,
             tuple(opened),
             bucket.files[at],
@@ -304,16 +302,13 @@ class _Reducing:
             census = Census(np.zeros(SLOTS, np.int64), bucket.registers[chosen], bucket.rows[chosen])
             division = Grouping.of([census, Census(np.zeros(SLOTS, np.int64), nothing, nothing)], self._job.limits.task)
             files = self._paths("whole", len(bucket.chunks))
-            objects = self._share(bucket.registers[chosen])
+            objects = self._job.share(bucket.registers[chosen])
             work += [
                 GatherTask(chunk, objects, division, file) for chunk, file in zip(bucket.chunks, files, strict=True)
             ]
             groups += [batches_of(files, number) for number in range(division.groups)]
         self._job.run(work)
         return groups, undecided
-
-    def _share(self, values: Ints) -> Shared:
-        return self._job.share(values)
 
     def _paths(self, name: str, count: int) -> list[Path]:
         self._files += 1

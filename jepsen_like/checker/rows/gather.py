@@ -126,6 +126,15 @@ class Census:
     end: int = -NEVER
 
 
+def count_heavy(censuses: Iterable[Census]) -> dict[int, int]:
+    """Returns the rows of each object that any of them counted by itself."""
+    heavy: dict[int, int] = {}
+    for census in censuses:
+        for obj, rows in zip(census.heavy.tolist(), census.rows.tolist(), strict=True):
+            heavy[obj] = heavy.get(obj, 0) + rows
+    return heavy
+
+
 @attrs.frozen
 class CensusTask:
     """Count the rows of a chunk by object."""
@@ -161,14 +170,10 @@ class Grouping:
     """Of each group, about."""
 
     @classmethod
-    def of(cls, censuses: Iterable[Census], rows_max: int) -> "Grouping":
+    def of(cls, censuses: Sequence[Census], rows_max: int) -> "Grouping":
         """Returns groups of no more than `rows_max` rows each, but of at least one object."""
-        slots = np.zeros(SLOTS, np.int64)
-        heavy: dict[int, int] = {}
-        for census in censuses:
-            slots += census.slots
-            for obj, rows in zip(census.heavy.tolist(), census.rows.tolist(), strict=True):
-                heavy[obj] = heavy.get(obj, 0) + rows
+        slots = np.sum([np.zeros(SLOTS, np.int64), *(census.slots for census in censuses)], axis=0)
+        heavy = count_heavy(censuses)
         objects = np.array(sorted(heavy), np.int64)
         groups, sizes = [], [0]
         for rows in [*slots.tolist(), *(heavy[obj] for obj in objects.tolist())]:

@@ -44,6 +44,12 @@ class SmallTimes:
         return min(max(moment - (self.first - 1), 0), self.span - 2)
 
 
+def places_in_groups(keys: Ints) -> Ints:
+    """Returns for each row how many rows before it have its key; equal keys are next to each other."""
+    begins = group_starts(keys)
+    return np.arange(len(keys)) - np.repeat(begins, np.diff(np.append(begins, len(keys))))
+
+
 def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
     """Make times small enough that `sequences` of them can be lifted."""
     if not len(t_inv):

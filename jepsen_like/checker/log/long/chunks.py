@@ -175,8 +175,9 @@ class _Reduced:
         dense = self._dense()
         if batches is not None:
             near = batches.ends <= division.far
-            self._send_batches(batches.starts[near], batches.ends[near])
-        self._send(TAILS, self._near(self._tails, rows.offset[self._tails]), rows.offset)
+            self._send(BATCHES, batches.starts[near], batches.ends[near])
+        ends = rows.offset[self._tails]
+        self._send(TAILS, ends[ends < division.far])
         file = DenseFile(directory / f"places-{number}", dense.first, len(dense))
         file.write(dense)
         sorted_rows = SortedRows(directory / f"rows-{number}", division.ranges, WIDTHS)
@@ -214,7 +215,7 @@ class _Reduced:
             chosen = np.full(len(dense), NONE, np.int64)
             chosen[at] = np.arange(len(at))
             second = chosen[at] != np.arange(len(at))
-            self._send(APPENDS, appends[second], rows.offset, rows.a, rows.epoch)
+            self._send_rows(APPENDS, appends[second])
             self._spread(dense, appends, at)
             appends, at = appends[~second], at[~second]
             dense.value[at] = rows.a[appends]
@@ -227,15 +228,15 @@ class _Reduced:
         for row, place in self._denies[1:]:
             inside, at = self._inside(row, place, dense)
             np.maximum.at(dense.denied_ns, at, rows.t_inv[inside])
-        self._send(APPENDS, self._outside(*self._knows[0], dense), rows.offset, rows.a, rows.epoch)
+        self._send_rows(APPENDS, self._outside(*self._knows[0], dense))
         for row, place in self._knows:
             self._send_pairs(KNOWS, row, place, rows.t_ret, dense)
         for row, place in self._denies:
             self._send_pairs(DENIES, row, place, rows.t_inv, dense)
-        self._send(READS, self._outside(*self._knows[1], dense), rows.offset, rows.a, rows.epoch)
+        self._send_rows(READS, self._outside(*self._knows[1], dense))
         saw, at = self._inside(*self._knows[1], dense)
         agrees = (dense.value[at] == rows.a[saw]) & ((rows.epoch[saw] == NONE) | (rows.epoch[saw] == dense.epoch[at]))
-        self._send(READS, saw[~agrees], rows.offset, rows.a, rows.epoch)
+        self._send_rows(READS, saw[~agrees])
         return dense
 
     def _spread(self, dense: Dense, row: Ints, at: Ints) -> None:
@@ -261,24 +262,19 @@ class _Reduced:
         at = place - dense.first
         return row[((at < 0) | (at >= len(dense))) & (place < self._division.far)]
 
-    def _near(self, row: Ints, place: Ints) -> Ints:
-        return row[place < self._division.far]
-
-    def _send(self, kind: int, row: Ints, place: Ints, *columns: npt.NDArray[Any]) -> None:
+    def _send(self, kind: int, place: Ints, *columns: npt.NDArray[Any]) -> None:
         """Rows for the range of their place."""
-        if len(row):
-            of_row = [one[row].astype(np.int64, copy=False) for one in (place, *columns)]
-            self._sent[kind].append(np.stack([of_row[0], *of_row]))
+        if len(place):
+            self._sent[kind].append(np.stack([place, place, *(one.astype(np.int64, copy=False) for one in columns)]))
+
+    def _send_rows(self, kind: int, row: Ints) -> None:
+        rows = self._rows
+        self._send(kind, rows.offset[row], rows.a[row], rows.epoch[row])
 
     def _send_pairs(self, kind: int, row: Ints, place: Ints, time: Ints, dense: Dense) -> None:
         at = place - dense.first
         chosen = ((at < 0) | (at >= len(dense))) & (place >= 0) & (place < self._division.far)
-        if chosen.any():
-            self._sent[kind].append(np.stack([place[chosen], place[chosen], time[row[chosen]]]))
-
-    def _send_batches(self, starts: Ints, ends: Ints) -> None:
-        if len(starts):
-            self._sent[BATCHES].append(np.stack([starts, starts, ends]))
+        self._send(kind, place[chosen], time[row[chosen]])
 
     def _find_touched(self, dense: Dense, columns: list[Ints]) -> tuple[Ints, Ints, tuple[Ints | None, ...]]:
         places = self._division.places

@@ -59,17 +59,17 @@ class ValueTask:
         standing, count = np.unique(places[:, 0], return_counts=True)
         found: list[tuple[Wrong, Check, tuple[int, ...]]] = []
         counts: dict[Check, int] = {}
-        refused: Ints | None = None
-        again_here = set(holes[holes[:, 3] != 0, 0].tolist()) if wrong else set[int]()
+        refused: set[int] | None = None
+        again = set(holes[holes[:, 3] != 0, 0].tolist()) | set(standing[count > 1].tolist()) if wrong else set[int]()
         for violation in wrong:
             if isinstance(violation, SeenEarly):
                 check = Check.ORDER
             else:
                 assert isinstance(violation, Unwritten)
                 if refused is None:
-                    refused = np.unique(_join(self.chunks, REFUSED, self.number, 1)[:, 0])
-                check = Check.ABORTED_READ if _has(refused, violation.value) else Check.PHANTOM
-                if violation.value in again_here or _times(standing, count, violation.value) > 1:
+                    refused = set(_join(self.chunks, REFUSED, self.number, 1)[:, 0].tolist())
+                check = Check.ABORTED_READ if violation.value in refused else Check.PHANTOM
+                if violation.value in again:
                     check = Check.DUPLICATED
             counts[check] = counts.get(check, 0) + 1
             if counts[check] <= WRONG_KEPT_MAX:
@@ -101,16 +101,6 @@ def _once(ordered: Ints) -> Bools:
     """Which of the values, which are in order, are there once."""
     differs = np.append(ordered[1:] != ordered[:-1], True) if len(ordered) else np.zeros(0, np.bool_)
     return differs & np.append(True, differs[:-1]) if len(ordered) else differs
-
-
-def _has(ordered: Ints, value: int) -> bool:
-    at = int(np.searchsorted(ordered, value))
-    return at < len(ordered) and int(ordered[at]) == value
-
-
-def _times(ordered: Ints, count: Ints, value: int) -> int:
-    at = int(np.searchsorted(ordered, value))
-    return int(count[at]) if at < len(ordered) and int(ordered[at]) == value else 0
 
 
 def _join(files: Sequence[SortedRows], kind: int, number: int, width: int) -> Ints:
