@@ -56,7 +56,7 @@ LONG_BATCH = 250
 
 @attrs.frozen
 class Opinion:
-    """What the checker concludes about one history (None: undecided)."""
+    """The checker's conclusion about one history (None: undecided)."""
 
     valid: bool | None
     violations: tuple[Violation, ...] = ()
@@ -103,7 +103,7 @@ def _segments(ops: Sequence[Op], rng: random.Random) -> list[Sequence[Op]]:
     return [ops[a:b] for a, b in zip([0, *cuts], [*cuts, len(ops)], strict=True) if a < b]
 
 
-def compared(model: Model, count: int, seed: int) -> Tally:
+def compare_histories(model: Model, count: int, seed: int) -> Tally:
     """Compare `count` histories of one model."""
     rng = random.Random(seed)
     total = Tally()
@@ -146,12 +146,12 @@ def _tally(model: Model, history: History, opinion: Opinion, truth: bool) -> Tal
 def all_compared(count: int, seed: int, processes: int) -> dict[Model, Tally]:
     """`count` histories, a share of them logs, over several processes."""
     logs = int(count * SHARE_OF_LOGS)
-    return _in_processes(compared, {Model.LOG: logs, Model.REGISTER: count - logs}, seed, processes)
+    return _in_processes(compare_histories, {Model.LOG: logs, Model.REGISTER: count - logs}, seed, processes)
 
 
 def maps_compared(models: Iterable[Model], count: int, seed: int, processes: int) -> dict[Model, Tally]:
     """`count` histories of each model, read as operation maps."""
-    return _in_processes(element_differential.compared, dict.fromkeys(models, count), seed, processes)
+    return _in_processes(element_differential.compare_histories, dict.fromkeys(models, count), seed, processes)
 
 
 def _in_processes(
@@ -170,7 +170,7 @@ def _in_processes(
 
 
 def long_logs_compared(count: int, seed: int, processes: int) -> list[str]:
-    """What differs between the checks of long and of short logs, in so many histories, over several processes."""
+    """Returns the differences between the checks of long and of short logs, in so many histories, over several processes."""
     work = [(seed * SEEDS_APART + at, min(LONG_BATCH, count - at)) for at in range(0, count, LONG_BATCH)]
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         return [one for some in pool.map(differences, *zip(*work, strict=True)) for one in some] if work else []

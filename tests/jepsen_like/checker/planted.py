@@ -45,7 +45,7 @@ class Base:
     rows: Rows
     content: Ints
     altered: Callable[[int, Rows], Rows] = lambda node, log: log
-    """What becomes of the final log of a node when it is dumped."""
+    """Alters the final log of a node when it is dumped."""
 
 
 @attrs.frozen
@@ -204,7 +204,7 @@ def stale_read(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     return content
 
 
-def lost(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+def lose_append(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     row = _quiet_append(rng, rows, content)
     absent = _is(rows, Action.APPEND, Outcome.INFO) & ~np.isin(rows["a"], content)
     earlier = np.flatnonzero(absent & (rows["t_inv"] < rows["t_inv"][row]))
@@ -220,7 +220,7 @@ def two_values(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     return content
 
 
-def reordered(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+def reorder_appends(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     acked = _is(rows, Action.APPEND, Outcome.OK)
     quiet = _unread(rows, content)
     by_offset = np.full(len(content), NONE, np.int64)
@@ -246,7 +246,7 @@ def phantom(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     return np.append(content, FRESH)
 
 
-def aborted(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+def abort_append(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     row, _ = _quiet_unknown(rng, rows, content)
     rows["type"][row], rows["t_ret"][row] = Outcome.FAIL, rows["t_inv"][row] + 1
     rows["process"][row] = CULPRIT
@@ -424,11 +424,11 @@ def aborted_read(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
 PLANTS = (
     Plant("stale read of the end", Model.LOG, Check.STALE, stale_tail),
     Plant("stale read of nothing", Model.LOG, Check.STALE, stale_read),
-    Plant("lost append", Model.LOG, Check.LOST, lost),
+    Plant("lost append", Model.LOG, Check.LOST, lose_append),
     Plant("two values at one offset", Model.LOG, Check.DIVERGENT_OFFSET, two_values),
-    Plant("reordered appends", Model.LOG, Check.ORDER, reordered),
+    Plant("reordered appends", Model.LOG, Check.ORDER, reorder_appends),
     Plant("phantom value", Model.LOG, Check.PHANTOM, phantom),
-    Plant("aborted append seen", Model.LOG, Check.ABORTED_READ, aborted),
+    Plant("aborted append seen", Model.LOG, Check.ABORTED_READ, abort_append),
     Plant("duplicate", Model.LOG, Check.DUPLICATED, duplicate),
     Plant("final log that ends early", Model.LOG, Check.LOST, lambda rng, rows, content: content, ends_early, True),
     Plant("acknowledged in another epoch", Model.LOG, Check.EPOCH, later_epoch),
@@ -446,8 +446,8 @@ PLANTS = (
 )
 
 
-def planted(base: Base, plant: Plant, seed: int) -> Base:
-    """A copy of the base with one wrong behaviour in it."""
+def apply_plant(base: Base, plant: Plant, seed: int) -> Base:
+    """Returns a copy of the base with one wrong behaviour in it."""
     rows = {name: values.copy() for name, values in base.rows.items()}
     content = plant.apply(np.random.default_rng(seed), rows, base.content.copy())
     return Base(base.model, rows, content, plant.altered)

@@ -33,9 +33,9 @@ from tests.jepsen_like.checker.planted import (
     Base,
     Plant,
     Rows,
+    apply_plant,
     epoch_of,
     log_base,
-    planted,
     register_base,
 )
 from tests.jepsen_like.checker.witness import alone_impossible
@@ -57,8 +57,8 @@ def own_objects(plant: int) -> range:
     return range((1 + plant) * APART, (2 + plant) * APART)
 
 
-def moved(base: Base, plant: int, moment: int) -> Rows:
-    """The rows of a planted history as part of the large one, from `moment` on."""
+def move_rows(base: Base, plant: int, moment: int) -> Rows:
+    """Returns the rows of a planted history as part of the large one, from `moment` on."""
     rows = {name: values.copy() for name, values in base.rows.items()}
     rows["object"] += own_objects(plant).start
     culprit = rows["process"] == CULPRIT
@@ -70,7 +70,7 @@ def moved(base: Base, plant: int, moment: int) -> Rows:
 
 def write_planted(run: Path, base: Base, plant: int, moment: int, after: float) -> None:
     """Write the rows of a planted history between the part files of the large one, and its final logs."""
-    rows = moved(base, plant, moment)
+    rows = move_rows(base, plant, moment)
     bucket = np.array([bucket_of(one, BUCKETS) for one in rows["object"].tolist()])
     for number in np.unique(bucket).tolist():
         directory = run / HISTORY / f"bucket={number}"
@@ -94,8 +94,8 @@ def write_planted(run: Path, base: Base, plant: int, moment: int, after: float) 
             write_part(table, run / DUMP / f"part-{plant:03d}-{node}.parquet")
 
 
-def misjudged(verdict: Verdict, plant: Plant, number: int) -> str | None:
-    """What is wrong with what was found about a plant; None if nothing is."""
+def find_misjudgement(verdict: Verdict, plant: Plant, number: int) -> str | None:
+    """Returns the fault of the findings about a plant, None if they are right."""
     mine = [one for one in verdict.violations if one.object in own_objects(number)]
     if len(mine) != 1:
         return f"found {len(mine)} times"
@@ -120,7 +120,7 @@ def judge(model: Model, operations: int, engine: Engine, place: Path) -> bool:
         for number, plant in enumerate(plants):
             base = log_base(ROWS, seed=number) if model is Model.LOG else register_base(ROWS, seed=number, keys=KEYS)
             after = (number + 0.5) / len(plants)
-            write_planted(run, planted(base, plant, seed=3), number, int(after * operations) * 1000, after)
+            write_planted(run, apply_plant(base, plant, seed=3), number, int(after * operations) * 1000, after)
         began = time.monotonic()
         verdict = check_run(run, model, engine)
         took = time.monotonic() - began
@@ -131,7 +131,7 @@ def judge(model: Model, operations: int, engine: Engine, place: Path) -> bool:
     sys.stdout.write(f"{model.value}: {total:,} operations on {found.objects:,} objects in {took:.0f} s\n")
     right = sum(found.counts.values()) == len(plants)
     for number, plant in enumerate(plants):
-        wrong = misjudged(verdict, plant, number)
+        wrong = find_misjudgement(verdict, plant, number)
         sys.stdout.write(f"  {plant.name}: {wrong or 'found, with a witness that proves it'}\n")
         right = right and wrong is None
     if sum(found.counts.values()) != len(plants):

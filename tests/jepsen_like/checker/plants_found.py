@@ -11,8 +11,8 @@ from tests.jepsen_like.checker.planted import (
     PLANTS,
     Base,
     Plant,
+    apply_plant,
     log_base,
-    planted,
     register_base,
     write_run,
 )
@@ -21,8 +21,8 @@ from tests.jepsen_like.checker.witness import alone_impossible
 ROWS_PER_REGISTER = 100
 
 
-def misjudged(verdict: Verdict, plant: Plant) -> str | None:
-    """What is wrong with a verdict on a history with this plant; None for a right one."""
+def find_misjudgement(verdict: Verdict, plant: Plant) -> str | None:
+    """Returns the fault of a verdict on a history with this plant, None for a right one."""
     if verdict.valid is not False:
         return f"a planted {plant.name} was not found: the checker returned {'valid' if verdict.valid else 'unknown'}"
     if verdict.findings.counts != {plant.check: 1}:
@@ -50,8 +50,8 @@ def first_misjudged(model: Model, operations: int) -> tuple[str | None, int]:
     plants = [plant for plant in PLANTS if plant.model is model]
     for number, plant in enumerate(plants, start=2):
         with tempfile.TemporaryDirectory() as directory:
-            write_run(planted(base, plant, seed=3), Path(directory))
-            wrong = misjudged(check_run(Path(directory), model, Engine.LOCAL), plant)
+            write_run(apply_plant(base, plant, seed=3), Path(directory))
+            wrong = find_misjudgement(check_run(Path(directory), model, Engine.LOCAL), plant)
         if wrong is not None:
             return wrong, number
     return None, len(plants) + 1

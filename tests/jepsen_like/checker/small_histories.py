@@ -15,13 +15,13 @@ from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
 Tuple = tuple[Any, ...]
 FAR = 10**6
-"""When the unknown end, in the oracle's eyes."""
+"""Operations of unknown outcome end then, in the oracle's eyes."""
 FINAL = 10**5
-"""When the final logs are read, in the oracle's eyes."""
+"""The final logs are read then, in the oracle's eyes."""
 NODE = 1_000
-"""So much later that of the next node."""
+"""The log of the next node is read so much later."""
 ENDS = 2 * FINAL
-"""When each is found to go on no further."""
+"""Each log is found to end then."""
 
 
 def _intervals(rng: random.Random, count: int) -> list[tuple[int, int, int]]:
@@ -69,7 +69,7 @@ def register_history(rng: random.Random) -> list[Tuple]:
             history.append(("write", None, start, end, value if rng.random() < 0.3 else next(fresh)))
     if rng.random() < 0.08:
         _split(rng, history)
-    return _damaged(rng, history, _damage_register)
+    return _damage_history(rng, history, _damage_register)
 
 
 def _split(rng: random.Random, history: list[Tuple]) -> None:
@@ -114,7 +114,7 @@ def log_history(rng: random.Random) -> list[Tuple]:
             there = (state[place], epochs[place]) if place < len(state) else (None, None)
             asked = ("get", True, start, end, place, *there) if kind == "get" else ("end", True, start, end, len(state))
             history.append(asked)
-    history = _damaged(rng, history, _damage_log)
+    history = _damage_history(rng, history, _damage_log)
     if not names_epochs:
         history = [(*one[:6], None) if one[0] in ("append", "get") else one for one in history]
     if not is_dumped:
@@ -164,7 +164,7 @@ def _damage_dump(rng: random.Random, values: list[int], epochs: list[int | None]
             values[at], values[0] = values[0], values[at]
 
 
-def _damaged(rng: random.Random, history: list[Tuple], damage: Any) -> list[Tuple]:
+def _damage_history(rng: random.Random, history: list[Tuple], damage: Any) -> list[Tuple]:
     for _ in range(rng.choice((0, 0, 1, 2, 3, 4)) if history else 0):
         at = rng.randrange(len(history))
         if rng.random() < 0.25:

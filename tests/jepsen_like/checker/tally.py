@@ -1,11 +1,11 @@
-"""What a comparison of the checker with a definition has compared."""
+"""The tally of a comparison of the checker with a definition."""
 
 import attrs
 
 
 @attrs.frozen
 class Tally:
-    """What was compared."""
+    """Counts of a comparison."""
 
     histories: int = 0
     invalid: int = 0

@@ -3,7 +3,7 @@
 import pytest
 
 from jepsen_like.checker.verdict import Model
-from tests.jepsen_like.checker.differential import SEEDS_APART, all_compared, compared, maps_compared
+from tests.jepsen_like.checker.differential import SEEDS_APART, all_compared, compare_histories, maps_compared
 from tests.jepsen_like.checker.elements.element_differential import TRUTHS
 
 HISTORIES = 1_200
@@ -26,8 +26,10 @@ def test_small_histories_agree_with_the_definition() -> None:
 
 def test_a_seed_gives_the_same_histories_again() -> None:
     together = all_compared(100, seed=7, processes=2)
-    assert together == {model: compared(model, tally.histories, 7 * SEEDS_APART) for model, tally in together.items()}
-    assert together[Model.LOG] != compared(Model.LOG, together[Model.LOG].histories, 8 * SEEDS_APART)
+    assert together == {
+        model: compare_histories(model, tally.histories, 7 * SEEDS_APART) for model, tally in together.items()
+    }
+    assert together[Model.LOG] != compare_histories(Model.LOG, together[Model.LOG].histories, 8 * SEEDS_APART)
 
 
 def test_what_is_read_from_operation_maps_agrees_with_the_definitions() -> None:

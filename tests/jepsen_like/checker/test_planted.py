@@ -8,8 +8,8 @@ import pytest
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.verdict import Engine, Model, Verdict
-from tests.jepsen_like.checker.planted import PLANTS, Base, Plant, forget, planted, write_run
-from tests.jepsen_like.checker.plants_found import misjudged
+from tests.jepsen_like.checker.planted import PLANTS, Base, Plant, apply_plant, forget, write_run
+from tests.jepsen_like.checker.plants_found import find_misjudgement
 from tests.jepsen_like.conftest import OPERATIONS
 
 Bases = dict[Model, tuple[Base, Path]]
@@ -27,13 +27,13 @@ each_model = pytest.mark.parametrize("model", [Model.LOG, Model.REGISTER])
 @pytest.fixture
 def run(plant: Plant, bases: Bases, tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "run"
-    write_run(planted(bases[plant.model][0], plant, seed=3), directory, like=bases[plant.model])
+    write_run(apply_plant(bases[plant.model][0], plant, seed=3), directory, like=bases[plant.model])
     yield directory
     forget(directory)
 
 
 def found_alone(verdict: Verdict, plant: Plant) -> None:
-    wrong = misjudged(verdict, plant)
+    wrong = find_misjudgement(verdict, plant)
     assert wrong is None, wrong
 
 

@@ -27,7 +27,7 @@ def alone_impossible(violation: Violation, model: Model) -> bool:
     if violation.check is Check.EPOCH:
         return not oracle.epochs_rise(_as_tuples(ops))
     if model is Model.LOG:
-        ops = _renumbered(ops)
+        ops = _renumber_places(ops)
     if any(op.f is Action.APPEND and op.count > 1 for op in ops):
         given = [] if violation.check in ABOUT_WHAT_IS_MISSING else _anything(ops)
         return not oracle.linearizable(_as_tuples(ops) + given, oracle.log, ())
@@ -35,7 +35,7 @@ def alone_impossible(violation: Violation, model: Model) -> bool:
         return False
     if violation.check in ABOUT_WHAT_IS_MISSING:
         return True  # these claim that something is missing, so it cannot be given away
-    return _orders(ops + _given(ops, model), model) is False
+    return _orders(ops + _build_given(ops, model), model) is False
 
 
 def _as_tuples(ops: list[Op]) -> list[oracle.Tuple]:
@@ -70,14 +70,14 @@ def _orders(ops: list[Op], model: Model) -> bool | None:
     return search(ops, sequential).linearizable
 
 
-def _renumbered(ops: list[Op]) -> list[Op]:
-    """The places of a witness moved together, but not to the beginning: the search holds a log as a tuple."""
+def _renumber_places(ops: list[Op]) -> list[Op]:
+    """Moves the places of a witness together, but not to the beginning: the search holds a log as a tuple."""
     places = sorted({0} | {place for op in ops if op.offset != NONE for place in (op.offset, op.offset + 1)})
     dense = {place: number for number, place in enumerate(places)}
     return [attrs.evolve(op, offset=dense[op.offset]) if op.offset != NONE else op for op in ops]
 
 
-def _given(ops: list[Op], model: Model) -> list[Op]:
+def _build_given(ops: list[Op], model: Model) -> list[Op]:
     anything = Op(f=Action.APPEND, type=Outcome.INFO, t_inv=-GIVEN)
     if model is Model.LOG:
         length = max((op.offset for op in ops), default=0) + 1

@@ -28,7 +28,7 @@ from tests.jepsen_like.checker.elements.small_elements import (
     as_rows,
     as_text,
     element_map,
-    ordered,
+    order_events,
     rows_of,
 )
 from tests.jepsen_like.checker.small_histories import FINAL, log_history, overlap, register_history
@@ -61,8 +61,8 @@ TRUTHS: dict[Model, Callable[[History], bool]] = {
 }
 
 
-def made(rng: random.Random, model: Model) -> History:
-    """A history of the model, as far as operation maps can carry it."""
+def make_history(rng: random.Random, model: Model) -> History:
+    """Returns a history of the model, as far as operation maps can carry it."""
     if model is Model.REGISTER:
         return [_of_register(one) for one in register_history(rng)]
     if model is Model.LOG:
@@ -115,12 +115,14 @@ def _log_map(one: tuple[Any, ...]) -> tuple[str, Any, Any, Any]:
 MAPS = {Model.REGISTER: _register_map, Model.LOG: _log_map}
 
 
-def judged(histories: Sequence[History], model: Model, form: str, rng: random.Random) -> tuple[Findings, list[History]]:
-    """What the checker finds, and the histories as it was given them."""
+def judge_histories(
+    histories: Sequence[History], model: Model, form: str, rng: random.Random
+) -> tuple[Findings, list[History]]:
+    """Returns the findings of the checker, and the histories in the form that it got."""
     if form == "columns":
         rows = Columns.of_ops(as_rows(histories))
         return findings_of(rows, model, SearchBounds()), list(histories)
-    both = [ordered(history, rng) for history in histories]
+    both = [order_events(history, rng) for history in histories]
     moved, events = [one for one, _ in both], [some for _, some in both]
     keyed = len(histories) > 1 or model is Model.KEY_VALUE
     text = as_text(moved, events, form, rng, MAPS.get(model, element_map), keyed=keyed)
@@ -140,7 +142,7 @@ def judged(histories: Sequence[History], model: Model, form: str, rng: random.Ra
             return findings_of(rows, model, SearchBounds()), moved
 
 
-def compared(model: Model, count: int, seed: int) -> Tally:
+def compare_histories(model: Model, count: int, seed: int) -> Tally:
     """Compare `count` histories of one model."""
     rng = random.Random(seed)
     total = Tally()
@@ -148,8 +150,8 @@ def compared(model: Model, count: int, seed: int) -> Tally:
     for together in itertools.cycle((1,) if model is Model.LOG else TOGETHER):
         if total.histories >= count:
             return total
-        histories = [made(rng, model) for _ in range(min(together, count - total.histories))]
-        findings, histories = judged(histories, model, rng.choice(forms), rng)
+        histories = [make_history(rng, model) for _ in range(min(together, count - total.histories))]
+        findings, histories = judge_histories(histories, model, rng.choice(forms), rng)
         undecided = {one.object for one in findings.undecided if one.object != NONE}
         for number, history in enumerate(histories):
             valid = None if number in undecided else number not in findings.violated

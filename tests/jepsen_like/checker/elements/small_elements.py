@@ -46,7 +46,7 @@ def queue_history(rng: random.Random, model: Model) -> History:
         else:
             history.append((what, known, start, end, tuple(inside) if known else None))
             inside = [] if happens else inside
-    return damaged(rng, history)
+    return damage_history(rng, history)
 
 
 def set_history(rng: random.Random, model: Model) -> History:
@@ -70,7 +70,7 @@ def set_history(rng: random.Random, model: Model) -> History:
             history.append(("read", True, start, end, tuple(rng.sample(found, len(found)))))
         else:
             history.append(("read", False, start, FAR, None))
-    return damaged(rng, history)
+    return damage_history(rng, history)
 
 
 def key_history(rng: random.Random, model: Model) -> History:
@@ -91,14 +91,14 @@ def key_history(rng: random.Random, model: Model) -> History:
             inside = (*inside, value) if what == "append" else argument
         if rng.random() < 0.1:
             history.append((what, None, start, start + 1, argument if rng.random() < 0.3 else _one(what, next(fresh))))
-    return damaged(rng, history)
+    return damage_history(rng, history)
 
 
 def _one(what: str, value: int) -> Any:
     return value if what == "append" else (value,)
 
 
-def damaged(rng: random.Random, history: History) -> History:
+def damage_history(rng: random.Random, history: History) -> History:
     for _ in range(rng.choice((0, 1, 1, 2, 3, 4)) if history else 0):
         at = rng.randrange(len(history))
         what, known, start, end, argument = history[at]
@@ -106,13 +106,13 @@ def damaged(rng: random.Random, history: History) -> History:
             later = rng.randint(1, 8)
             history[at] = (what, known, start + later, end + later if known else FAR, argument)
         elif known:
-            history[at] = (what, known, start, end, _changed(rng, what, argument, history))
+            history[at] = (what, known, start, end, _change_value(rng, what, argument, history))
         elif rng.random() < 0.3 and len(history) > 1:
             del history[at]
     return history
 
 
-def _changed(rng: random.Random, what: str, argument: Any, history: History) -> Any:
+def _change_value(rng: random.Random, what: str, argument: Any, history: History) -> Any:
     values = [97, *(one[4] for one in history if one[0] in ("enqueue", "add", "append"))]
     if what in ("enqueue", "add", "append"):
         return argument if rng.random() < 0.5 else rng.choice(values)
@@ -175,8 +175,8 @@ def _as_op(one: Tuple, number: int) -> Op:
     return Op(**fields, a=NONE if argument is None else argument)
 
 
-def ordered(history: History, rng: random.Random) -> tuple[History, list[tuple[int, bool, int]]]:
-    """The same with times that are all different, as maps have them, and the events in their order: (time, whether it ends, which)."""
+def order_events(history: History, rng: random.Random) -> tuple[History, list[tuple[int, bool, int]]]:
+    """Returns the history with times that all differ, as in maps, and the events in order: (time, True for an end, number)."""
     events = sorted(
         [(one[2], 0, rng.random(), number) for number, one in enumerate(history)]
         + [(one[3], 1, rng.random(), number) for number, one in enumerate(history) if one[1] is not False]
@@ -208,7 +208,7 @@ def as_text(
         process = processes.setdefault((number, at), len(processes))
         kind = "invoke" if not is_end else "fail" if one[1] is None or one[0] == "refused" else "ok"
         value = answered if kind == "ok" else asked
-        fields = {"type": kind, "f": f, "value": _keyed(number, value) if keyed else value, "process": process}
+        fields = {"type": kind, "f": f, "value": _add_key(number, value) if keyed else value, "process": process}
         if form != "txt":
             fields |= {"time": index, "index": index}
         if kind == "fail" and error is not None:
@@ -217,16 +217,16 @@ def as_text(
     for (number, at), process in processes.items():
         if histories[number][at][1] is False and rng.random() < 0.5:
             f, asked, _, _ = maps(histories[number][at])
-            value = _keyed(number, asked) if keyed else asked
+            value = _add_key(number, asked) if keyed else asked
             lines.append({"type": "info", "f": f, "value": value, "process": process, "error": "timeout"})
-    return written(lines, form)
+    return format_lines(lines, form)
 
 
-def _keyed(number: int, value: Any) -> list[Any]:
+def _add_key(number: int, value: Any) -> list[Any]:
     return [number, value]
 
 
-def written(lines: Sequence[dict[str, Any]], form: str) -> str:
+def format_lines(lines: Sequence[dict[str, Any]], form: str) -> str:
     match form:
         case "jsonl":
             return "".join(json.dumps(line) + "\n" for line in lines)

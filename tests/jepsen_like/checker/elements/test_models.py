@@ -313,7 +313,7 @@ def test_one_element_in_many_is_found() -> None:
 
 @pytest.mark.parametrize(("begins", "is_valid"), [(5, True), (6, False)])
 def test_what_begins_when_something_ends_is_concurrent_with_it(begins: int, is_valid: bool) -> None:
-    def found(model: Model, *ops: tuple[Action, Outcome, int, int, int]) -> bool:
+    def allows(model: Model, *ops: tuple[Action, Outcome, int, int, int]) -> bool:
         rows = [
             Op(f=f, type=outcome, a=value, t_inv=start, t_ret=end, process=at)
             for at, (f, outcome, value, start, end) in enumerate(ops)
@@ -322,9 +322,9 @@ def test_what_begins_when_something_ends_is_concurrent_with_it(begins: int, is_v
 
     put, take, ok = Action.ENQUEUE, Action.DEQUEUE, Outcome.OK
     second = (put, ok, 2, begins, begins + 1)
-    assert found(FIFO, (put, ok, 1, 0, 5), second, (take, ok, 2, 8, 9), (take, ok, 1, 10, 11)) is is_valid
+    assert allows(FIFO, (put, ok, 1, 0, 5), second, (take, ok, 2, 8, 9), (take, ok, 1, 10, 11)) is is_valid
     maybe = (take, Outcome.INFO, -1, begins, begins)
-    assert found(QUEUE, (put, ok, 1, 0, 1), (take, ok, -1, 2, 5), maybe) is is_valid
+    assert allows(QUEUE, (put, ok, 1, 0, 1), (take, ok, -1, 2, 5), maybe) is is_valid
 
 
 def test_every_acknowledged_value_that_no_get_has_is_lost(tmp_path: Path) -> None:

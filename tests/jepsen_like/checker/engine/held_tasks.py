@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class Surroundings:
-    """What a worker sees: where our package comes from, and what lies in a directory."""
+    """The view of a worker: the place of our package, and the content of a directory."""
 
     directory: Path
 

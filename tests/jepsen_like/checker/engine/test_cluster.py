@@ -35,22 +35,25 @@ LOST = "log 3: the append of 4004 at offset 4"
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory that this process and the workers reach, with a run of each model in which something is wrong."""
+def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes a directory that this process and the workers reach, with a run of each model in which something is wrong."""
     place = tmp_path_factory.mktemp("shared")
     run_of(place / "log", missing=(3, 4))
     run_of(place / "log2")
     write_registers(place / "register")
     with HistoryWriter(place / "queue" / "history.parquet") as history:
-        for op in small_queues.damaged(random.Random(2)).ops:
+        for op in small_queues.make_damaged(random.Random(2)).ops:
             history.record(op)
     return place
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[SparkCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, shared_directory: Path) -> Iterator[SparkCluster]:
     require_namespaces()
-    with pytest.MonkeyPatch.context() as patch, SparkCluster(tmp_path_factory.mktemp("cluster"), shared) as running:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        SparkCluster(tmp_path_factory.mktemp("cluster"), shared_directory) as running,
+    ):
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         yield running
@@ -70,8 +73,8 @@ def tasks() -> Iterator[ModuleType]:
         yield module
 
 
-def judged(shared: Path, model: Model, worker: TaskRunner | None = None) -> Verdict:
-    return check_run(shared / model.value, model, Engine.SPARK if worker else Engine.LOCAL, worker=worker)
+def judge_model(shared_directory: Path, model: Model, worker: TaskRunner | None = None) -> Verdict:
+    return check_run(shared_directory / model.value, model, Engine.SPARK if worker else Engine.LOCAL, worker=worker)
 
 
 @attrs.frozen
@@ -100,11 +103,11 @@ def engine(cluster: SparkCluster) -> Iterator[SparkEngine]:
 def checked_there(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """`quorumlog check --master` takes the application that runs already."""
 
-    def taken(*asked: object, ui: bool) -> contextlib.nullcontext[SparkEngine]:
+    def take_engine(*asked: object, ui: bool) -> contextlib.nullcontext[SparkEngine]:
         assert (asked, ui) == ((Engine.SPARK, engine.context.master), False)
         return contextlib.nullcontext(engine)
 
-    monkeypatch.setattr(command, "engine_of", taken)
+    monkeypatch.setattr(command, "engine_of", take_engine)
 
 
 class TestByItsMaster:
@@ -112,12 +115,16 @@ class TestByItsMaster:
 
     @pytest.mark.usefixtures("checked_there")
     def test_a_master_without_executors_is_named(
-        self, shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self,
+        shared_directory: Path,
+        cluster: SparkCluster,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         cluster.workers(0)
         monkeypatch.setattr(context_engine, "EXECUTORS_SECONDS_MAX", 1.0)
         with pytest.raises(SystemExit) as ended:
-            main(["check", str(shared / "log"), "--model", "log", "--master", cluster.url])
+            main(["check", str(shared_directory / "log"), "--model", "log", "--master", cluster.url])
         told, complained = capsys.readouterr()
         assert (ended.value.code, told) == (ExitStatus.ENVIRONMENT, "")
         assert f"the Spark master {cluster.url} has no executor for the check" in complained
@@ -126,14 +133,14 @@ class TestByItsMaster:
     @pytest.mark.campaign
     @pytest.mark.usefixtures("checked_there")
     def test_check_takes_a_cluster_by_its_url(
-        self, shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+        self, shared_directory: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cluster.workers(2)
-        lost, whole = str(shared / "log"), str(shared / "log2")
-        assert checked(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
+        lost, whole = str(shared_directory / "log"), str(shared_directory / "log2")
+        assert run_check(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
 
     def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_though_one_is_killed(
-        self, shared: Path, cluster: SparkCluster, engine: SparkEngine, tasks: ModuleType
+        self, shared_directory: Path, cluster: SparkCluster, engine: SparkEngine, tasks: ModuleType
     ) -> None:
         cluster.workers(2)
         there = ContextEngine(engine.context, [Path(str(tasks.__file__))])
@@ -141,22 +148,22 @@ class TestByItsMaster:
             assert ".zip" in package
             assert "jepsen_like" not in seen
         for model in (Model.LOG, Model.REGISTER, Model.QUEUE):
-            here = judged(shared, model)
+            here = judge_model(shared_directory, model)
             assert here.violations
-            assert judged(shared, model, there).findings == here.findings
-        alone = many.judge(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, there, measures=False)
+            assert judge_model(shared_directory, model, there).findings == here.findings
+        alone = many.judge(shared_directory / "log" / HISTORY, Model.LOG, Engine.SPARK, there, measures=False)
         assert (alone.unreadable, alone.valid) == (None, False)
-        assert [one for one in shared.rglob(".*") if one.is_dir()] == []
+        assert [one for one in shared_directory.rglob(".*") if one.is_dir()] == []
 
-        place = shared / "held"
+        place = shared_directory / "held"
         place.mkdir()
         verdicts: list[Verdict] = []
         checking = threading.Thread(
-            target=lambda: verdicts.append(judged(shared, Model.LOG, Held(there, tasks, place)))
+            target=lambda: verdicts.append(judge_model(shared_directory, Model.LOG, Held(there, tasks, place)))
         )
         checking.start()
-        until(lambda: len(started(place)) == 2, "task on each of two workers")
-        killed = started(place)[0]
+        until(lambda: len(list_started(place)) == 2, "task on each of two workers")
+        killed = list_started(place)[0]
         pid = int(killed.name.rpartition("-")[2])
         cluster.kill_worker(cluster.worker_of(pid))
         until(lambda: not Path(f"/proc/{pid}").exists(), "end of the killed worker's process")
@@ -164,27 +171,27 @@ class TestByItsMaster:
         checking.join()
         assert len(list(place.glob(f"started-{killed.name.split('-')[1]}-*"))) == 2  # it was done again
         (found,) = verdicts
-        assert found.findings == judged(shared, Model.LOG).findings
+        assert found.findings == judge_model(shared_directory, Model.LOG).findings
         assert LOST in found.violations[0].sentence
 
 
-def started(place: Path) -> list[Path]:
+def list_started(place: Path) -> list[Path]:
     return sorted(place.glob("started-*"))
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)  # of a server that is started, and two checks
 def test_check_takes_a_connect_server_by_its_url(
-    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+    shared_directory: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.workers(2)
-    server, lost = cluster.connect_server(), str(shared / "log")
+    server, lost = cluster.connect_server(), str(shared_directory / "log")
     for history in (lost, f"file://{lost}"):
-        assert checked(capsys, "--connect", server, history) == [f"{history}\tfalse"]
+        assert run_check(capsys, "--connect", server, history) == [f"{history}\tfalse"]
 
 
-def checked(capsys: pytest.CaptureFixture[str], option: str, url: str, *paths: str) -> list[str]:
-    """The verdicts that check prints about logs of which at least one is not valid."""
+def run_check(capsys: pytest.CaptureFixture[str], option: str, url: str, *paths: str) -> list[str]:
+    """Checks logs of which at least one is invalid; returns the verdicts that it prints."""
     with pytest.raises(SystemExit) as ended:
         main(["check", *paths, "--model", "log", option, url])
     told, complained = capsys.readouterr()

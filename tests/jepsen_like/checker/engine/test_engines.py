@@ -29,8 +29,8 @@ from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.check.test_command import run_directory
 
 
-def unsettled(place: Path) -> Path:
-    """A stale register, one of which too much is unknown, and a fine one."""
+def write_unsettled(place: Path) -> Path:
+    """Writes a history of a stale register, one of which too much is unknown, and a fine one."""
     ops = [Op(f=Action.WRITE, type=Outcome.OK, t_inv=0, t_ret=100, a=1 + at % 5, object=1) for at in range(18)]
     ops += [Op(f=Action.READ, type=Outcome.OK, t_inv=40, t_ret=60, a=1, object=1)]
     ops += [Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=value, object=value) for value in (2, 3)]
@@ -44,7 +44,7 @@ def unsettled(place: Path) -> Path:
 @pytest.mark.spark
 def test_spark_says_the_same_of_what_it_cannot_decide(tmp_path: Path, spark: SparkEngine) -> None:
     limits = Limits(search=SearchBounds(memory_mib=0.04))
-    history = unsettled(tmp_path)
+    history = write_unsettled(tmp_path)
     here = check_history(history, Model.REGISTER, Engine.LOCAL, limits=limits)
     assert check_history(history, Model.REGISTER, Engine.SPARK, limits=limits, worker=spark).findings == here.findings
 

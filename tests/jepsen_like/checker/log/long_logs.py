@@ -31,7 +31,7 @@ History = list[tuple[Any, ...]]
 
 
 def comparable(findings: Findings) -> Findings:
-    """How often a length is contradicted, and by an append or another operation, depends on how the work was cut."""
+    """Drops what depends on the cuts: the number of contradictions of a length, and the kind of operation behind them."""
     times = (Check.STALE, Check.ORDER)
     counts = {check: count for check, count in findings.counts.items() if check not in times}
     if any(check in findings.counts for check in times):
@@ -47,7 +47,7 @@ def segments(ops: Sequence[Op], rng: random.Random) -> list[Sequence[Op]]:
 
 
 def both(history: History, rng: random.Random, directory: Path) -> tuple[Findings, Findings]:
-    """What both checks find; `expires` at random where there are final logs."""
+    """Returns the findings of both checks; `expires` is random where there are final logs."""
     ops = sorted(as_ops([one for one in history if one[2] < FINAL]), key=lambda op: op.t_ret)
     pieces = [Columns.of_ops(part) for part in segments(ops, rng)]
     dumped, engine, expires = final_logs_of(history), LocalEngine(), rng.random() < 0.3
@@ -76,7 +76,7 @@ def both(history: History, rng: random.Random, directory: Path) -> tuple[Finding
 
 
 def differences(seed: int, count: int) -> list[str]:
-    """What differs in so many histories; each is a function of the seed."""
+    """Returns the differences in so many histories; each is a function of the seed."""
     rng = random.Random(seed)
     found = []
     for number in range(count):

@@ -31,7 +31,7 @@ def batch(first: Op, *values: int, step: int = 1) -> list[Op]:
     ]
 
 
-def refused(value: int, start: int, end: int) -> Op:
+def refuse_append(value: int, start: int, end: int) -> Op:
     return append(value, NONE, start, end, Outcome.FAIL)
 
 
@@ -56,7 +56,7 @@ def final(*logs: Sequence[int], epochs: Sequence[Sequence[int]] | None = None) -
     ]
 
 
-def checked(
+def check_ops(
     ops: Sequence[Op], logs: list[FinalLog] | None = None, pieces: int = 1, *, expires: bool = False
 ) -> Findings:
     by_end = sorted(ops, key=lambda op: op.t_ret)
@@ -138,7 +138,7 @@ def checked(
             Check.ABORTED_READ,
             "read of 9 at offset 1 by process 20, though the append of 9 (refused) by process 9 "
             "was answered as certainly not done",
-            [append(1, 0, 1, 2), refused(9, 1, 2), read(1, 9, 3, 4)],
+            [append(1, 0, 1, 2), refuse_append(9, 1, 2), read(1, 9, 3, 4)],
             final([1, 9]),
             id="aborted read",
         ),
@@ -294,7 +294,7 @@ def checked(
 def test_each_flaw_is_told_by_name(
     check: Check, sentence: str, ops: list[Op], logs: list[FinalLog] | None, pieces: int
 ) -> None:
-    findings = checked(ops, logs, pieces)
+    findings = check_ops(ops, logs, pieces)
     (violation,) = findings.violations
     assert violation.check is check
     assert violation.sentence == f"log 0: {sentence}"
@@ -310,7 +310,7 @@ def test_each_flaw_is_told_by_name(
         pytest.param([unknown(1, 1), read(0, 1, 50, 60), read(0, NONE, 2, 3)], None, id="unknown, and seen much later"),
         pytest.param([unknown(1, 1)], final([]), id="unknown, and never there"),
         pytest.param([unknown(1, 1)], final([1], [1]), id="unknown, and there in the end"),
-        pytest.param([refused(1, 1, 2), append(1, 0, 3, 4)], final([1]), id="refused, tried again, there once"),
+        pytest.param([refuse_append(1, 1, 2), append(1, 0, 3, 4)], final([1]), id="refused, tried again, there once"),
         pytest.param([unknown(1, 1), append(1, 1, 3, 4)], final([1, 1]), id="unknown, tried again, there twice"),
         pytest.param([append(1, 0, 1, 2), append(2, 1, 1, 2)], final([1, 2], [1, 2]), id="two nodes"),
         pytest.param([*batch(unknown(2, 1), 2, 3), append(1, 2, 3, 4)], final([2, 3, 1]), id="a batch that happened"),
@@ -325,12 +325,12 @@ def test_each_flaw_is_told_by_name(
     ],
 )
 def test_what_some_order_explains_is_valid(ops: list[Op], logs: list[FinalLog] | None, pieces: int) -> None:
-    assert checked(ops, logs, pieces).counts == {}
+    assert check_ops(ops, logs, pieces).counts == {}
 
 
 def test_lost_and_duplicated_records_are_counted() -> None:
     ops = [append(value, value, 1, 2) for value in range(1, 6)] + [append(9, 0, 1, 2)]
-    findings = checked(ops, final([9, 1, 1, 2, 2]))
+    findings = check_ops(ops, final([9, 1, 1, 2, 2]))
     assert findings.acked == 6
     assert findings.lost_acked == 4
     assert findings.duplicated == 2
@@ -340,13 +340,13 @@ def test_a_damaged_record_is_a_violation() -> None:
     damaged = Op(
         f=Action.READ, type=Outcome.OK, err=ErrorCode.DAMAGED_VALUE, a=1, offset=0, t_inv=3, t_ret=4, process=2
     )
-    findings = checked([append(1, 0, 1, 2), damaged], final([1]))
+    findings = check_ops([append(1, 0, 1, 2), damaged], final([1]))
     assert findings.counts == {Check.PHANTOM: 1}
     assert findings.violations[0].ops == (damaged,)
 
 
 def test_an_acknowledgement_without_a_place_leaves_the_log_undecided() -> None:
-    findings = checked([append(1, NONE, 1, 2)])
+    findings = check_ops([append(1, NONE, 1, 2)])
     assert not findings.violated
     assert findings.undecided[0].reason == "1 acknowledged operations do not say at which offset"
 
@@ -355,14 +355,14 @@ def test_one_wrong_acknowledgement_is_one_violation_however_much_follows_it() ->
     ops = [append(value, value - 1, 10 * value, 10 * value + 5) for value in range(1, 1001)]
     ops[499] = append(2000, 900, 5000, 5005)
     logs = final([*range(1, 500), 500, *range(501, 1001)])
-    findings = checked([*ops, unknown(500, 5000)], logs)
+    findings = check_ops([*ops, unknown(500, 5000)], logs)
     assert findings.counts == {Check.LOST: 1, Check.ORDER: 1}
 
 
 def test_a_rare_violation_is_not_crowded_out_by_many_of_another_kind() -> None:
     appends = [append(value, value, 10 * value, 10 * value + 5) for value in range(200)]
     rare_ones = [tail(40, 3000, 3001), read(60, 999, 3010, 3011)]
-    found = checked([*appends, *rare_ones], final([*range(50)]))
+    found = check_ops([*appends, *rare_ones], final([*range(50)]))
     assert found.counts[Check.LOST] == 151  # with what was read
     rare = {check for check in found.counts if check is not Check.LOST}
     assert rare == {Check.STALE}

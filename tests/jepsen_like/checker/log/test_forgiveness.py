@@ -1,4 +1,4 @@
-"""What a fault was allowed to cost is taken out of a history, with all that it contradicts, and nothing else is."""
+"""A fault's allowed losses are taken out of a history, with everything that they contradict; the rest stays."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from jepsen_like.checker.rows.final_logs import LOG_OBJECT, FinalLog
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
-from tests.jepsen_like.checker.log.test_explain import append, read, refused, tail, unknown
+from tests.jepsen_like.checker.log.test_explain import append, read, refuse_append, tail, unknown
 
 CUT = Allowance(fault=4, kind="power", promise="may be lost", since_ns=-NEVER, begun_ns=100, injected_ns=102)
 LATER = attrs.evolve(CUT, fault=9, begun_ns=200, injected_ns=202)
@@ -24,7 +24,7 @@ REUSED = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6), append(4, 
 """Offsets 1 and 2 are acknowledged, lost at 100, and acknowledged again to others."""
 
 
-def checked(
+def check_history(
     ops: Sequence[Op],
     logs: list[list[int]],
     allowances: Sequence[Allowance],
@@ -32,7 +32,7 @@ def checked(
     *,
     start: int = 0,
 ) -> Verdict:
-    """The verdict about a run directory with this history and these final logs, which have let go all below `start`."""
+    """Returns the verdict on a run with this history and these final logs, which are trimmed up to `start`."""
     directory = places.mktemp("run")
     with HistoryWriter(directory / "history.parquet") as history:
         for op in sorted(ops, key=lambda op: op.t_ret):
@@ -45,7 +45,7 @@ def checked(
 
 
 def test_a_loss_is_attributed_counted_and_valid(tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = checked(REUSED, [[1, 4, 5]] * 2, [CUT], tmp_path_factory)
+    found = check_history(REUSED, [[1, 4, 5]] * 2, [CUT], tmp_path_factory)
     assert found.valid is True
     (loss,) = found.losses
     assert loss == AllowedLoss(
@@ -69,13 +69,13 @@ def test_lost_records_with_an_unacknowledged_place_between_them_are_told_from_th
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), unknown(3, 5), append(4, 3, 7, 8), append(5, 1, 110, 111)]
-    (loss,) = checked(ops, [[1, 5]] * 2, [CUT], tmp_path_factory).losses
+    (loss,) = check_history(ops, [[1, 5]] * 2, [CUT], tmp_path_factory).losses
     assert (loss.records, loss.first_offset, loss.last_offset) == (2, 1, 3)
     assert loss.says.startswith("2 acknowledged records among the 3 at offsets 1 to 3, the earliest")
 
 
 def test_without_an_allowance_the_same_history_is_invalid(tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = checked(REUSED, [[1, 4, 5]] * 2, [], tmp_path_factory)
+    found = check_history(REUSED, [[1, 4, 5]] * 2, [], tmp_path_factory)
     assert (found.valid, found.losses, found.findings.lost_acked) == (False, (), 2)
 
 
@@ -85,16 +85,18 @@ def test_what_an_empty_disk_acknowledged_in_place_of_a_full_one_is_forgiven_wher
     emptied = attrs.evolve(CUT, injected_ns=120, other_log=True)
     ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6)]
     seen = [read(0, NONE, 103, 104), append(8, 0, 105, 106), read(0, 8, 107, 108), tail(1, 109, 110)]
-    found = checked([*ops, *seen, read(0, 1, 130, 131)], [[1, 2, 3]], [emptied], tmp_path_factory)
+    found = check_history([*ops, *seen, read(0, 1, 130, 131)], [[1, 2, 3]], [emptied], tmp_path_factory)
     assert (found.valid, found.lost_allowed, found.losses[0].examples) == (True, 1, (8,))
     as_ever = attrs.evolve(emptied, other_log=False)
-    assert checked([*ops, *seen], [[1, 2, 3]], [as_ever], tmp_path_factory).valid is False
+    assert check_history([*ops, *seen], [[1, 2, 3]], [as_ever], tmp_path_factory).valid is False
     for late in (read(0, NONE, 121, 122), append(8, 0, 121, 122), read(0, 8, 121, 122), tail(1, 121, 122)):
-        assert checked([*ops, late], [[1, 2, 3]], [emptied], tmp_path_factory).valid is False, "it was over by then"
+        assert check_history([*ops, late], [[1, 2, 3]], [emptied], tmp_path_factory).valid is False, (
+            "it was over by then"
+        )
     of_reads = attrs.evolve(emptied, may_cost_records=False)
-    assert checked([*ops, read(0, NONE, 103, 104)], [[1, 2, 3]], [of_reads], tmp_path_factory).valid is True
-    assert checked([*ops, append(8, 0, 105, 106)], [[1, 2, 3]], [of_reads], tmp_path_factory).valid is False
-    assert checked(ops, [[1, 2]], [of_reads], tmp_path_factory).valid is False
+    assert check_history([*ops, read(0, NONE, 103, 104)], [[1, 2, 3]], [of_reads], tmp_path_factory).valid is True
+    assert check_history([*ops, append(8, 0, 105, 106)], [[1, 2, 3]], [of_reads], tmp_path_factory).valid is False
+    assert check_history(ops, [[1, 2]], [of_reads], tmp_path_factory).valid is False
 
 
 @pytest.mark.parametrize(
@@ -105,14 +107,14 @@ def test_what_an_empty_disk_acknowledged_in_place_of_a_full_one_is_forgiven_wher
         pytest.param([read(1, 2, 7, 8), read(1, NONE, 105, 106)], id="read, and then nothing there"),
         pytest.param([unknown(7, 20), read(3, 7, 30, 31)], id="an append of unknown outcome, read and lost"),
         pytest.param([append(8, 3, 98, 103)], id="acknowledged while the power was cut"),
-        pytest.param([refused(8, 98, 103)], id="refused meanwhile"),
+        pytest.param([refuse_append(8, 98, 103)], id="refused meanwhile"),
     ],
 )
 def test_what_follows_from_a_loss_is_forgiven_with_it(
     seen: Sequence[Op], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert checked([*REUSED, *seen], [[1, 4, 5]] * 2, [CUT], tmp_path_factory).valid is True
-    assert checked([*REUSED, *seen], [[1, 4, 5]] * 2, [], tmp_path_factory).valid is False
+    assert check_history([*REUSED, *seen], [[1, 4, 5]] * 2, [CUT], tmp_path_factory).valid is True
+    assert check_history([*REUSED, *seen], [[1, 4, 5]] * 2, [], tmp_path_factory).valid is False
 
 
 @pytest.mark.parametrize(
@@ -128,56 +130,56 @@ def test_what_follows_from_a_loss_is_forgiven_with_it(
         pytest.param(Check.STALE, [tail(1, 120, 121)], [1, 4, 5], id="a stale length after it"),
         pytest.param(Check.STALE, [read(2, NONE, 120, 121)], [1, 4, 5], id="a stale read after it"),
         pytest.param(Check.LOST, [read(3, 9, 20, 21)], [1, 4, 5], id="read, and never written"),
-        pytest.param(Check.LOST, [refused(9, 20, 21), read(3, 9, 22, 23)], [1, 4, 5], id="refused, and read"),
+        pytest.param(Check.LOST, [refuse_append(9, 20, 21), read(3, 9, 22, 23)], [1, 4, 5], id="refused, and read"),
         pytest.param(Check.LOST, [read(2, 3, 120, 121)], [1, 4, 5], id="a lost value read after others saw it gone"),
     ],
 )
 def test_nothing_else_is_forgiven(
     check: Check, ops: Sequence[Op], left: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    found = checked([*REUSED, *ops], [left] * 2, [CUT], tmp_path_factory)
+    found = check_history([*REUSED, *ops], [left] * 2, [CUT], tmp_path_factory)
     assert found.valid is False
     assert found.findings.counts.get(check), found.findings
 
 
 def test_what_was_read_after_a_fault_had_survived_it(tmp_path_factory: pytest.TempPathFactory) -> None:
     ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6), read(1, 2, 120, 121)]
-    found = checked(ops, [[1]] * 2, [CUT], tmp_path_factory)
+    found = check_history(ops, [[1]] * 2, [CUT], tmp_path_factory)
     assert found.valid is False
     assert "append of 2 at offset 1" in found.violations[0].sentence
     assert (found.findings.lost_acked, found.lost_allowed) == (2, 1)
-    (loss,) = checked(ops, [[1]] * 2, [CUT, LATER], tmp_path_factory).losses[1:]
+    (loss,) = check_history(ops, [[1]] * 2, [CUT, LATER], tmp_path_factory).losses[1:]
     assert (loss.allowance, loss.records) == (LATER, 1)
     meanwhile = [*ops[:3], read(1, 2, 101, 121)]
-    assert checked(meanwhile, [[1]] * 2, [CUT], tmp_path_factory).valid is True
+    assert check_history(meanwhile, [[1]] * 2, [CUT], tmp_path_factory).valid is True
 
 
 @pytest.mark.parametrize(("since", "valid"), [(3, True), (4, True), (5, False)])
 def test_a_loss_reaches_no_further_back_than_it_may(
     since: int, valid: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    found = checked(REUSED, [[1, 4, 5]] * 2, [attrs.evolve(CUT, since_ns=since)], tmp_path_factory)
+    found = check_history(REUSED, [[1, 4, 5]] * 2, [attrs.evolve(CUT, since_ns=since)], tmp_path_factory)
     assert found.valid is valid
     assert found.findings.lost_acked == 2
     assert found.lost_allowed == (2 if valid else 1)
 
 
 def test_nodes_that_differ_in_the_end_are_never_forgiven(tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = checked([*REUSED, unknown(8, 50)], [[1, 4, 5], [1, 4, 8]], [CUT], tmp_path_factory)
+    found = check_history([*REUSED, unknown(8, 50)], [[1, 4, 5], [1, 4, 8]], [CUT], tmp_path_factory)
     assert found.findings.counts.get(Check.DIVERGENT_OFFSET)
 
 
 def test_each_loss_is_blamed_on_the_fault_after_which_it_was_seen(tmp_path_factory: pytest.TempPathFactory) -> None:
     # The first fault costs nothing: what was there before is read after it. The second takes the end.
     ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 110, 111), read(1, 2, 120, 121), tail(1, 210, 211)]
-    found = checked(ops, [[1]] * 2, [LATER, CUT], tmp_path_factory)
+    found = check_history(ops, [[1]] * 2, [LATER, CUT], tmp_path_factory)
     assert found.valid is True
     assert [(loss.allowance.fault, loss.records) for loss in found.losses] == [(LATER.fault, 2)]
 
 
 def test_losses_of_two_faults_are_told_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
     ops = [*REUSED, tail(3, 120, 121), append(6, 2, 210, 211)]
-    found = checked(ops, [[1, 4, 6]] * 2, [CUT, LATER], tmp_path_factory)
+    found = check_history(ops, [[1, 4, 6]] * 2, [CUT, LATER], tmp_path_factory)
     assert found.valid is True
     assert [(loss.allowance.fault, loss.examples) for loss in found.losses] == [(4, (2, 3)), (9, (5,))]
 
@@ -203,16 +205,16 @@ def test_what_was_wrong_before_a_fault_is_seen_though_the_place_has_left(
     stale: Op, start: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     values = list(range(1, 17))
-    assert checked(SIXTEEN, [values] * 2, [CUT], tmp_path_factory, start=start).valid is True
-    found = checked([*SIXTEEN, stale], [values] * 2, [CUT], tmp_path_factory, start=start)
+    assert check_history(SIXTEEN, [values] * 2, [CUT], tmp_path_factory, start=start).valid is True
+    found = check_history([*SIXTEEN, stale], [values] * 2, [CUT], tmp_path_factory, start=start)
     assert (found.valid, set(found.findings.counts)) == (False, {Check.STALE})
 
 
 @pytest.mark.parametrize("start", [0, 1, 2, 3])
 def test_a_loss_is_forgiven_though_its_place_has_left(start: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = checked(REUSED, [[1, 4, 5]] * 2, [CUT], tmp_path_factory, start=start)
+    found = check_history(REUSED, [[1, 4, 5]] * 2, [CUT], tmp_path_factory, start=start)
     assert (found.valid, found.lost_allowed, found.findings.lost_acked) == (True, 2, 2)
-    told = checked(REUSED, [[1, 4, 5]] * 2, [], tmp_path_factory, start=start)
+    told = check_history(REUSED, [[1, 4, 5]] * 2, [], tmp_path_factory, start=start)
     assert told.valid is False
 
 
@@ -220,7 +222,7 @@ def test_a_loss_that_nobody_was_told_of_in_its_place_is_seen_by_what_the_log_end
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     ops = [*REUSED[:3], tail(1, 105, 106), unknown(4, 110), unknown(5, 112), append(6, 3, 120, 121)]
-    found = checked(ops, [[1, 4, 5, 6]] * 2, [CUT], tmp_path_factory, start=3)
+    found = check_history(ops, [[1, 4, 5, 6]] * 2, [CUT], tmp_path_factory, start=3)
     assert (found.valid, found.lost_allowed) == (True, 2)
 
 
@@ -228,7 +230,7 @@ def test_what_was_read_after_the_fault_is_no_loss_and_a_shorter_length_is_stale(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     ops = [*SIXTEEN, read(5, 6, 103, 104), tail(5, 105, 106), unknown(17, 105)]
-    found = checked(ops, [list(range(1, 17))] * 2, [CUT], tmp_path_factory, start=11)
+    found = check_history(ops, [list(range(1, 17))] * 2, [CUT], tmp_path_factory, start=11)
     assert (found.valid, set(found.findings.counts)) == (False, {Check.STALE})
 
 
@@ -263,7 +265,7 @@ def lossy_history(rng: random.Random) -> tuple[list[Op], list[int], list[Allowan
 
 
 def findings(ops: Sequence[Op], left: list[int], allowances: Sequence[Allowance], start: int = 0) -> tuple[int, int]:
-    """How many violations, with and without the history up to each fault; and how many lost records were explained.
+    """Counts the violations, with and without the history up to each fault, and the lost records that were explained.
 
     All below `start` has left the logs.
     """

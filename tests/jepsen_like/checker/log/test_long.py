@@ -20,8 +20,8 @@ def test_the_same_is_found_in_parts(seed: int) -> None:
     assert differences(seed, 100) == []
 
 
-def written(directory: Path, *, wrong: int = NONE, again: int = NONE, process: int = 1) -> Path:
-    """Appends and a read after each; the read of offset `wrong` sees another value, the append at `again` sends that of offset 0."""
+def write_history(directory: Path, *, wrong: int = NONE, again: int = NONE, process: int = 1) -> Path:
+    """Writes appends and a read after each; the read at `wrong` sees another value, the append at `again` repeats that of offset 0."""
     with HistoryWriter(directory / "history.parquet", part_rows_max=32, part_seconds_max=1e9) as history:
         for offset in range(RECORDS):
             value = 1 if offset == again else 1 + offset
@@ -43,8 +43,8 @@ def written(directory: Path, *, wrong: int = NONE, again: int = NONE, process: i
     return directory
 
 
-def dumped(directory: Path, *, lacks: int = NONE, end: int = RECORDS, epoch_from: int = RECORDS) -> Path:
-    """The final logs of three nodes, all alike."""
+def write_dump(directory: Path, *, lacks: int = NONE, end: int = RECORDS, epoch_from: int = RECORDS) -> Path:
+    """Writes the final logs of three nodes, all alike."""
     with DumpWriter(directory / "dump.parquet", part_rows_max=50) as dump:
         for node in (1, 2, 3):
             dump.begin(node, 0)
@@ -54,7 +54,7 @@ def dumped(directory: Path, *, lacks: int = NONE, end: int = RECORDS, epoch_from
     return directory
 
 
-def checked(directory: Path) -> Verdict:
+def check_both_ways(directory: Path) -> Verdict:
     whole = check_run(directory, Model.LOG, Engine.LOCAL)
     parts = check_run(directory, Model.LOG, Engine.LOCAL, limits=TINY)
     assert (parts.valid, parts.findings.counts) == (whole.valid, whole.findings.counts)
@@ -64,35 +64,35 @@ def checked(directory: Path) -> Verdict:
 
 
 def test_a_log_with_a_bucket_to_itself_is_valid(tmp_path: Path) -> None:
-    verdict = checked(dumped(written(tmp_path)))
+    verdict = check_both_ways(write_dump(write_history(tmp_path)))
     assert (verdict.valid, verdict.findings.acked, verdict.findings.ok) == (True, RECORDS, 2 * RECORDS)
 
 
 def test_a_read_of_another_value_is_found(tmp_path: Path) -> None:
-    verdict = checked(written(tmp_path, wrong=150))
+    verdict = check_both_ways(write_history(tmp_path, wrong=150))
     assert verdict.findings.counts == {Check.DIVERGENT_OFFSET: 1}
 
 
 def test_a_value_in_two_ranges_is_counted(tmp_path: Path) -> None:
-    assert checked(written(tmp_path, again=190)).findings.duplicated == 1
+    assert check_both_ways(write_history(tmp_path, again=190)).findings.duplicated == 1
 
 
 def test_a_record_that_the_final_logs_lack_is_lost(tmp_path: Path) -> None:
-    verdict = checked(dumped(written(tmp_path), lacks=77))
+    verdict = check_both_ways(write_dump(write_history(tmp_path), lacks=77))
     assert verdict.findings.lost_acked == 1
 
 
 def test_the_end_that_the_final_logs_lack_is_lost(tmp_path: Path) -> None:
-    verdict = checked(dumped(written(tmp_path), end=120))
+    verdict = check_both_ways(write_dump(write_history(tmp_path), end=120))
     assert verdict.findings.lost_acked == RECORDS - 120
 
 
 def test_epochs_fall_between_ranges(tmp_path: Path) -> None:
-    assert checked(dumped(written(tmp_path), epoch_from=0)).findings.counts == {Check.EPOCH: RECORDS}
+    assert check_both_ways(write_dump(write_history(tmp_path), epoch_from=0)).findings.counts == {Check.EPOCH: RECORDS}
 
 
 def test_a_log_that_is_no_history_is_refused(tmp_path: Path) -> None:
-    written(tmp_path)
+    write_history(tmp_path)
     with HistoryWriter(tmp_path / "history.parquet", name="1") as history:
         history.record(Op(f=Action.TAIL, type=Outcome.OK, offset=0, t_inv=52, t_ret=3000, process=1))
     with pytest.raises(UnreadableHistory, match="malformed: process 1 has two operations under way at once"):

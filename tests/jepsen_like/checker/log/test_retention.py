@@ -1,4 +1,4 @@
-"""What left the logs by their rule is no loss, and everything that was known of it still counts."""
+"""Records that left the logs by their rule are no loss, and everything that was known of them still counts."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ from jepsen_like.history.files import (
     read_kept,
 )
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Op, Outcome
-from tests.jepsen_like.checker.log.test_explain import append, checked, read, tail, unknown
+from tests.jepsen_like.checker.log.test_explain import append, check_ops, read, tail, unknown
 
 RULE = KeepRule(retention_bytes=100_000, segment_bytes_max=20_000)
 RECORD = 10_000
@@ -48,20 +48,20 @@ FIVE = [append(value, value, 10 * value + 1, 10 * value + 9) for value in range(
 
 
 def test_what_left_every_log_is_expired_and_what_stands_above_is_held_as_ever() -> None:
-    found = checked(FIVE, [since(3, 3, 4), since(2, 2, 3, 4, node=2)], expires=True)
+    found = check_ops(FIVE, [since(3, 3, 4), since(2, 2, 3, 4, node=2)], expires=True)
     assert (found.expired, found.lost_acked, found.counts) == (2, 0, {})
-    lost = checked(FIVE, [since(3, 3), since(2, 2, 3, node=2)], expires=True)
+    lost = check_ops(FIVE, [since(3, 3), since(2, 2, 3, node=2)], expires=True)
     assert (lost.expired, lost.lost_acked, set(lost.counts)) == (2, 1, {Check.LOST})
 
 
 def test_a_record_at_the_very_start_that_another_one_replaced_is_lost() -> None:
-    found = checked([*FIVE, unknown(9, 1)], [since(2, 9, 3, 4), since(3, 3, 4, node=2)], expires=True)
+    found = check_ops([*FIVE, unknown(9, 1)], [since(2, 9, 3, 4), since(3, 3, 4, node=2)], expires=True)
     assert (found.expired, found.lost_acked) == (2, 1)
     assert "hold 9 there" in found.violations[0].sentence
 
 
 def test_without_a_rule_a_log_that_begins_late_has_lost_what_is_not_there() -> None:
-    found = checked(FIVE, [since(2, 2, 3, 4)])
+    found = check_ops(FIVE, [since(2, 2, 3, 4)])
     assert (found.expired, found.lost_acked) == (0, 2)
     said = [one.sentence for one in found.violations]
     assert said[0].endswith("was acknowledged, but the final logs begin at 2")
@@ -69,7 +69,7 @@ def test_without_a_rule_a_log_that_begins_late_has_lost_what_is_not_there() -> N
 
 
 def test_without_a_rule_one_log_that_begins_late_is_told_though_others_hold_it_all() -> None:
-    found = checked(FIVE, [since(0, 0, 1, 2, 3, 4), since(4, 4, node=2)])
+    found = check_ops(FIVE, [since(0, 0, 1, 2, 3, 4), since(4, 4, node=2)])
     assert found.lost_acked == 0
     assert [one.sentence for one in found.violations] == [
         "log 0: the final log of node 2 begins at 4, and nothing may leave it"
@@ -77,9 +77,9 @@ def test_without_a_rule_one_log_that_begins_late_is_told_though_others_hold_it_a
 
 
 def test_logs_from_which_all_records_have_left_are_expired_up_to_their_end() -> None:
-    found = checked([*FIVE, tail(5, 90, 91)], [since(5), since(5, node=2)], expires=True)
+    found = check_ops([*FIVE, tail(5, 90, 91)], [since(5), since(5, node=2)], expires=True)
     assert (found.expired, found.lost_acked, found.counts) == (5, 0, {})
-    beyond = checked([*FIVE, append(5, 5, 92, 93)], [since(5), since(5, node=2)], expires=True)
+    beyond = check_ops([*FIVE, append(5, 5, 92, 93)], [since(5), since(5, node=2)], expires=True)
     assert (beyond.expired, beyond.lost_acked) == (5, 1)
 
 
@@ -89,7 +89,7 @@ EIGHT = [*FIVE, append(90, 6, 70, 79), append(91, 7, 80, 89)]
 
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_a_place_that_left_unseen_may_be_that_of_an_append_of_unknown_outcome(pieces: int) -> None:
-    found = checked([*EIGHT, unknown(50, 1)], [since(8), since(8, node=2)], pieces, expires=True)
+    found = check_ops([*EIGHT, unknown(50, 1)], [since(8), since(8, node=2)], pieces, expires=True)
     assert (found.expired, found.counts) == (7, {})
 
 
@@ -108,12 +108,12 @@ def test_a_place_that_left_unseen_may_be_that_of_an_append_of_unknown_outcome(pi
     ],
 )
 def test_what_has_left_can_still_be_wrong(check: Check, more: list[Op], pieces: int) -> None:
-    found = checked([*EIGHT, unknown(50, 1), *more], [since(10), since(10, node=2)], pieces, expires=True)
+    found = check_ops([*EIGHT, unknown(50, 1), *more], [since(10), since(10, node=2)], pieces, expires=True)
     assert check in found.counts
 
 
 def test_a_value_that_stands_in_what_is_left_and_has_left_too_is_there_twice() -> None:
-    found = checked(FIVE, [since(2, 2, 3, 4, 1)], expires=True)
+    found = check_ops(FIVE, [since(2, 2, 3, 4, 1)], expires=True)
     assert set(found.counts) == {Check.DUPLICATED}
 
 
@@ -276,8 +276,8 @@ def test_appends_that_are_there_in_the_end_have_replaced_nothing(tmp_path: Path)
     assert told == [False, True]
 
 
-def jumped(directory: Path, *nodes: int, seen: str, begun_s: float = 85.0, ended_s: float = 95.0) -> Path:
-    """The same run, in which the wall clocks of these nodes were set meanwhile."""
+def jump_clocks(directory: Path, *nodes: int, seen: str, begun_s: float = 85.0, ended_s: float = 95.0) -> Path:
+    """Notes in the run that the wall clocks of these nodes were set meanwhile."""
     row = {
         "kind": "clock-jump",
         "nodes": nodes,
@@ -308,11 +308,11 @@ def test_a_record_leaves_early_by_no_more_than_clocks_were_wrong(
     seen: str, begun_s: float, ended_s: float, valid: bool, tmp_path: Path
 ) -> None:
     run = run_of(tmp_path, KeepRule(retention_s=600.0), kept=8)
-    assert verdict_on(jumped(run, 2, seen=seen, begun_s=begun_s, ended_s=ended_s)).valid is valid
+    assert verdict_on(jump_clocks(run, 2, seen=seen, begun_s=begun_s, ended_s=ended_s)).valid is valid
 
 
 def test_a_clock_that_was_ahead_excuses_only_as_much_as_its_own_node_has_let_go(tmp_path: Path) -> None:
-    run = jumped(run_of(tmp_path, KeepRule(retention_s=600.0), kept=8), 2, seen="a jump of +3600 s", begun_s=93.0)
+    run = jump_clocks(run_of(tmp_path, KeepRule(retention_s=600.0), kept=8), 2, seen="a jump of +3600 s", begun_s=93.0)
     path = run / "dump.parquet" / "kept.json"
     said = json.loads(path.read_text())
     clocks, kept = clock_errors_of(run), kept_of(run)
@@ -445,8 +445,8 @@ def test_a_dump_that_does_not_say_where_logs_begin_leaves_a_run_with_a_rule_unde
     assert "does not say where the logs begin" in found.reasons[0]
 
 
-def rewritten(run: Path, node: str = "2", **changed: Any) -> Path:
-    """The run with another word about where a log begins and ends."""
+def rewrite_kept(run: Path, node: str = "2", **changed: Any) -> Path:
+    """Rewrites where a log of the run begins and ends."""
     path = run / "dump.parquet" / "kept.json"
     said = json.loads(path.read_text())
     said["objects"]["0"].setdefault(node, {"start": 0, "end": 0, "bytes": 0}).update(changed)
@@ -474,7 +474,7 @@ def rewritten(run: Path, node: str = "2", **changed: Any) -> Path:
     ],
 )
 def test_a_dump_that_contradicts_what_it_says_is_no_dump(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
-    run = rewritten(run_of(tmp_path, RULE, kept=80), **changed)
+    run = rewrite_kept(run_of(tmp_path, RULE, kept=80), **changed)
     with pytest.raises(UnreadableHistory, match=says):
         verdict_on(run)
 

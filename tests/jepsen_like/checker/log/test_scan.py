@@ -28,7 +28,7 @@ from jepsen_like.checker.log.scan import (
 )
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.history.ops import NEVER, NONE, ErrorCode, Op, Outcome
-from tests.jepsen_like.checker.log.test_explain import append, read, refused, tail, unknown
+from tests.jepsen_like.checker.log.test_explain import append, read, refuse_append, tail, unknown
 
 LOG = 7
 """The name of the log in these parts."""
@@ -123,7 +123,7 @@ def test_a_file_of_several_logs_is_taken_apart_in_the_order_of_its_rows() -> Non
 # Pass one.
 
 MIXED = (
-    refused(8, 1, 60),
+    refuse_append(8, 1, 60),
     unknown(7, 2),
     read(0, 1, 3, 33),
     read(0, NONE, 4, 5),
@@ -192,7 +192,7 @@ def test_parts_add_up() -> None:
 
 def test_appends_of_unknown_outcome_keep_value_and_beginning_and_refused_ones_the_value() -> None:
     failed_read = attrs.evolve(read(0, 5, 1, 2), type=Outcome.FAIL)
-    found = facts([*MIXED, refused(8, 61, 62), failed_read, attrs.evolve(tail(0, 1, 2), type=Outcome.INFO)])
+    found = facts([*MIXED, refuse_append(8, 61, 62), failed_read, attrs.evolve(tail(0, 1, 2), type=Outcome.INFO)])
     assert found.info_value.tolist() == [7, 9]
     assert found.info_start.tolist() == [2, 50]
     assert found.refused.tolist() == [8]
@@ -236,7 +236,7 @@ def test_only_what_happened_at_a_place_claims_its_epoch() -> None:
 
 def test_an_acknowledgement_without_a_place_is_counted_and_put_nowhere() -> None:
     nowhere = [append(5, NONE, 1, 2), attrs.evolve(read(0, 5, 1, 2), offset=NONE), tail(NONE, 1, 2)]
-    found = facts([*nowhere, append(6, 0, 1, 2), read(0, 6, 3, 4), refused(8, 1, 2), unknown(9, 1)])
+    found = facts([*nowhere, append(6, 0, 1, 2), read(0, 6, 3, 4), refuse_append(8, 1, 2), unknown(9, 1)])
     assert found.sums.unplaced == 3
     assert (found.append_value.tolist(), found.read_value.tolist()) == ([6], [6])
 

@@ -57,18 +57,18 @@ def run_of(directory: Path, *, missing: tuple[int, int] | None = None, begins: i
     return directory
 
 
-def checked(directory: Path, *allowances: Allowance) -> Verdict:
+def judge_run(directory: Path, *allowances: Allowance) -> Verdict:
     return check_run(directory, Model.LOG, Engine.LOCAL, allowances=allowances)
 
 
 def test_several_logs_that_hold_everything_are_valid(tmp_path: Path) -> None:
-    verdict = checked(run_of(tmp_path))
+    verdict = judge_run(run_of(tmp_path))
     assert (verdict.valid, verdict.findings.objects, verdict.findings.acked) == (True, 3, 30)
 
 
 @pytest.mark.parametrize("log", LOGS)
 def test_a_record_that_one_of_several_logs_lacks_is_lost_from_that_log(log: int, tmp_path: Path) -> None:
-    verdict = checked(run_of(tmp_path, missing=(log, 4)))
+    verdict = judge_run(run_of(tmp_path, missing=(log, 4)))
     assert verdict.valid is False
     assert verdict.findings.lost_acked == 1
     (lost,) = (violation for violation in verdict.violations if violation.check is Check.LOST)
@@ -95,15 +95,15 @@ def test_a_log_without_its_newest_record_is_excused_by_a_power_cut_like_one_alon
                 dump.begin(node, 0, obj=one)
                 for offset in range(RECORDS - (one == log)):
                     dump.record(node, offset, 1, [value_of(one, offset)], obj=one)
-    assert checked(run).valid is False
-    verdict = checked(run, POWER_CUT)
+    assert judge_run(run).valid is False
+    verdict = judge_run(run, POWER_CUT)
     assert (verdict.valid, [loss.records for loss in verdict.losses]) == (True, [1])
     assert (verdict.findings.acked, verdict.findings.lost_acked) == (30, 1)
 
 
 def test_a_log_that_let_go_more_than_its_rule_allows_is_named(tmp_path: Path) -> None:
-    assert checked(run_of(tmp_path / "keeps", begins=3, bytes_kept=100)).valid is True
-    verdict = checked(run_of(tmp_path / "loses", begins=3, bytes_kept=1 << 20))
+    assert judge_run(run_of(tmp_path / "keeps", begins=3, bytes_kept=100)).valid is True
+    verdict = judge_run(run_of(tmp_path / "loses", begins=3, bytes_kept=1 << 20))
     assert verdict.valid is False
     assert {violation.object for violation in verdict.violations} == {LOGS[-1]}
 
@@ -144,6 +144,6 @@ def test_a_record_that_left_any_log_without_a_rule_is_lost(is_dumped: bool, tmp_
     with HistoryWriter(run / "history.parquet", name="1") as history:
         refused = Op(f=Action.READ, type=Outcome.FAIL, t_inv=90 * S, t_ret=91 * S, object=70, process=9, node=1)
         history.record(attrs.evolve(refused, err=ErrorCode.TRIMMED, offset=0, seen=3))
-    verdict = checked(run)
+    verdict = judge_run(run)
     assert (verdict.valid, verdict.findings.violated) == (False, frozenset([70]))
     assert verdict.violations[0].sentence.startswith("log 70: node 1 said that its log began at 3")

@@ -1,6 +1,6 @@
-"""What is wrong with one partition of a queue, straight from the definitions, by looking at every pair. Shares no code with the checker.
+"""Judges one partition of a queue straight from the definitions, by looking at every pair; shares no code with the checker.
 
-For histories of a few dozen operations. `judged` returns how many violations of each check there are.
+For histories of a few dozen operations. `judge_queue` returns how many violations of each check there are.
 """
 
 import collections
@@ -14,12 +14,12 @@ from jepsen_like.history.ops import Action, Op, Outcome
 
 FOREVER = 10**30
 Log = tuple[int, list[tuple[int, int]]]
-"""Where a final log begins, and its values with their epochs."""
+"""The start of a final log, and its values with their epochs."""
 
 
 @attrs.define
 class Fault:
-    """What a fault may have cost."""
+    """A fault, with the losses that it excuses."""
 
     since: int
     begun: int
@@ -33,7 +33,7 @@ class Fault:
 
 @attrs.define
 class Held:
-    """What the run is held to."""
+    """The promises that the run is held to."""
 
     acks: str = "all"
     ordered: bool = False
@@ -159,7 +159,7 @@ class Case:
     # ---------------------------------------------------------------- records
 
     def judge_records(self, lost: set[int], forgiven: set[int]) -> tuple[set[tuple[int, int]], int]:
-        """What was seen where, and how many values stand twice."""
+        """Returns the values that were seen with their offsets, and the number of values that stand twice."""
         gone = lost | forgiven
         acked = [
             op
@@ -227,7 +227,7 @@ class Case:
 
     # ---------------------------------------------------------------- consumers
 
-    def known(self, seen: set[tuple[int, int]]) -> set[int]:
+    def find_known(self, seen: set[tuple[int, int]]) -> set[int]:
         known = {offset for offset, _ in seen} | {op.offset for op in self.final}
         for first, records in self.logs.values():
             known |= {first + place for place, (value, _) in enumerate(records) if value != -1}
@@ -235,7 +235,7 @@ class Case:
         return {offset for offset in known if offset >= start}
 
     def turns(self) -> list[tuple[Op, Op]]:
-        """What each consumer did, with what it did next."""
+        """Returns each operation of a consumer with its next one."""
         moves = [op for op in self.ops if op.f in (Action.POLL, Action.ASSIGN, Action.REVOKE, Action.SEEK)]
         found = []
         for process in {op.process for op in moves}:
@@ -335,13 +335,13 @@ class Case:
             self.counts["two_owners"] += bool(alive) and min(later) - max(alive) < self.held.expelled_after
 
 
-def judged(ops: Sequence[Op], logs: Mapping[int, Log], held: Held, faults: Sequence[Fault] = ()) -> Judged:
+def judge_queue(ops: Sequence[Op], logs: Mapping[int, Log], held: Held, faults: Sequence[Fault] = ()) -> Judged:
     """See above. `ops` in the order recorded."""
     case = Case(ops, logs, held, faults)
     lost, forgiven, allowed, unseen, expired = case.judge_losses()
     seen, doubled = case.judge_records(lost, forgiven)
     case.judge_replicas()
-    known = case.known(seen)
+    known = case.find_known(seen)
     case.judge_polls(known)
     case.judge_groups(known)
     counts: dict[str, Any] = {name: count for name, count in case.counts.items() if count}

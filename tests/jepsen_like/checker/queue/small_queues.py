@@ -146,8 +146,8 @@ def clean(rng: random.Random) -> Small:
     return Small([op for _, op in made.rows], logs, held)
 
 
-def damaged(rng: random.Random) -> Small:
-    """A history with a few things changed at random, and faults that may explain some of it."""
+def make_damaged(rng: random.Random) -> Small:
+    """Makes a history, changes a few things at random, and adds faults that may explain some of it."""
     small = clean(rng)
     ops = small.ops
     for _ in range(rng.randint(1, 4)):

@@ -244,7 +244,7 @@ PLANTS: list[tuple[Callable[[Run], None], Check, str]] = [
 ]
 
 
-def written(
+def write_run(
     directory: Path,
     plant: Callable[[Run], None] = nothing,
     *,
@@ -252,7 +252,7 @@ def written(
     with_logs: bool = True,
     test: dict[str, object] = TEST,
 ) -> Path:
-    """A run directory: three partitions, one producer each time, one reader, and a plant."""
+    """Writes a run directory: three partitions, one producer each time, one reader, and a plant."""
     directory.mkdir(exist_ok=True)
     (directory / "test.json").write_text(json.dumps(test))
     with HistoryWriter(directory / "history.parquet") as history:
@@ -286,12 +286,12 @@ def written(
     return directory
 
 
-def judged(directory: Path, *allowances: Allowance) -> Verdict:
+def judge_run(directory: Path, *allowances: Allowance) -> Verdict:
     return check_run(directory, Model.QUEUE, Engine.LOCAL, allowances=allowances)
 
 
 def test_a_run_in_which_nothing_was_planted_is_valid(tmp_path: Path) -> None:
-    verdict = judged(written(tmp_path / "run"))
+    verdict = judge_run(write_run(tmp_path / "run"))
     assert (verdict.valid, verdict.findings.counts) == (True, {})
     assert (verdict.findings.objects, verdict.findings.acked, verdict.findings.lost_acked) == (3, 60, 0)
     assert verdict.not_tested == (
@@ -304,7 +304,7 @@ def test_a_run_in_which_nothing_was_planted_is_valid(tmp_path: Path) -> None:
 def test_what_was_planted_is_found_by_name(
     plant: Callable[[Run], None], check: Check, sentence: str, tmp_path: Path
 ) -> None:
-    verdict = judged(written(tmp_path / "run", plant))
+    verdict = judge_run(write_run(tmp_path / "run", plant))
     assert verdict.valid is False
     assert verdict.findings.violated == {5}
     (first, *_) = (one for one in verdict.violations if one.check is check)
@@ -328,7 +328,7 @@ def kill(**fields: object) -> Allowance:
 
 
 def test_a_loss_that_the_mode_allows_is_told_with_the_fault_and_the_setting(tmp_path: Path) -> None:
-    verdict = judged(written(tmp_path / "run", a_lost_end), kill())
+    verdict = judge_run(write_run(tmp_path / "run", a_lost_end), kill())
     assert (verdict.valid, verdict.findings.lost_acked, verdict.lost_allowed) == (True, 1, 1)
     (loss,) = verdict.as_json()["lost_allowed"]
     assert (loss["fault"], loss["object"], loss["of"], loss["offsets"]) == (2, 5, "paid-0", [20, 20])
@@ -351,14 +351,14 @@ def test_a_loss_that_the_mode_allows_is_told_with_the_fault_and_the_setting(tmp_
     ids=["another partition", "over before it was sent", "does not reach back", "another broker", "an earlier epoch"],
 )
 def test_a_fault_that_cannot_have_cost_a_message_does_not_excuse_it(allowance: Allowance, tmp_path: Path) -> None:
-    verdict = judged(written(tmp_path / "run", a_lost_end), allowance)
+    verdict = judge_run(write_run(tmp_path / "run", a_lost_end), allowance)
     assert (verdict.valid, verdict.lost_allowed) == (False, 0)
 
 
 def test_a_hole_is_no_lost_end(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", a_lost_message)
-    assert judged(run, kill()).valid is False
-    assert judged(run, kill(is_tail=False)).lost_allowed == 1
+    run = write_run(tmp_path / "run", a_lost_message)
+    assert judge_run(run, kill()).valid is False
+    assert judge_run(run, kill(is_tail=False)).lost_allowed == 1
 
 
 def test_what_a_consumer_had_read_is_excused_only_by_a_fault_that_costs_that(tmp_path: Path) -> None:
@@ -366,19 +366,19 @@ def test_what_a_consumer_had_read_is_excused_only_by_a_fault_that_costs_that(tmp
         a_lost_end(run)
         run.recorder.record_poll([5900], [RECORDS], partition=5, process=77, t_inv=55 * S, t_ret=56 * S)
 
-    run = written(tmp_path / "run", plant)
-    assert judged(run, kill()).valid is False
-    assert judged(run, kill(may_cost_read=True)).lost_allowed == 1
+    run = write_run(tmp_path / "run", plant)
+    assert judge_run(run, kill()).valid is False
+    assert judge_run(run, kill(may_cost_read=True)).lost_allowed == 1
 
 
 def test_without_final_reads_the_final_logs_tell_what_was_lost(tmp_path: Path) -> None:
-    sound = judged(written(tmp_path / "sound", with_final_read=False))
+    sound = judge_run(write_run(tmp_path / "sound", with_final_read=False))
     assert (sound.valid, [line for line in sound.not_tested if line.startswith("loss")]) == (True, [])
-    assert judged(written(tmp_path / "lost", a_lost_end, with_final_read=False)).findings.lost_acked == 1
+    assert judge_run(write_run(tmp_path / "lost", a_lost_end, with_final_read=False)).findings.lost_acked == 1
 
 
 def test_without_either_a_loss_is_not_tested(tmp_path: Path) -> None:
-    verdict = judged(written(tmp_path / "run", a_lost_end, with_final_read=False, with_logs=False))
+    verdict = judge_run(write_run(tmp_path / "run", a_lost_end, with_final_read=False, with_logs=False))
     assert verdict.valid is True
     assert "loss: 3 of 3 partitions have neither a final read nor final logs" in verdict.not_tested
     assert verdict.as_json()["checks"]["lost"]["valid"] is None
@@ -388,21 +388,21 @@ def test_a_final_read_that_ended_early_leaves_it_open(tmp_path: Path) -> None:
     def plant(run: Run) -> None:
         run.final[5] = run.final[5][:-3]
 
-    run = written(tmp_path / "run", plant, with_logs=False, test={"nodes": 3, "queue": {"acks": "1"}})
-    verdict = judged(run)
+    run = write_run(tmp_path / "run", plant, with_logs=False, test={"nodes": 3, "queue": {"acks": "1"}})
+    verdict = judge_run(run)
     assert verdict.valid is None
     assert verdict.findings.unseen == 3
     assert "3 acknowledged messages of partition 5 were not reached at the end" in verdict.reasons[0]
 
 
 def test_what_is_sent_during_the_final_read_is_not_taken_for_lost(tmp_path: Path) -> None:
-    verdict = judged(written(tmp_path / "run", lambda run: run.send(5900, RECORDS, 90 * S)))
+    verdict = judge_run(write_run(tmp_path / "run", lambda run: run.send(5900, RECORDS, 90 * S)))
     assert (verdict.valid, verdict.findings.lost_acked, verdict.findings.unseen) == (None, 0, 1)
 
 
 def test_retries_without_idempotence_may_double(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", a_duplicate, test={"nodes": 3, "queue": {"may_duplicate": True}})
-    verdict = judged(run)
+    run = write_run(tmp_path / "run", a_duplicate, test={"nodes": 3, "queue": {"may_duplicate": True}})
+    verdict = judge_run(run)
     assert (verdict.valid, verdict.findings.duplicated) == (True, 1)
 
 
@@ -411,18 +411,18 @@ def test_malformed_histories_and_settings_are_refused_by_name(tmp_path: Path) ->
         run.recorder.record_send(5900, partition=5, offset=1, process=1, t_inv=9 * S, t_ret=8 * S)
 
     with pytest.raises(UnreadableHistory, match="malformed: an operation of process 1 ended at 8000000000 ns, before"):
-        judged(written(tmp_path / "backwards", backwards))
+        judge_run(write_run(tmp_path / "backwards", backwards))
     with pytest.raises(UnreadableHistory, match=r"queue\.acks: 'most' is none of all, 1 and 0"):
-        judged(written(tmp_path / "acks", test={"queue": {"acks": "most"}}))
+        judge_run(write_run(tmp_path / "acks", test={"queue": {"acks": "most"}}))
     log = tmp_path / "log"
     with HistoryWriter(log / "history.parquet") as history:
         history.record(Op(f=0, type=Outcome.OK, t_inv=1, t_ret=2, a=1, offset=0))  # type: ignore[arg-type]
     with pytest.raises(UnreadableHistory, match="append operations, which a queue does not have"):
-        judged(log)
+        judge_run(log)
 
 
 def test_the_command_tells_partitions_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = written(tmp_path / "run", a_skip)
+    run = write_run(tmp_path / "run", a_skip)
     with pytest.raises(SystemExit) as ended:
         main(["check", str(run), "--model", "queue", "--engine", "local"])
     lines = capsys.readouterr().out.splitlines()
@@ -438,8 +438,8 @@ def test_spark_says_the_same(tmp_path: Path, spark: SparkEngine) -> None:
         for one in (a_lost_end, a_skip, a_commit_that_is_gone, a_replica_that_differs):
             one(run)
 
-    run = written(tmp_path / "run", plant)
-    here = judged(run, kill())
+    run = write_run(tmp_path / "run", plant)
+    here = judge_run(run, kill())
     there = check_run(run, Model.QUEUE, Engine.SPARK, worker=spark, allowances=[kill()])
     assert there.findings == here.findings
     assert there.losses == here.losses

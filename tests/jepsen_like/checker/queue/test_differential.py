@@ -14,14 +14,14 @@ from jepsen_like.checker.rows.final_logs import FinalLog
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
 from jepsen_like.history.ops import NONE
 from tests.examples import examples
-from tests.jepsen_like.checker.queue.queue_oracle import Judged, judged
-from tests.jepsen_like.checker.queue.small_queues import Small, clean, damaged
+from tests.jepsen_like.checker.queue.queue_oracle import Judged, judge_queue
+from tests.jepsen_like.checker.queue.small_queues import Small, clean, make_damaged
 
 SEEDS = st.integers(0, 2**32)
 
 
 def as_checked(small: Small) -> Judged:
-    """What the checker finds, in the terms of the oracle."""
+    """Returns the findings of the checker in the terms of the oracle."""
     logs = [
         FinalLog(
             node,
@@ -90,6 +90,6 @@ def test_nothing_is_found_in_what_a_correct_log_did(seed: int) -> None:
 @hypothesis.given(SEEDS)
 @hypothesis.settings(max_examples=examples(300))
 def test_damaged_histories_are_judged_as_the_definitions_say(seed: int) -> None:
-    small = damaged(random.Random(seed))
+    small = make_damaged(random.Random(seed))
     if small.ops:
-        assert as_checked(small) == sizes(judged(small.ops, small.logs, small.held, small.faults))
+        assert as_checked(small) == sizes(judge_queue(small.ops, small.logs, small.held, small.faults))

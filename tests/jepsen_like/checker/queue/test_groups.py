@@ -23,7 +23,7 @@ from jepsen_like.history.ops import NONE, Action, Op, Outcome
 from tests.examples import examples
 from tests.jepsen_like.checker.queue import test_check as shared
 from tests.jepsen_like.checker.queue import test_pushed as pushed
-from tests.jepsen_like.checker.queue.small_queues import Small, clean, damaged
+from tests.jepsen_like.checker.queue.small_queues import Small, clean, make_damaged
 
 PARTITIONS = 25
 TINY = Limits(task=30, chunk=20)
@@ -40,7 +40,7 @@ class Many:
     allowances: tuple[Allowance, ...]
 
     def whole(self, rows: Columns | None = None) -> tuple[Findings, tuple[object, ...]]:
-        """What the kernels find in memory, of all partitions or in some rows."""
+        """Returns the findings of the kernels in memory, about all partitions or in some rows."""
         test = json.loads((self.run / "test.json").read_text())
         found, lost = check_queue(rows or self.rows, self.logs, expectations_of(test), self.allowances)
         told = [attrs.evolve(one, origin_ns=found.t_first) for one in lost]
@@ -56,7 +56,7 @@ class Many:
 def many(directory: Path, seed: int) -> Many:
     """Random partitions, half of them damaged; part files are short, and the rows of one poll lie in one of them."""
     rng = random.Random(seed)
-    made = [(damaged if rng.random() < 0.5 else clean)(rng) for _ in range(PARTITIONS)]
+    made = [(make_damaged if rng.random() < 0.5 else clean)(rng) for _ in range(PARTITIONS)]
     held = made[0].held
     expelled_s = held.expelled_after / 1e9
     test = {
@@ -69,7 +69,7 @@ def many(directory: Path, seed: int) -> Many:
     (directory / "test.json").write_text(json.dumps({"queue": test}))
     ops: list[Op] = []
     with HistoryWriter(directory / "history.parquet", part_seconds_max=1e9) as history:
-        for operation in interleaved(rng, made):
+        for operation in interleave_ops(rng, made):
             if rng.random() < 0.2:
                 history.flush()
             for op in operation:
@@ -87,8 +87,8 @@ def many(directory: Path, seed: int) -> Many:
     return Many(directory, Columns.of_ops(ops), logs, tuple(faults_of(made)))
 
 
-def interleaved(rng: random.Random, made: list[Small]) -> list[list[Op]]:
-    """The operations of all partitions, those of each in their order; a poll of several records is one."""
+def interleave_ops(rng: random.Random, made: list[Small]) -> list[list[Op]]:
+    """Returns the operations of all partitions, those of each in their order; a poll of several records is one."""
     left = {
         number: [
             [attrs.evolve(op, object=number, count=1) for op in rows]
@@ -156,8 +156,8 @@ def test_the_same_is_found_of_partitions_in_groups(seed: int, tmp_path: Path) ->
 def test_what_was_planted_is_found_in_groups(
     plant: Callable[[shared.Run], None], check: Check, _: str, tmp_path: Path
 ) -> None:
-    run = shared.written(tmp_path, plant)
-    whole, parts = shared.judged(run), check_run(run, Model.QUEUE, Engine.LOCAL, limits=TINIEST)
+    run = shared.write_run(tmp_path, plant)
+    whole, parts = shared.judge_run(run), check_run(run, Model.QUEUE, Engine.LOCAL, limits=TINIEST)
     assert check in parts.findings.counts
     assert (comparable(parts.findings), parts.violations) == (comparable(whole.findings), whole.violations)
 
@@ -166,7 +166,7 @@ def test_what_was_planted_is_found_in_groups(
 def test_what_was_planted_of_pushed_messages_is_found_in_groups(
     plant: Callable[[pushed.Run], None], check: Check | None, tmp_path: Path
 ) -> None:
-    whole = pushed.judged(tmp_path, [plant])
+    whole = pushed.judge_plants(tmp_path, [plant])
     parts = check_run(tmp_path, Model.QUEUE, Engine.LOCAL, limits=TINIEST)
     assert comparable(parts.findings) == comparable(whole.findings)
     assert parts.valid is (check is None)
@@ -180,7 +180,7 @@ def too_large(directory: Path, plant: Callable[[shared.Run], None]) -> tuple[Ver
         for turn in range(200):
             run.recorder.position_read(NONE, group=8, partition=0, process=50, t_inv=turn, t_ret=turn)
 
-    run = shared.written(directory, more)
+    run = shared.write_run(directory, more)
     return tuple(
         check_run(run, Model.QUEUE, Engine.LOCAL, limits=one) for one in (LIMITS, Limits(task=1, chunk=9, object=200))
     )  # type: ignore[return-value]
@@ -209,7 +209,7 @@ def test_the_other_partitions_are_judged_all_the_same(tmp_path: Path) -> None:
 
 
 def test_final_records_count_for_what_a_task_holds(tmp_path: Path) -> None:
-    run = shared.written(tmp_path)
+    run = shared.write_run(tmp_path)
     rows = 20 + 1 + 1 + 20 + 3
     fits = check_run(run, Model.QUEUE, Engine.LOCAL, limits=Limits(task=1, chunk=9, object=rows + 60))
     assert fits.valid is True
@@ -219,7 +219,7 @@ def test_final_records_count_for_what_a_task_holds(tmp_path: Path) -> None:
 
 def test_the_order_of_keys_is_undecided_where_no_process_can_hold_all_rows(tmp_path: Path) -> None:
     rows = 2 * (3 * pushed.COUNT)
-    assert pushed.judged(tmp_path, [pushed.a_later_one_of_a_key_first]).valid is False
+    assert pushed.judge_plants(tmp_path, [pushed.a_later_one_of_a_key_first]).valid is False
     whole = check_run(tmp_path, Model.QUEUE, Engine.LOCAL, limits=Limits(task=1, chunk=9, object=rows))
     assert whole.valid is False
     verdict = check_run(tmp_path, Model.QUEUE, Engine.LOCAL, limits=Limits(task=1, chunk=9, object=rows - 13))

@@ -164,7 +164,7 @@ PLANTS: tuple[tuple[Callable[[Run], None], Check | None], ...] = (
 )
 
 
-def judged(
+def judge_plants(
     directory: Path, plants: Sequence[Callable[[Run], None]], allowances: Sequence[Allowance] = (), **queue: Any
 ) -> Verdict:
     said = {"pushed": True, "orderly": True, "keys": KEYS, "groups": {str(GROUP): "readers"}, **queue}
@@ -186,14 +186,14 @@ def judged(
 def test_what_was_planted_is_found_and_nothing_else(
     plant: Callable[[Run], None], check: Check | None, tmp_path: Path
 ) -> None:
-    verdict = judged(tmp_path, [plant])
+    verdict = judge_plants(tmp_path, [plant])
     assert {*verdict.findings.counts} == ({check} if check else set()), verdict.violations
     assert verdict.valid is (check is None)
     assert verdict.findings.lost_acked == 0
 
 
 def test_what_comes_again_is_counted(tmp_path: Path) -> None:
-    verdict = judged(tmp_path, [one_was_given_again])
+    verdict = judge_plants(tmp_path, [one_was_given_again])
     assert (verdict.findings.given, verdict.findings.given_again) == (QUEUES * COUNT, 1)
 
 
@@ -203,13 +203,13 @@ def the_next_owner_begins_during_the_last_message(run: Run) -> None:
 
 @pytest.mark.parametrize("unlocks_early", [True, False])
 def test_the_last_message_of_an_owner_is_told_where_clients_unlock_early(unlocks_early: bool, tmp_path: Path) -> None:
-    verdict = judged(tmp_path, [the_next_owner_begins_during_the_last_message], unlocks_early=unlocks_early)
+    verdict = judge_plants(tmp_path, [the_next_owner_begins_during_the_last_message], unlocks_early=unlocks_early)
     assert verdict.valid is unlocks_early
     assert [one.check for one in verdict.findings.tolerated] == [Check.TWO_OWNERS] * unlocks_early
 
 
 def test_an_owner_that_goes_on_has_not_given_up(tmp_path: Path) -> None:
-    assert judged(tmp_path, [two_at_once], unlocks_early=True).findings.counts == {Check.TWO_OWNERS: 1}
+    assert judge_plants(tmp_path, [two_at_once], unlocks_early=True).findings.counts == {Check.TWO_OWNERS: 1}
 
 
 def fault(begun: int, ended: int, *, rewinds_ns: int = NONE, unlocks_ns: int = NONE) -> Allowance:
@@ -236,7 +236,7 @@ def fault(begun: int, ended: int, *, rewinds_ns: int = NONE, unlocks_ns: int = N
 def test_what_a_fault_explains_is_told_with_it_and_is_no_violation(
     plant: Callable[[Run], None], allowance: Allowance, check: Check, tmp_path: Path
 ) -> None:
-    verdict = judged(tmp_path, [plant], [allowance])
+    verdict = judge_plants(tmp_path, [plant], [allowance])
     assert verdict.valid is True
     (told,) = verdict.findings.tolerated
     assert (told.check, told.fault, told.count) == (check, 7, 1)
@@ -256,7 +256,7 @@ def test_what_a_fault_explains_is_told_with_it_and_is_no_violation(
 def test_what_a_fault_does_not_explain_is_a_violation(
     plant: Callable[[Run], None], allowance: Allowance, check: Check, tmp_path: Path
 ) -> None:
-    verdict = judged(tmp_path, [plant], [allowance])
+    verdict = judge_plants(tmp_path, [plant], [allowance])
     assert {*verdict.findings.counts} == {check}
     assert not verdict.findings.tolerated
 
@@ -274,7 +274,7 @@ def a_key_that_moved(run: Run) -> None:
 
 @pytest.mark.parametrize("keys_move", [True, False])
 def test_an_inversion_over_a_move_is_told_where_keys_may_move(keys_move: bool, tmp_path: Path) -> None:
-    verdict = judged(tmp_path, [a_key_that_moved], keys_move=keys_move)
+    verdict = judge_plants(tmp_path, [a_key_that_moved], keys_move=keys_move)
     if keys_move:
         assert verdict.valid is True
         assert [one.check for one in verdict.findings.tolerated] == [Check.KEY_ORDER]
@@ -283,8 +283,8 @@ def test_an_inversion_over_a_move_is_told_where_keys_may_move(keys_move: bool, t
 
 
 def test_a_message_of_unknown_outcome_binds_no_order(tmp_path: Path) -> None:
-    assert judged(tmp_path, [a_later_one_behind_an_unknown_first]).valid is True
+    assert judge_plants(tmp_path, [a_later_one_behind_an_unknown_first]).valid is True
 
 
 def test_within_one_queue_nothing_may_move(tmp_path: Path) -> None:
-    assert judged(tmp_path, [a_later_one_of_a_key_first], keys_move=True).findings.counts == {Check.KEY_ORDER: 1}
+    assert judge_plants(tmp_path, [a_later_one_of_a_key_first], keys_move=True).findings.counts == {Check.KEY_ORDER: 1}

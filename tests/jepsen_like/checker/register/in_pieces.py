@@ -35,7 +35,7 @@ BATCH = 100
 
 @attrs.frozen
 class Tally:
-    """What was compared."""
+    """Counts of a comparison."""
 
     histories: int = 0
     violated: int = 0
@@ -100,11 +100,11 @@ def history_of(rng: random.Random) -> list[Op]:
     ops.sort(key=lambda op: recorded[id(op)])
     for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 12, 40))):
         at = rng.randrange(len(ops))
-        ops[at] = _damaged(rng, ops, ops[at])
+        ops[at] = _damage_op(rng, ops, ops[at])
     return ops
 
 
-def _damaged(rng: random.Random, ops: Sequence[Op], op: Op) -> Op:
+def _damage_op(rng: random.Random, ops: Sequence[Op], op: Op) -> Op:
     others = [one for one in ops if one.object == op.object]
     near = sorted(others, key=lambda one: abs(one.t_inv - op.t_inv))[: rng.choice((4, 12, 1000))]
     puts = [one.b if one.f is Action.CAS else one.a for one in near if one.f is not Action.READ]
@@ -124,17 +124,17 @@ def _damaged(rng: random.Random, ops: Sequence[Op], op: Op) -> Op:
             return attrs.evolve(op, a=value)
 
 
-def compared(count: int, seed: int) -> Tally:
+def compare_histories(count: int, seed: int) -> Tally:
     """Compare so many histories."""
     rng = random.Random(seed)
     total = Tally()
     with tempfile.TemporaryDirectory(prefix="in-pieces-") as directory:
         for number in range(count):
-            total = total.plus(_compared(Path(directory) / str(number), rng))
+            total = total.plus(_compare_history(Path(directory) / str(number), rng))
     return total
 
 
-def _compared(run: Path, rng: random.Random) -> Tally:
+def _compare_history(run: Path, rng: random.Random) -> Tally:
     ops = history_of(rng)
     table = table_of(ops)
     part_rows = rng.choice((3, 5, 9)) if len(ops) < 300 else 40
@@ -183,7 +183,7 @@ def all_compared(count: int, seed: int, processes: int) -> Tally:
     work = [(min(BATCH, count - at), seed * 1_000_003 + at) for at in range(0, count, BATCH)]
     total = Tally()
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for tally in pool.map(compared, *zip(*work, strict=True)):
+        for tally in pool.map(compare_histories, *zip(*work, strict=True)):
             total = total.plus(tally)
     return total
 

@@ -176,26 +176,26 @@ def test_unknown_operations_count_only_when_their_value_was_seen() -> None:
     assert check_registers(Columns.of_ops([write(1, 1, 2), seen, read(2, 50, 60), read(1, 70, 80), *unseen])).violated
 
 
-def refused(expected: int, start: int, end: int, err: ErrorCode = ErrorCode.NONE) -> Op:
+def refuse_swap(expected: int, start: int, end: int, err: ErrorCode = ErrorCode.NONE) -> Op:
     return Op(f=Action.CAS, type=Outcome.FAIL, err=err, a=expected, b=99, t_inv=start, t_ret=end, process=40)
 
 
 def test_a_swap_is_not_refused_while_its_value_is_there() -> None:
     there = [write(1, 1, 2), read(1, 10, 11)]
-    (violation,) = check_registers(Columns.of_ops([*there, refused(1, 5, 6)])).violations
+    (violation,) = check_registers(Columns.of_ops([*there, refuse_swap(1, 5, 6)])).violations
     assert violation.check is Check.LINEARIZABLE
     assert alone_impossible(violation, Model.REGISTER)
-    assert "compare-and-set of 1 to 99 (refused)" in violation.sentence or refused(1, 5, 6) in violation.ops
-    assert check_registers(Columns.of_ops([refused(NONE, 1, 2)])).violated
-    for unwritten_then in ([refused(1, 0, 6)], [refused(7, 5, 6)], [write(2, 4, 30), refused(1, 5, 6)]):
+    assert "compare-and-set of 1 to 99 (refused)" in violation.sentence or refuse_swap(1, 5, 6) in violation.ops
+    assert check_registers(Columns.of_ops([refuse_swap(NONE, 1, 2)])).violated
+    for unwritten_then in ([refuse_swap(1, 0, 6)], [refuse_swap(7, 5, 6)], [write(2, 4, 30), refuse_swap(1, 5, 6)]):
         assert not check_registers(Columns.of_ops([*there[:1], *unwritten_then])).violated
     unknown = Op(f=Action.WRITE, type=Outcome.INFO, a=3, t_inv=3)
-    assert not check_registers(Columns.of_ops([there[0], unknown, refused(1, 5, 6)])).violated
+    assert not check_registers(Columns.of_ops([there[0], unknown, refuse_swap(1, 5, 6)])).violated
 
 
 def test_a_swap_that_failed_for_another_reason_shows_nothing() -> None:
     there = [write(1, 1, 2), read(1, 10, 11)]
-    findings = check_registers(Columns.of_ops([*there, refused(1, 5, 6, ErrorCode.NOT_LEADER)]))
+    findings = check_registers(Columns.of_ops([*there, refuse_swap(1, 5, 6, ErrorCode.NOT_LEADER)]))
     assert not findings.violated
 
 

@@ -19,8 +19,8 @@ TINY_LOGS = Limits(direct=0, task=3, chunk=7)
 OBJECTS = 40
 
 
-def written(directory: Path, model: Model, seed: int) -> Path:
-    """A run of many random small histories, half of them wrong, each about an object of its own; part files are short."""
+def write_run(directory: Path, model: Model, seed: int) -> Path:
+    """Writes a run of many random small histories, half of them wrong, each about an object of its own; part files are short."""
     rng = random.Random(seed)
     histories = [register_history(rng) if model is Model.REGISTER else log_history(rng) for _ in range(OBJECTS)]
     rows = [
@@ -56,7 +56,7 @@ def comparable(findings: Findings) -> Findings:
 @pytest.mark.parametrize("model", [Model.REGISTER, Model.LOG])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_is_found_in_groups(model: Model, seed: int, tmp_path: Path) -> None:
-    run = written(tmp_path, model, seed)
+    run = write_run(tmp_path, model, seed)
     whole = check_run(run, model, Engine.LOCAL, limits=attrs.evolve(LIMITS, direct=1 << 30))
     parts = check_run(run, model, Engine.LOCAL, limits=TINY if model is Model.REGISTER else TINY_LOGS)
     assert len(whole.findings.violated) > OBJECTS / 4
