@@ -1,4 +1,4 @@
-"""What the checker's tests share: one Spark session, and valid histories of many operations on disk."""
+"""The checker's tests share one Spark session, and valid histories of many operations on disk."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -39,7 +39,7 @@ def open_raft_cluster(
     )
 
 
-async def settled(cluster: Cluster) -> int:
-    """The end of the one log, when all nodes have it."""
+async def settle_cluster(cluster: Cluster) -> int:
+    """Waits until all nodes have the one log, and returns its end."""
     ends = await cluster.control.settle(within_s=60)
     return ends[0]

@@ -20,7 +20,7 @@ from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.results import Observed
 from jepsen_like.systems.raft.mode import RaftMode
 from log.policy import FlushPolicy
-from tests.jepsen_like.checker.planted import PLANTS, Base, planted, write_run
+from tests.jepsen_like.checker.planted import PLANTS, Base, apply_plant, write_run
 from tests.jepsen_like.checker.plants_found import base_of
 
 OPERATIONS = 2000
@@ -91,7 +91,7 @@ def cases() -> Iterator[Case]:
             for plant in PLANTS:
                 if plant.model is model:
                     for observed in (QUIET, STRUCK):
-                        yield Case(f"a {plant.name}", planted(base, plant, seed=3), observed, flush, broken)
+                        yield Case(f"a {plant.name}", apply_plant(base, plant, seed=3), observed, flush, broken)
         for name, observed in TROUBLES.items():
             yield Case(name, base, observed, FlushPolicy.BEFORE_ACK, not_valid)
 

@@ -215,7 +215,7 @@ def _failing(oracle: str, *tests: str) -> Judgement:
 def check(mutant: Mutant, seeds: range) -> Judgement:
     """Planted violations, and small histories held against the definition."""
     from jepsen_like.checker.verdict import Model
-    from tests.jepsen_like.checker.differential import compared
+    from tests.jepsen_like.checker.differential import compare_histories
     from tests.jepsen_like.checker.plants_found import first_misjudged
 
     tried = 0
@@ -225,7 +225,7 @@ def check(mutant: Mutant, seeds: range) -> Judgement:
         if wrong is not None:
             return Judgement("planted", tried, wrong)
     for model in (Model.LOG, Model.REGISTER):
-        tally = compared(model, SMALL_HISTORIES, seed=5)
+        tally = compare_histories(model, SMALL_HISTORIES, seed=5)
         tried += tally.histories
         if tally.differences:
             return Judgement("definition", tried, tally.differences[0])

@@ -102,9 +102,9 @@ def _find_misjudged(model: str) -> str | None:
 
 def _first_difference(model: str, count: int) -> str | None:
     from jepsen_like.checker.verdict import Model
-    from tests.jepsen_like.checker.differential import compared
+    from tests.jepsen_like.checker.differential import compare_histories
 
-    tally = compared(Model(model), count, DIFFERENTIAL_SEED)
+    tally = compare_histories(Model(model), count, DIFFERENTIAL_SEED)
     if tally.undecided:
         return f"{tally.undecided} histories were not decided"
     return tally.differences[0] if tally.differences else None

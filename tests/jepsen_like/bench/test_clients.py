@@ -23,11 +23,11 @@ Answer = Callable[[int], bytes | None]
 LOAD = LoadShape(4, 10)
 
 
-def accepted(number: int) -> bytes:
+def accept(number: int) -> bytes:
     return client_codec.encode_appended(1, number, 1, 1)
 
 
-def refused(number: int) -> bytes:
+def refuse(number: int) -> bytes:
     return client_codec.encode_error(1, NotLeader(None, None))
 
 
@@ -132,7 +132,7 @@ def generator(server: Server) -> Generator:
 
 
 def test_every_append_that_is_acknowledged_is_counted_once(serving: Callable[..., Server]) -> None:
-    server = serving(accepted)
+    server = serving(accept)
     driver = generator(server)
     samples = [driver.run(0.05) for _ in range(2)]
     driver.close()
@@ -141,22 +141,22 @@ def test_every_append_that_is_acknowledged_is_counted_once(serving: Callable[...
 
 
 def test_a_refused_append_ends_the_load(serving: Callable[..., Server]) -> None:
-    driver = generator(serving(lambda number: accepted(number) if number < 20 else refused(number)))
+    driver = generator(serving(lambda number: accept(number) if number < 20 else refuse(number)))
     with pytest.raises(LoadFailed, match="refused"):
         driver.run(5.0)
     driver.close()
 
 
 def test_a_closed_connection_ends_the_load(serving: Callable[..., Server]) -> None:
-    driver = generator(serving(lambda number: accepted(number) if number < 20 else None))
+    driver = generator(serving(lambda number: accept(number) if number < 20 else None))
     with pytest.raises(LoadFailed, match=r"closed|broke"):
         driver.run(5.0)
     driver.close()
 
 
 def test_a_client_of_failovers_asks_again_after_refusals(serving: Callable[..., Server]) -> None:
-    follower = serving(refused)
-    elected = serving(lambda number: accepted(number) if number >= 4 else refused(number))
+    follower = serving(refuse)
+    elected = serving(lambda number: accept(number) if number >= 4 else refuse(number))
     client = FailoverClient(Nodes([follower.port, elected.port]))
     client.connect()
     took = client.first_success()
@@ -167,7 +167,7 @@ def test_a_client_of_failovers_asks_again_after_refusals(serving: Callable[..., 
 
 
 def test_nothing_is_under_way_when_the_fault_comes(serving: Callable[..., Server]) -> None:
-    quick, slow = serving(accepted), serving(accepted, turned_away=5)
+    quick, slow = serving(accept), serving(accept, turned_away=5)
     client = FailoverClient(Nodes([quick.port, slow.port]))
     client.connect()
     client.close()
@@ -176,7 +176,7 @@ def test_nothing_is_under_way_when_the_fault_comes(serving: Callable[..., Server
 
 
 def test_a_client_of_failovers_dials_again_when_a_connection_breaks(serving: Callable[..., Server]) -> None:
-    server = serving(lambda number: accepted(number) if number >= 3 else None)
+    server = serving(lambda number: accept(number) if number >= 3 else None)
     client = FailoverClient(Nodes([server.port]))
     client.connect()
     client.first_success()
@@ -185,7 +185,7 @@ def test_a_client_of_failovers_dials_again_when_a_connection_breaks(serving: Cal
 
 
 def test_a_client_of_failovers_is_not_held_up_by_a_node_that_is_gone(serving: Callable[..., Server]) -> None:
-    gone, server = serving(accepted), serving(accepted)
+    gone, server = serving(accept), serving(accept)
     client = FailoverClient(Nodes([gone.port, server.port]))
     client.connect()
     gone.close()

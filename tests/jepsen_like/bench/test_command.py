@@ -162,10 +162,10 @@ def test_a_file_of_another_form_is_not_added_to(
 def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_measured(
     option: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(_: RaftMeasurement) -> None:
+    def fail(_: RaftMeasurement) -> None:
         raise AssertionError("measured")
 
-    monkeypatch.setattr(RaftMeasurement, "run", measured)
+    monkeypatch.setattr(RaftMeasurement, "run", fail)
     (tmp_path / "file").touch()
     arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), option, str(tmp_path / place)]
     assert execute(arguments) == ExitStatus.ENVIRONMENT
@@ -183,7 +183,7 @@ def test_figures_that_find_no_room_are_shown_and_the_file_is_left_as_it_was(
     def full(document: figures.Document, path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def measured(one: RaftMeasurement) -> None:
+    def keep_memory(one: RaftMeasurement) -> None:
         memory = figures.Memory("quorumlog", "now", 12_345, before=(1, 1, 1), after=(2, 2, 2))
         one._found.figures.append(memory)
         one._keep()
@@ -192,7 +192,7 @@ def test_figures_that_find_no_room_are_shown_and_the_file_is_left_as_it_was(
     figures.save(figures.Document(figures.machine(tmp_path)), output)
     before = output.read_text()
     monkeypatch.setattr(measurement, "save", full)
-    monkeypatch.setattr(RaftMeasurement, "run", measured)
+    monkeypatch.setattr(RaftMeasurement, "run", keep_memory)
     arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
     assert execute(arguments) == ExitStatus.ENVIRONMENT
     told = capsys.readouterr()

@@ -43,13 +43,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         thread.join()
 
 
-def wanted(digest: str, coordinates: str = COORDINATES) -> JarSet:
+def make_jar_set(digest: str, coordinates: str = COORDINATES) -> JarSet:
     return JarSet("A product", "product", "1.2", ((coordinates, digest),), COMMAND)
 
 
 @pytest.mark.usefixtures("repository")
 def test_what_is_missing_is_fetched_once() -> None:
-    product = wanted(hashlib.sha256(CONTENT).hexdigest())
+    product = make_jar_set(hashlib.sha256(CONTENT).hexdigest())
     assert product.missing() == COMMAND
     told: list[str] = []
     home = product.fetch(told.append)
@@ -62,7 +62,7 @@ def test_what_is_missing_is_fetched_once() -> None:
 
 @pytest.mark.usefixtures("repository")
 def test_another_file_than_was_named_is_not_kept() -> None:
-    product = wanted(hashlib.sha256(b"something else").hexdigest())
+    product = make_jar_set(hashlib.sha256(b"something else").hexdigest())
     with pytest.raises(EnvironmentMissing, match="another file"):
         product.fetch(lambda name: None)
     assert list(product.directory().iterdir()) == []
@@ -73,7 +73,7 @@ def test_another_file_than_was_named_is_not_kept() -> None:
 @pytest.mark.usefixtures("repository")
 def test_a_repository_without_the_file_is_named_with_the_way_out() -> None:
     with pytest.raises(EnvironmentMissing, match=jars.REPOSITORY_VARIABLE):
-        wanted("0" * 64, "org.example:absent:1").fetch(lambda name: None)
+        make_jar_set("0" * 64, "org.example:absent:1").fetch(lambda name: None)
 
 
 @pytest.mark.parametrize("product", [APACHE_KAFKA, APACHE_ROCKETMQ], ids=lambda product: product.name)

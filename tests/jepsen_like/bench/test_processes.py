@@ -1,4 +1,4 @@
-"""What processes are charged with."""
+"""Processor time is charged to the processes and threads that spend it."""
 
 import shutil
 from collections.abc import Iterator

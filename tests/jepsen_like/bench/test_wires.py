@@ -26,7 +26,7 @@ SET_REPLY = zookeeper_wire.frame(zookeeper_wire.REPLY.pack(1, 7, 0) + bytes(zook
 
 
 def etcd_answer(stream: int) -> bytes:
-    """What a successful call brings."""
+    """Returns the frames that answer a successful call."""
     return (
         etcd_wire.frame(etcd_wire.HEADERS, etcd_wire.END_HEADERS, stream, b"\x88")
         + etcd_wire.frame(etcd_wire.DATA, 0, stream, GRPC_ANSWER)

@@ -73,7 +73,7 @@ PATIENCE_S = 30.0
 
 @attrs.frozen
 class Store:
-    """Where histories are put, and what a check needs to read them."""
+    """A place for histories, with the environment in which a check can read them."""
 
     url: str
     put: Callable[[Path, str], None]
@@ -90,7 +90,7 @@ def write_histories(place: Path) -> None:
     part.write_bytes(part.read_bytes()[:-40])
     write_registers(place / "registers")
     with HistoryWriter(place / "queue" / "history.parquet") as history:
-        for op in small_queues.damaged(random.Random(2)).ops:
+        for op in small_queues.make_damaged(random.Random(2)).ops:
             history.record(op)
 
 
@@ -179,8 +179,8 @@ def answers(endpoint: str) -> bool:
     return True
 
 
-def checked(where: str, model: str, environment: dict[str, str], *options: str) -> tuple[int, list[str], str]:
-    """How a check ends, what it prints without the path, and on stderr."""
+def run_check(where: str, model: str, environment: dict[str, str], *options: str) -> tuple[int, list[str], str]:
+    """Runs a check; returns its status, the lines that it prints with PATH for the path, and its stderr."""
     words = [sys.executable, "-m", "jepsen_like.cli", "check", where, "--model", model, *options]
     done = subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     return done.returncode, [line.replace(where, "PATH") for line in done.stdout.splitlines()], done.stderr
@@ -199,9 +199,9 @@ def main(only: str | None) -> None:
             for file in sorted(path for path in here.rglob("*") if path.is_file()):
                 store.put(file, str(file.relative_to(here)))
             for history, model in MODELS.items():
-                expected, lines, _ = checked(str(here / history), model, {}, "--engine", "local")
+                expected, lines, _ = run_check(str(here / history), model, {}, "--engine", "local")
                 began = time.monotonic()
-                status, found, errors = checked(f"{store.url}/{history}", model, store.environment)
+                status, found, errors = run_check(f"{store.url}/{history}", model, store.environment)
                 is_right = status == expected and (status == ExitStatus.USAGE or found == lines)
                 wrong += not is_right
                 says = "\n".join([*found, *errors.splitlines()[-SHOWN_MAX:]])

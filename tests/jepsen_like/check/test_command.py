@@ -269,11 +269,11 @@ def test_without_a_choice_the_size_of_the_history_and_a_master_decide_who_checks
     started: list[str] = []
 
     @contextlib.contextmanager
-    def noted(engine: Engine, master: str | None = None, *, ui: bool = False) -> Iterator[LocalEngine]:
+    def record_engine(engine: Engine, master: str | None = None, *, ui: bool = False) -> Iterator[LocalEngine]:
         started.append(engine.value)
         yield LocalEngine()
 
-    monkeypatch.setattr("jepsen_like.check.command.engine_of", noted)
+    monkeypatch.setattr("jepsen_like.check.command.engine_of", record_engine)
     monkeypatch.setattr("jepsen_like.check.command.SPARK_ROWS_MIN", rows_min)
     assert execute(["check", str(run_directory(tmp_path)), "--model", "log", *master]) == ExitStatus.VALID
     assert started == [expected]

@@ -1,4 +1,4 @@
-"""What ends a check before its verdict: damaged files, a cluster that is not there, no room. One line, and the right status."""
+"""Damaged files, an absent cluster and a full disk end a check before its verdict, with one line and the right status."""
 
 import os
 import shlex
@@ -19,8 +19,8 @@ from tests.jepsen_like.checker.engine.spark_cluster import require_namespaces
 Damage = Callable[[Path], Any]
 
 
-def rewritten(change: Callable[[Any], Any]) -> Damage:
-    """A part file that holds something else."""
+def rewrite_part(change: Callable[[Any], Any]) -> Damage:
+    """Returns a damage that changes the table of a part file."""
     return lambda part: pq.write_table(change(pq.read_table(part, partitioning=None)), part)
 
 
@@ -30,8 +30,8 @@ def in_capitals(table: Any) -> Any:
     return renamed.replace_schema_metadata(table.schema.metadata)
 
 
-def gone(part: Path) -> None:
-    """A part file that is listed and cannot be opened."""
+def break_link(part: Path) -> None:
+    """Makes a part file a link to nowhere: it is listed and cannot be opened."""
     part.unlink()
     part.symlink_to("nowhere")
 
@@ -44,18 +44,18 @@ def without_a_value(table: Any) -> Any:
 
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
-    "missing": (gone, "not a readable Parquet file"),
+    "missing": (break_link, "not a readable Parquet file"),
     "torn": (lambda part: part.write_bytes(part.read_bytes()[:-20]), "not a readable Parquet file"),
     "another version": (
-        rewritten(lambda table: table.replace_schema_metadata({"quorumlog.format": "99"})),
+        rewrite_part(lambda table: table.replace_schema_metadata({"quorumlog.format": "99"})),
         "format version 99",
     ),
     "foreign columns": (
-        rewritten(in_capitals),
+        rewrite_part(in_capitals),
         "its columns are",
     ),
-    "a value less": (rewritten(without_a_value), "has rows without a value in column offset"),
-    "a column less": (rewritten(lambda table: table.drop_columns(["offset"])), "its columns are"),
+    "a value less": (rewrite_part(without_a_value), "has rows without a value in column offset"),
+    "a column less": (rewrite_part(lambda table: table.drop_columns(["offset"])), "its columns are"),
 }
 
 

@@ -176,37 +176,37 @@ def test_a_value_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "history.json", events((0, "invoke", "write", deep)), Model.REGISTER)
 
 
-def answered(invocation: Any, answer: Any, f: str = "write") -> str:
+def make_pair(invocation: Any, answer: Any, f: str = "write") -> str:
     return events((0, "invoke", f, invocation), (0, "ok", f, answer))
 
 
 @pytest.mark.parametrize(
     ("text", "model", "reason"),
     [
-        pytest.param(answered(1, 2), Model.REGISTER, "line 1: write of 1, but its ok has 2", id="write"),
+        pytest.param(make_pair(1, 2), Model.REGISTER, "line 1: write of 1, but its ok has 2", id="write"),
         pytest.param(
-            answered(["x", 1], ["x", 2]), Model.REGISTER, "line 1: write of 1, but its ok has 2", id="keyed write"
+            make_pair(["x", 1], ["x", 2]), Model.REGISTER, "line 1: write of 1, but its ok has 2", id="keyed write"
         ),
         pytest.param(
-            answered(["x", 1], ["y", 1]),
+            make_pair(["x", 1], ["y", 1]),
             Model.REGISTER,
             "line 1: invoked with the key 'x', but its ok has 'y'",
             id="key",
         ),
         pytest.param(
-            answered(["x", None], ["y", 1], "read"),
+            make_pair(["x", None], ["y", 1], "read"),
             Model.REGISTER,
             "line 1: invoked with the key 'x', but its ok has 'y'",
             id="key of a read",
         ),
         pytest.param(
-            answered([1, 2], [1, 3], "cas"),
+            make_pair([1, 2], [1, 3], "cas"),
             Model.REGISTER,
             "line 1: cas of [1, 2], but its ok has [1, 3]",
             id="cas",
         ),
-        pytest.param(answered(5, [0, 6], "append"), Model.LOG, "line 1: append of 5, but its ok has 6", id="append"),
-        pytest.param(answered(None, 2), Model.REGISTER, "line 1: write without a value", id="no value"),
+        pytest.param(make_pair(5, [0, 6], "append"), Model.LOG, "line 1: append of 5, but its ok has 6", id="append"),
+        pytest.param(make_pair(None, 2), Model.REGISTER, "line 1: write without a value", id="no value"),
         pytest.param(
             events((0, "invoke", "append", None)), Model.LOG, "line 1: append without a value", id="no record"
         ),
@@ -265,7 +265,7 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
         ),
         *(
             pytest.param(
-                answered([1, 2], [1, 2], put) + "\n" + answered(None, [[1, 2], [3, 4]], take),
+                make_pair([1, 2], [1, 2], put) + "\n" + make_pair(None, [[1, 2], [3, 4]], take),
                 model,
                 rf"line 3: \[key nil\] expected, not nil: the values before it are \[key value\], those of several {noun}s",
                 id=f"pairs in a {noun}",

@@ -15,8 +15,8 @@ from jepsen_like.history.files import table_of
 from jepsen_like.history.ops import Action, Op, Outcome
 
 
-def judged(rows: pa.Table, batch_rows: int = 100) -> Any:
-    """What a task finds in rows that come in batches of so many."""
+def judge_rows(rows: pa.Table, batch_rows: int = 100) -> Any:
+    """Returns the findings of a task in rows that come in batches of so many."""
     (found,) = frames._judging(Frames(rows, "rows"), Model.LOG, ())(iter(rows.to_batches(max_chunksize=batch_rows)))
     return pickle.loads(found.column(0)[0].as_py())
 
@@ -43,7 +43,7 @@ def batch(values: Sequence[int], offsets: Sequence[int], at: int) -> list[Op]:
 def test_the_records_of_an_append_stay_together(batch_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "PART_ROWS", 2)
     ops = [*batch([1], [0], 1), *batch([2, 3, 4], [1, 2, 4], 3), *batch([5], [3], 5)]
-    findings = judged(table_of(ops), batch_rows).findings
+    findings = judge_rows(table_of(ops), batch_rows).findings
     assert (findings.counts[Check.TORN], findings.ok, findings.acked) == (1, 3, 5)
 
 
@@ -52,7 +52,7 @@ def test_rows_without_a_value_are_no_history(column: str) -> None:
     rows = table_of(batch([1, 2], [0, 1], 1))
     at = rows.column_names.index(column)
     missing = pa.array([None, rows.column(column)[1].as_py()], rows.schema.field(at).type)
-    found = judged(rows.set_column(at, pa.field(column, missing.type), missing))
+    found = judge_rows(rows.set_column(at, pa.field(column, missing.type), missing))
     assert isinstance(found, Unreadable)
     assert "rows without a value" in found.reason
 
@@ -60,6 +60,6 @@ def test_rows_without_a_value_are_no_history(column: str) -> None:
 def test_a_row_that_is_no_operation_is_no_history() -> None:
     rows = table_of(batch([1, 2], [0, 1], 1))
     at = rows.column_names.index("f")
-    found = judged(rows.set_column(at, rows.schema.field(at), pa.array([0, frames.FINAL_RECORD], pa.int8())))
+    found = judge_rows(rows.set_column(at, rows.schema.field(at), pa.array([0, frames.FINAL_RECORD], pa.int8())))
     assert isinstance(found, Unreadable)
     assert "which stands for nothing" in found.reason

@@ -1,4 +1,4 @@
-"""Where a check puts what its tasks exchange, and what it does where it may not write."""
+"""A check puts the data that its tasks exchange next to the history, or elsewhere if it may not write there."""
 
 import errno
 import tempfile
@@ -23,12 +23,12 @@ def unwritable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.
     place, made = tmp_path / "history", tempfile.mkdtemp
     place.mkdir()
 
-    def refused(suffix: str | None = None, prefix: str | None = None, dir: Any = None) -> str:  # noqa: A002 - as it is called
+    def refuse_place(suffix: str | None = None, prefix: str | None = None, dir: Any = None) -> str:  # noqa: A002 - as it is called
         if dir is not None and Path(dir) == place:
             raise OSError(request.param, "may not be written")
         return made(suffix, prefix, dir)
 
-    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse_place)
     return place
 
 

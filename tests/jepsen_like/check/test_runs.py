@@ -71,10 +71,10 @@ def test_json_has_a_line_for_each_path(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_bug_of_the_check_is_not_told_as_one_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
+    def raise_error(*_: Any, **__: Any) -> None:
         raise ValueError("zero-size array")
 
-    monkeypatch.setattr("jepsen_like.check.runs.check_run", broken)
+    monkeypatch.setattr("jepsen_like.check.runs.check_run", raise_error)
     with pytest.raises(ValueError, match="zero-size array"):
         execute(["check", str(run_directory(tmp_path)), "--model", "log", "--engine", "local"])
 

@@ -19,7 +19,7 @@ from jepsen_like.checker.search import SearchBounds
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.check.test_runs import a_run
-from tests.jepsen_like.checker.rows.test_gather import written as of_many_objects
+from tests.jepsen_like.checker.rows.test_gather import write_run as of_many_objects
 
 
 @attrs.frozen

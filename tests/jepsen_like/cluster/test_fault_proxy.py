@@ -1,4 +1,4 @@
-"""What the proxy promises about bytes and about the end of a connection."""
+"""The proxy keeps its promises about bytes and about the end of a connection."""
 
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +14,7 @@ from jepsen_like.port.wires import CLEAR, CUT, Condition, Evidence, Pair
 
 SOON_S = 30.0
 QUIET_S = 0.15
-"""How long nothing must be received before a link counts as a black hole; an open link answers in under a millisecond."""
+"""A link that is silent for so long counts as a black hole; an open link answers in under a millisecond."""
 
 
 BOTH: list[Pair] = [(1, 2), (2, 1)]

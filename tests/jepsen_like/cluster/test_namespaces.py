@@ -20,7 +20,7 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.wires import CUT, Condition, Network
 from raft.client import Client
-from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
 LACKING = namespaces.lacking()
 pytestmark = [
@@ -39,8 +39,8 @@ def children_of_ours() -> set[str]:
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
-async def carried(site: Site, namespace_socket: socket.socket) -> int:
-    """Send PAYLOAD from the clients to a listener in node 1's namespace; how much of it came, unchanged and in order."""
+async def carry_payload(site: Site, namespace_socket: socket.socket) -> int:
+    """Sends PAYLOAD from the clients to a listener in node 1's namespace; returns the bytes that came unchanged and in order."""
     namespace_socket.bind(("0.0.0.0", 7000))
     namespace_socket.listen()
     received = bytearray()
@@ -76,7 +76,7 @@ async def test_tcp_gets_through_whatever_packets_suffer(condition: Condition) ->
         site.wires.impose(condition, [], [1])
         # Made in the node's namespace: only the way over the switch leads there.
         with socket_in(site_namespace(site)) as listening, trio.fail_after(30):
-            assert await carried(site, listening) == len(PAYLOAD)
+            assert await carry_payload(site, listening) == len(PAYLOAD)
         (shown,) = site.wires.evidence()
         assert shown.passed_bytes > 0
         assert shown.condition == condition
@@ -165,5 +165,5 @@ async def test_a_cluster_in_namespaces_survives_what_happens_to_packets(tmp_path
         assert all(set(record.links) <= set(record.observed) for record in nemesis.records)
         for record in nemesis.records:
             assert [record.healed[way] for way in record.links] == [f"carried {way} and back" for way in record.links]
-        assert await settled(cluster) == 1
+        assert await settle_cluster(cluster) == 1
         assert cluster.unasked_ends == []

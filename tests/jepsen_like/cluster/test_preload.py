@@ -73,7 +73,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
 
 
 @pytest.fixture
-def steered(process: Steered) -> Iterator[Steered]:
+def healed_process(process: Steered) -> Iterator[Steered]:
     process.page.heal_disk()
     for word in (Word.DELAYED, Word.LIED, Word.SHORTENED, Word.FAILED):
         process.page[word] = 0
@@ -83,54 +83,59 @@ def steered(process: Steered) -> Iterator[Steered]:
 
 @needs_compiler
 @pytest.mark.parametrize("offset_s", [3600, -60])
-def test_the_wall_clock_jumps_and_comes_back(steered: Steered, offset_s: int) -> None:
-    assert abs(float(steered.ask("time.time()")) - time.time()) < 5
-    steered.page.jump_wall(offset_s * SECOND_NS)
-    assert abs(float(steered.ask("time.time()")) - time.time() - offset_s) < 5
-    told_off_by_ns = steered.page[Word.WALL_OWN_NS] - steered.page[Word.WALL_REAL_NS]
+def test_the_wall_clock_jumps_and_comes_back(healed_process: Steered, offset_s: int) -> None:
+    assert abs(float(healed_process.ask("time.time()")) - time.time()) < 5
+    healed_process.page.jump_wall(offset_s * SECOND_NS)
+    assert abs(float(healed_process.ask("time.time()")) - time.time() - offset_s) < 5
+    told_off_by_ns = healed_process.page[Word.WALL_OWN_NS] - healed_process.page[Word.WALL_REAL_NS]
     assert told_off_by_ns == offset_s * SECOND_NS
-    steered.page.jump_wall(0)
-    assert abs(float(steered.ask("time.time()")) - time.time()) < 5
+    healed_process.page.jump_wall(0)
+    assert abs(float(healed_process.ask("time.time()")) - time.time()) < 5
 
 
 @needs_compiler
-def test_a_strobed_clock_shows_both_times(steered: Steered) -> None:
-    steered.page.strobe_wall(100 * SECOND_NS, 1_000_000)
-    seen = {round(float(steered.ask("time.time()")) - time.time(), -1) for _ in range(200)}
+def test_a_strobed_clock_shows_both_times(healed_process: Steered) -> None:
+    healed_process.page.strobe_wall(100 * SECOND_NS, 1_000_000)
+    seen = {round(float(healed_process.ask("time.time()")) - time.time(), -1) for _ in range(200)}
     assert seen == {0, 100}
 
 
 @needs_compiler
 @pytest.mark.parametrize("rate", [2.0, 0.5])
-def test_a_drifting_clock_runs_at_its_rate_and_never_jumps(steered: Steered, rate: float) -> None:
-    began, began_real = int(steered.ask("time.monotonic_ns()")), time.monotonic_ns()
+def test_a_drifting_clock_runs_at_its_rate_and_never_jumps(healed_process: Steered, rate: float) -> None:
+    began, began_real = int(healed_process.ask("time.monotonic_ns()")), time.monotonic_ns()
     assert abs(began - began_real) < 5e9
-    steered.page.drift(rate)
-    passed = int(steered.ask("(select.epoll().poll(0.2), time.monotonic_ns())[1]")) - began
+    healed_process.page.drift(rate)
+    passed = int(healed_process.ask("(select.epoll().poll(0.2), time.monotonic_ns())[1]")) - began
     passed_real = time.monotonic_ns() - began_real
     assert 0.15e9 < passed < 5e9
     assert passed / passed_real == pytest.approx(rate, rel=0.2)
-    steered.page.drift(1)
-    own = int(steered.ask("time.monotonic_ns()"))
+    healed_process.page.drift(1)
+    own = int(healed_process.ask("time.monotonic_ns()"))
     assert own >= began + passed
-    assert abs(steered.page.real_ns(own) - time.monotonic_ns()) < 5e9
+    assert abs(healed_process.page.real_ns(own) - time.monotonic_ns()) < 5e9
 
 
 @needs_compiler
-def test_a_clock_never_runs_backwards_however_its_rate_changes(steered: Steered) -> None:
+def test_a_clock_never_runs_backwards_however_its_rate_changes(healed_process: Steered) -> None:
     latest = 0
     for number in range(60):
-        steered.page.drift((0.5, 2.0, 1.0)[number % 3])
-        own = int(steered.ask("time.monotonic_ns()"))
+        healed_process.page.drift((0.5, 2.0, 1.0)[number % 3])
+        own = int(healed_process.ask("time.monotonic_ns()"))
         assert own > latest
         latest = own
 
 
 @needs_compiler
-def test_a_write_fails_after_as_many_as_were_to_pass(steered: Steered) -> None:
-    steered.page.fail(Call.WRITE, errno.EIO, after=2, count=1)
-    assert [steered.ask("os.pwritev(ours, [b'abc', b'de'], 0)") for _ in range(4)] == ["5", "5", "OSError 5", "5"]
-    assert steered.page[Word.FAILED] == 1
+def test_a_write_fails_after_as_many_as_were_to_pass(healed_process: Steered) -> None:
+    healed_process.page.fail(Call.WRITE, errno.EIO, after=2, count=1)
+    assert [healed_process.ask("os.pwritev(ours, [b'abc', b'de'], 0)") for _ in range(4)] == [
+        "5",
+        "5",
+        "OSError 5",
+        "5",
+    ]
+    assert healed_process.page[Word.FAILED] == 1
 
 
 @needs_compiler
@@ -146,51 +151,55 @@ def test_a_write_fails_after_as_many_as_were_to_pass(steered: Steered) -> None:
         (Call.READ, "os.pread({}, 1, 0)"),
     ],
 )
-def test_only_calls_of_that_kind_below_the_directory_fail(steered: Steered, call: Call, expression: str) -> None:
-    steered.page.fail(call, errno.EIO)
-    assert steered.ask(expression.format("ours")) == "OSError 5"
-    assert "Error" not in steered.ask(expression.format("other"))
-    steered.page.fail(Call(~call & 63), errno.EIO)
-    assert "Error" not in steered.ask(expression.format("ours"))
+def test_only_calls_of_that_kind_below_the_directory_fail(healed_process: Steered, call: Call, expression: str) -> None:
+    healed_process.page.fail(call, errno.EIO)
+    assert healed_process.ask(expression.format("ours")) == "OSError 5"
+    assert "Error" not in healed_process.ask(expression.format("other"))
+    healed_process.page.fail(Call(~call & 63), errno.EIO)
+    assert "Error" not in healed_process.ask(expression.format("ours"))
 
 
 @needs_compiler
-def test_names_need_room_and_old_ones_do_not(steered: Steered) -> None:
-    steered.page.fail(Call.NAME, errno.ENOSPC)
-    assert steered.ask("os.open(sys.argv[1] + '/new', os.O_CREAT | os.O_RDWR)") == "OSError 28"
-    assert "Error" not in steered.ask("os.open(sys.argv[1] + '/ours', os.O_CREAT | os.O_RDWR)")
-    assert steered.ask("os.rename(sys.argv[1] + '/ours', sys.argv[1] + '/new')") == "OSError 28"
-    assert "Error" not in steered.ask("os.open(sys.argv[2] + '/new', os.O_CREAT | os.O_RDWR)")
+def test_names_need_room_and_old_ones_do_not(healed_process: Steered) -> None:
+    healed_process.page.fail(Call.NAME, errno.ENOSPC)
+    assert healed_process.ask("os.open(sys.argv[1] + '/new', os.O_CREAT | os.O_RDWR)") == "OSError 28"
+    assert "Error" not in healed_process.ask("os.open(sys.argv[1] + '/ours', os.O_CREAT | os.O_RDWR)")
+    assert healed_process.ask("os.rename(sys.argv[1] + '/ours', sys.argv[1] + '/new')") == "OSError 28"
+    assert "Error" not in healed_process.ask("os.open(sys.argv[2] + '/new', os.O_CREAT | os.O_RDWR)")
 
 
 @needs_compiler
-def test_a_short_write_takes_half_and_our_disk_writes_the_rest(steered: Steered) -> None:
-    steered.page.shorten_writes(2)
-    assert steered.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "3"
-    assert steered.ask("(file.write_at(0, [b'abcd', b'ef']), file.read_at(0, 9))[1]") == "b'abcdef'"
-    assert steered.page[Word.SHORTENED] == 2
-    assert steered.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "6"
+def test_a_short_write_takes_half_and_our_disk_writes_the_rest(healed_process: Steered) -> None:
+    healed_process.page.shorten_writes(2)
+    assert healed_process.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "3"
+    assert healed_process.ask("(file.write_at(0, [b'abcd', b'ef']), file.read_at(0, 9))[1]") == "b'abcdef'"
+    assert healed_process.page[Word.SHORTENED] == 2
+    assert healed_process.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "6"
 
 
 @needs_compiler
-def test_a_slow_sync_takes_its_time_and_a_lying_one_does_nothing(steered: Steered) -> None:
-    steered.page.delay_syncs(50_000_000)
+def test_a_slow_sync_takes_its_time_and_a_lying_one_does_nothing(healed_process: Steered) -> None:
+    healed_process.page.delay_syncs(50_000_000)
     began = time.monotonic()
-    assert steered.ask("file.sync()") == "None"
+    assert healed_process.ask("file.sync()") == "None"
     assert time.monotonic() - began > 0.05
-    steered.page.heal_disk()
-    steered.page.fail(Call.SYNC, errno.EIO)
-    steered.page.lie_about_syncs(True)
-    assert steered.ask("file.sync()") == "None"
-    assert (steered.page[Word.DELAYED], steered.page[Word.LIED], steered.page[Word.FAILED]) == (1, 1, 0)
+    healed_process.page.heal_disk()
+    healed_process.page.fail(Call.SYNC, errno.EIO)
+    healed_process.page.lie_about_syncs(True)
+    assert healed_process.ask("file.sync()") == "None"
+    assert (healed_process.page[Word.DELAYED], healed_process.page[Word.LIED], healed_process.page[Word.FAILED]) == (
+        1,
+        1,
+        0,
+    )
 
 
 @needs_compiler
-def test_no_sync_slips_past_the_library_through_the_kernel_while_syncs_are_steered(steered: Steered) -> None:
-    if steered.ask("kernel is None") == "True":
+def test_no_sync_slips_past_the_library_through_the_kernel_while_syncs_are_steered(healed_process: Steered) -> None:
+    if healed_process.ask("kernel is None") == "True":
         pytest.skip("the kernel offers no asynchronous fdatasync here")
     by_kernel = "kernel.begin(ours) and kernel.end()"
-    page = steered.page
+    page = healed_process.page
     steers: list[Callable[[], None]] = [
         lambda: page.delay_syncs(1),
         lambda: page.lie_about_syncs(True),
@@ -198,19 +207,19 @@ def test_no_sync_slips_past_the_library_through_the_kernel_while_syncs_are_steer
         lambda: page.fail(Call.SYNC | Call.WRITE, errno.EIO),
     ]
     for steer in steers:
-        assert steered.ask(by_kernel) == "0", "nothing is steered"
+        assert healed_process.ask(by_kernel) == "0", "nothing is steered"
         steer()
-        assert steered.ask(by_kernel) == "False"
+        assert healed_process.ask(by_kernel) == "False"
         page.heal_disk()
     page.fail(~Call.SYNC, errno.EIO)
-    assert steered.ask(by_kernel) == "0", "only other calls are"
+    assert healed_process.ask(by_kernel) == "0", "only other calls are"
 
 
 @needs_compiler
-def test_a_page_as_it_is_made_changes_nothing(steered: Steered) -> None:
-    assert steered.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "6"
-    assert steered.ask("file.sync()") == "None"
-    assert all(steered.page[word] == 0 for word in Word if word > Word.MONOTONIC_REAL_NS)
+def test_a_page_as_it_is_made_changes_nothing(healed_process: Steered) -> None:
+    assert healed_process.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "6"
+    assert healed_process.ask("file.sync()") == "None"
+    assert all(healed_process.page[word] == 0 for word in Word if word > Word.MONOTONIC_REAL_NS)
 
 
 @needs_compiler

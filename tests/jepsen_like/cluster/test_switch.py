@@ -58,7 +58,7 @@ def switch_with(condition: Condition) -> Switch:
     return switch
 
 
-def shown(switch: Switch, way: str, now: float = 1.0) -> Evidence:
+def find_evidence(switch: Switch, way: str, now: float = 1.0) -> Evidence:
     return {each.way: each for each in switch.evidence(now)}[way]
 
 
@@ -79,8 +79,8 @@ def test_a_cut_stops_one_direction_and_both_of_the_clients() -> None:
     switch = switch_with(CUT)
     for source, target, passes in [(1, 2, False), (2, 1, True), (1, 3, True), (CLIENTS, 3, False), (3, CLIENTS, False)]:
         assert bool(switch.take(0.0, source, frame(source, target))) == passes
-    assert str(shown(switch, "1>2")) == "cut 1>2: 0 bytes passed in 1.0 s, 1 packets dropped"
-    assert shown(switch, "client>3").details == {"packets dropped": 2}
+    assert str(find_evidence(switch, "1>2")) == "cut 1>2: 0 bytes passed in 1.0 s, 1 packets dropped"
+    assert find_evidence(switch, "client>3").details == {"packets dropped": 2}
     switch.heal()
     assert switch.take(0.0, 1, frame(1, 2))
     assert switch.evidence(0.0) == []
@@ -113,11 +113,11 @@ def test_what_waits_is_bounded() -> None:
     packet = frame(1, 2, bytes(8946))
     for _ in range(HELD_BYTES_MAX // len(packet) + 100):
         switch.take(0.0, 1, packet)
-    assert shown(switch, "1>2").details["packets dropped"] == 100
+    assert find_evidence(switch, "1>2").details["packets dropped"] == 100
     assert len(switch.heal()) * len(packet) <= HELD_BYTES_MAX
     switch.impose(0.0, Condition(delay_s=600), [(1, 2)], [])
     switch.take(0.0, 1, packet)
-    assert shown(switch, "1>2").details == {"packets delayed": 1}
+    assert find_evidence(switch, "1>2").details == {"packets delayed": 1}
 
 
 def test_a_throttled_way_passes_so_many_bytes_and_drops_what_its_queue_cannot_hold() -> None:
@@ -130,7 +130,7 @@ def test_a_throttled_way_passes_so_many_bytes_and_drops_what_its_queue_cannot_ho
     assert 0.95 * rate <= passed <= rate
     waits = len(switch.due(100.0)) * len(packet)
     assert waits <= QUEUE_BYTES_MIN + 2 * len(packet)
-    assert shown(switch, "1>2").details["packets dropped"] * len(packet) + passed + waits == 1000 * len(packet)
+    assert find_evidence(switch, "1>2").details["packets dropped"] * len(packet) + passed + waits == 1000 * len(packet)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_loss_and_duplication_are_as_frequent_as_asked_and_the_same_for_a_seed(
     for _ in range(2):
         switch = switch_with(condition)
         runs.append([len(switch.take(0.0, 1, frame(1, 2))) for _ in range(2000)])
-        hit = shown(switch, "1>2").details[counted]
+        hit = find_evidence(switch, "1>2").details[counted]
         assert 300 < hit < 500
         assert sum(runs[-1]) == 2000 + (hit if condition.duplicate else -hit)
     assert runs[0] == runs[1]
@@ -174,7 +174,7 @@ def test_damage_is_one_bit_and_half_of_it_gets_past_the_checksum() -> None:
         else:
             assert len(flipped) == 1
     assert 200 < past < 300
-    assert shown(switch, "1>2").details["packets damaged past their checksum"] == past
+    assert find_evidence(switch, "1>2").details["packets damaged past their checksum"] == past
 
 
 def test_a_refusal_is_what_a_host_without_that_connection_answers() -> None:
@@ -217,7 +217,7 @@ def test_a_reset_tells_both_ends_and_an_end_that_missed_it() -> None:
     assert count == 1
     ends = {port: struct.unpack_from("!I", packet, TCP_AT + 4)[0] for port, packet in sent}
     assert ends == {1: 11, 2: 22}
-    assert shown(switch, "1>2").resets == 1
+    assert find_evidence(switch, "1>2").resets == 1
     ((port, packet),) = switch.take(0.0, 1, frame(1, 2, b"more", acknowledged=15))
     assert (port, struct.unpack_from("!I", packet, TCP_AT + 4)[0]) == (1, 15)
     assert switch.take(0.0, 3, frame(3, 2, b"other connections live"))
@@ -228,5 +228,5 @@ def test_flaps_leave_the_last_cut_as_evidence() -> None:
     switch.impose(0.5, CLEAR, [(1, 2)], [3])
     assert switch.take(0.6, 1, frame(1, 2))
     switch.impose(0.7, CUT, [(1, 2)], [3])
-    assert (shown(switch, "1>2").condition, shown(switch, "1>2").changes) == (CUT, 3)
-    assert shown(switch, "1>2").passed_bytes == len(frame(1, 2))
+    assert (find_evidence(switch, "1>2").condition, find_evidence(switch, "1>2").changes) == (CUT, 3)
+    assert find_evidence(switch, "1>2").passed_bytes == len(frame(1, 2))

@@ -166,13 +166,13 @@ def test_a_dump_keeps_every_node_and_may_be_empty(tmp_path: Path) -> None:
 
 
 def test_half_a_dump_is_no_dump(tmp_path: Path) -> None:
-    def interrupted() -> None:
+    def interrupt_writer() -> None:
         with DumpWriter(tmp_path, part_rows_max=1) as writer:
             writer.record(1, 0, 1, [5])
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        interrupted()
+        interrupt_writer()
     assert read_dump(tmp_path) is None
 
 

@@ -1,1 +1,1 @@
-"""What is broken, when, and the proof that it was."""
+"""Faults: their drawing, their timing, and the proof that they took effect."""

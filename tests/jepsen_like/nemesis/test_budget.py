@@ -1,4 +1,4 @@
-"""How much may be damaged is decided by group: nodes of two groups hold no copies of each other."""
+"""Each group has a budget of damage of its own: nodes of two groups hold no copies of each other."""
 
 from typing import cast
 

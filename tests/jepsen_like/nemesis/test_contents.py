@@ -13,7 +13,7 @@ from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.record.evidence import GONE_FIRST, RUNS, TOUCHED_INDEED
 from raft.client import Client
-from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -22,8 +22,8 @@ STORED = 30
 SMALL_SEGMENTS = ("segment_bytes_max=65536",)
 
 
-def drawn(kind: ContentKind, order: Order) -> ResolvedTarget:
-    """A hit of all nodes in this order, quickly started, each disk in its turn."""
+def draw_target(kind: ContentKind, order: Order) -> ResolvedTarget:
+    """Draws a hit of all nodes in this order, quickly started, each disk in its turn."""
     for seed in range(1000):
         hit = kind.select(random.Random(seed), Target.ALL, (1, 2, 3), 1)
         stops = Stops.draw(hit.nodes, hit.seed)
@@ -43,7 +43,7 @@ async def test_a_disk_is_mended_after_stops_in_every_order(tmp_path: Path, kind:
             for _ in range(STORED):
                 await client.append([RECORD])
         for order in Order:
-            hit = drawn(kind, order)
+            hit = draw_target(kind, order)
             seen = await kind.inject(cluster, hit)
             assert all(GONE_FIRST.match(seen[str(node)]) for node in hit.nodes), seen
             (harmed,) = hit.damaged
@@ -51,7 +51,7 @@ async def test_a_disk_is_mended_after_stops_in_every_order(tmp_path: Path, kind:
             assert [what for what in seen if what.startswith("disk of")] == [f"disk of {harmed}"]
             healed = await kind.undo(cluster, hit)
             assert all(RUNS.match(healed[str(node)]) for node in hit.nodes), healed
-            assert await settled(cluster) == STORED
+            assert await settle_cluster(cluster) == STORED
         assert cluster.unasked_ends == []
 
 

@@ -17,7 +17,7 @@ from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.wires import CUT
 from raft.client import Client
 from raft.errors import OutcomeUnknown, RaftError
-from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
 NODES = 3
 LINK_KINDS = {name: kind for name, kind in KINDS.items() if isinstance(kind, LinkKind)}
@@ -47,7 +47,7 @@ async def append_for_ever(cluster: Cluster, done: list[int]) -> None:
 
 
 def shows(record: FaultRecord) -> str:
-    """What the busiest of the ways shows, of those between nodes: some are quiet in any fault."""
+    """Returns the evidence of the busiest way between nodes: some ways are quiet in any fault."""
     said = [text for way, text in record.observed.items() if way in record.links]
     assert len(said) == len(record.links) > 0
     return next((text for text in said if re.search(SHOWS[record.kind], text)), said[0])
@@ -67,7 +67,7 @@ async def test_every_fault_of_streams_is_shown_by_its_ways_and_leaves_none_behin
             nursery.cancel_scope.cancel()
         await nemesis.heal()
         assert cluster.network.evidence() == []
-        assert await settled(cluster) >= len(done) > 0
+        assert await settle_cluster(cluster) >= len(done) > 0
         assert cluster.unasked_ends == []
     assert [record.kind for record in nemesis.records] == OF_STREAMS
     for record in nemesis.records:

@@ -21,7 +21,7 @@ from jepsen_like.record import evidence
 from jepsen_like.systems.raft.system import RaftSystem
 from raft.client import Client
 from raft.errors import RaftError
-from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
 pytestmark = pytest.mark.cluster
 only_root = pytest.mark.skipif(volumes.lacking() is not None, reason=volumes.lacking() or "")
@@ -51,7 +51,7 @@ async def nodes(
 async def under_load(
     cluster: Cluster, client: Client, kind: NemesisKind, nodes: Sequence[int], hold_s: float = 0.3
 ) -> Seen:
-    """What a fault showed while records were appended. When it is over, they are again: a slow flush outlives its cause."""
+    """Returns the evidence of a fault under appends, once appends succeed again: a slow flush outlives its cause."""
     hit = ResolvedTarget(tuple(nodes), seed=SEED)
 
     async def append() -> None:
@@ -76,7 +76,7 @@ async def under_load(
         assert HEALED.fullmatch(healed[f"{'clock' if isinstance(kind, ClockKind) else 'disk'} of {node}"]), healed
     if isinstance(kind, ClockJump):  # the leader asks for the wall time at every append, a follower seldom
         assert any("told the wall time" in text for text in healed.values()), healed
-    assert await settled(cluster) >= STORED
+    assert await settle_cluster(cluster) >= STORED
     with trio.fail_after(60):
         while not await append_one():
             pass
@@ -94,7 +94,7 @@ async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_noth
         assert all("dead, its files held" in said for said in seen.values())
         healed = await Power().undo(cluster, hit)
         assert all("bytes were left" in said for said in healed.values())
-        assert await settled(cluster) == left
+        assert await settle_cluster(cluster) == left
         assert cluster.unasked_ends == []
     # What lay on the volumes can be looked at afterwards.
     assert sorted((tmp_path / "nodes" / "1" / "data").glob("*.log"))
@@ -108,7 +108,7 @@ async def test_after_a_power_cut_that_was_called_off_the_nodes_come_back(tmp_pat
             called_off.cancel()
             await Power().inject(cluster, hit)
         await Power().undo(cluster, hit)
-        assert await settled(cluster) == STORED
+        assert await settle_cluster(cluster) == STORED
         assert cluster.unasked_ends == []
 
 
@@ -124,7 +124,7 @@ async def test_a_power_cut_tells_a_disk_that_lied_about_its_flushes(tmp_path: Pa
         hit = ResolvedTarget((1, 2, 3))
         await Power().inject(cluster, hit)
         await Power().undo(cluster, hit)
-        assert STORED <= await settled(cluster) < 2 * STORED
+        assert STORED <= await settle_cluster(cluster) < 2 * STORED
 
 
 @needs_compiler

@@ -13,7 +13,7 @@ from jepsen_like.nemesis.nemesis import PEACE_S, FaultNews, Nemesis
 from jepsen_like.nemesis.processes import Kill
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
-from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +40,7 @@ async def test_every_kind_of_fault_is_seen_and_undone(tmp_path: Path) -> None:
         nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl", news.append)
         await nemesis.run()
         await nemesis.heal()
-        assert await settled(cluster) == 0
+        assert await settle_cluster(cluster) == 0
         assert cluster.unasked_ends == []
     rows = rows_of(tmp_path)
     assert [(row["kind"], row["target"]) for row in rows] == [*FAULTS, ("heal", "all")]
@@ -90,7 +90,7 @@ async def test_what_was_broken_when_a_run_ended_early_is_mended_and_recorded(tmp
             await nemesis.run()
         await nemesis.heal()
         assert [record.kind for record in nemesis.records] == ["pause"]
-        assert await settled(cluster) == 0
+        assert await settle_cluster(cluster) == 0
     pause, heal = rows_of(tmp_path)
     assert seen_as_intended(pause)
     assert heal["kind"] == "heal"

@@ -16,7 +16,7 @@ EVERY = tuple(KINDS.values())
 SEEDS = range(200)
 
 
-def drawn(name: str, lane: Lane, *, is_alone: bool = False) -> "Drawn":
+def make_kind(name: str, lane: Lane, *, is_alone: bool = False) -> "Drawn":
     return Drawn(name, lane, (Target.ONE,), is_alone, takes_down=True)
 
 
@@ -51,7 +51,7 @@ def test_every_seed_hits_the_leader_with_every_kind(duration_s: float, hits: int
 
 
 def test_many_kinds_leave_time_for_other_targets_than_the_leader() -> None:
-    many = [drawn(f"kind {number}", list(Lane)[number % 2]) for number in range(17)]
+    many = [make_kind(f"kind {number}", list(Lane)[number % 2]) for number in range(17)]
     for seed in SEEDS:
         faults = slots(schedule(seed, many, 300))
         counts = Counter(fault.kind for fault in faults if fault.target is Target.LEADER)
@@ -94,7 +94,7 @@ def test_a_second_fault_is_of_the_other_lane_and_ends_before_the_first() -> None
 
 
 def test_nothing_is_broken_together_with_a_kind_that_has_to_be_alone() -> None:
-    kinds = [drawn("alone", Lane.MACHINE, is_alone=True), drawn("cut", Lane.NETWORK)]
+    kinds = [make_kind("alone", Lane.MACHINE, is_alone=True), make_kind("cut", Lane.NETWORK)]
     assert not any(fault.overlaps for seed in SEEDS for fault in schedule(seed, kinds, 120))
 
 
@@ -117,7 +117,7 @@ def test_no_kinds_means_no_faults() -> None:
     assert schedule(1, (), 0.1) == ()
 
 
-def resolved(kind: str, target: Target, nodes: Iterable[int], *, leader: int, seed: int = 1) -> ResolvedTarget:
+def resolve_target(kind: str, target: Target, nodes: Iterable[int], *, leader: int, seed: int = 1) -> ResolvedTarget:
     return KINDS[kind].select(random.Random(seed), target, tuple(nodes), leader)
 
 
@@ -127,32 +127,32 @@ def resolved(kind: str, target: Target, nodes: Iterable[int], *, leader: int, se
 )
 def test_a_process_target_is_that_many_of_five_nodes(target: Target, count: int) -> None:
     for seed in SEEDS:
-        found = resolved("kill", target, range(1, 6), leader=4, seed=seed)
+        found = resolve_target("kill", target, range(1, 6), leader=4, seed=seed)
         assert len(set(found.nodes)) == count
         assert found.pairs == ()
         assert KINDS["kill"].stops_service(len(found.nodes), 2) == (target in (Target.MAJORITY, Target.ALL))
-    assert resolved("kill", Target.LEADER, range(1, 6), leader=4).nodes == (4,)
+    assert resolve_target("kill", Target.LEADER, range(1, 6), leader=4).nodes == (4,)
 
 
 def test_isolation_cuts_the_leader_from_all_others_both_ways() -> None:
-    found = [resolved("partition", Target.LEADER, [1, 2, 3], leader=2, seed=seed) for seed in SEEDS]
+    found = [resolve_target("partition", Target.LEADER, [1, 2, 3], leader=2, seed=seed) for seed in SEEDS]
     assert {frozenset(each.pairs) for each in found} == {frozenset({(2, 1), (1, 2), (2, 3), (3, 2)})}
     assert {each.clients for each in found} == {(), (2,)}
 
 
 def test_two_nodes_have_no_bridge_and_are_cut_in_halves() -> None:
-    assert set(resolved("partition", Target.BRIDGE, [1, 2], leader=1).pairs) == {(1, 2), (2, 1)}
+    assert set(resolve_target("partition", Target.BRIDGE, [1, 2], leader=1).pairs) == {(1, 2), (2, 1)}
 
 
 def test_one_way_cuts_leave_the_other_way_open() -> None:
-    seen = {resolved("partition", Target.ONE_WAY, [1, 2, 3], leader=2, seed=seed).pairs for seed in SEEDS}
+    seen = {resolve_target("partition", Target.ONE_WAY, [1, 2, 3], leader=2, seed=seed).pairs for seed in SEEDS}
     assert seen == {((2, 1), (2, 3)), ((1, 2), (3, 2))}
 
 
 @pytest.mark.parametrize(("target", "cut_pairs"), [(Target.HALVES, 2 * 2 * 3), (Target.BRIDGE, 2 * 2 * 2)])
 def test_groups_are_cut_from_each_other_and_a_bridge_from_none(target: Target, cut_pairs: int) -> None:
     for seed in SEEDS:
-        found = resolved("partition", target, range(1, 6), leader=1, seed=seed)
+        found = resolve_target("partition", target, range(1, 6), leader=1, seed=seed)
         cuts = set(found.pairs)
         assert len(cuts) == cut_pairs
         assert cuts == {(receiver, sender) for sender, receiver in cuts}
@@ -164,7 +164,7 @@ def test_groups_are_cut_from_each_other_and_a_bridge_from_none(target: Target, c
 def test_in_a_ring_everybody_sees_a_majority_and_no_two_the_same(count: int) -> None:
     nodes = range(1, count + 1)
     for seed in SEEDS:
-        cuts = set(resolved("partition", Target.RING, nodes, leader=1, seed=seed).pairs)
+        cuts = set(resolve_target("partition", Target.RING, nodes, leader=1, seed=seed).pairs)
         assert cuts == {(receiver, sender) for sender, receiver in cuts}
         sees = {frozenset(other for other in nodes if (node, other) not in cuts) for node in nodes}
         assert len(sees) == count

@@ -30,8 +30,8 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def changed(data: Path) -> dict[str, list[int]]:
-    """Per file that still is there: the positions of bytes that are no longer 0."""
+def find_changes(data: Path) -> dict[str, list[int]]:
+    """Returns for each file that is still there the positions of bytes that are no longer 0."""
     found = {path.name: [at for at, byte in enumerate(path.read_bytes()) if byte] for path in data.iterdir()}
     return {name: positions for name, positions in found.items() if positions}
 
@@ -48,7 +48,7 @@ def changed(data: Path) -> dict[str, list[int]]:
 )
 def test_one_bit_of_the_right_file_is_flipped(data: Path, kind: Damage, names: set[str], seed: int) -> None:
     said = damage(data, RAFT, kind, random.Random(seed)) or ""
-    ((name, (position,)),) = changed(data).items()
+    ((name, (position,)),) = find_changes(data).items()
     assert name in names
     assert bin((data / name).read_bytes()[position]).count("1") == 1
     assert said.startswith(f"{name}: bit ")
@@ -62,7 +62,7 @@ def test_an_index_is_taken_away(data: Path) -> None:
     said = damage(data, RAFT, Damage.NO_INDEX, random.Random(3))
     (gone,) = FILES.keys() - {path.name for path in data.iterdir()}
     assert said == f"{gone} removed"
-    assert changed(data) == {}
+    assert find_changes(data) == {}
 
 
 @pytest.mark.parametrize("kind", list(Damage))

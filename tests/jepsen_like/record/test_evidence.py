@@ -57,14 +57,14 @@ def test_a_process_fault_is_proved_by_the_kernel(kind: str, proof: str, lie: str
 
 @pytest.mark.parametrize("kind", CONTENT_KINDS)
 def test_a_touched_disk_is_proved_by_what_it_holds_afterwards(kind: str) -> None:
-    def told(seen: str, state: str = "pid 77 dead") -> list[str]:
+    def find_doubts(seen: str, state: str = "pid 77 dead") -> list[str]:
         return doubts(kind, observed={"1": f"{state}; copy: logs/log-0 removed", "disk of 1": seen}, harmed=(1,))
 
-    assert told("n1 seen from outside: gone: logs/log-0/00.log") == []
-    assert told("n1 seen from outside: changed: logs/log-0/00.log") == []
-    (as_before,) = told("n1 seen from outside: as before")
+    assert find_doubts("n1 seen from outside: gone: logs/log-0/00.log") == []
+    assert find_doubts("n1 seen from outside: changed: logs/log-0/00.log") == []
+    (as_before,) = find_doubts("n1 seen from outside: as before")
     assert "the disk of n1 was not touched" in as_before
-    (running,) = told("n1 seen from outside: gone: logs/log-0/00.log", "pid 77 state S")
+    (running,) = find_doubts("n1 seen from outside: gone: logs/log-0/00.log", "pid 77 state S")
     assert "n1 was not gone: pid 77 state S" in running
     (bare,) = doubts(kind, observed={"1": "pid 77 dead"})
     assert bare.endswith("it touched no disk")

@@ -1,4 +1,4 @@
-"""What went on while a fault held: in its second half, of what was left when it began, and by the clients of the load."""
+"""Progress under a fault counts if the load's clients make it in the second half, on what was left when it began."""
 
 from array import array
 from pathlib import Path

@@ -104,8 +104,8 @@ def load(rng: random.Random, duration_s: float, outages: list[tuple[float, float
     return series
 
 
-def changed(directory: Path, **results: Any) -> Path:
-    """The same run with other results."""
+def change_results(directory: Path, **results: Any) -> Path:
+    """Changes the results of the run."""
     path = directory / "results.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **results}))
     return directory
@@ -148,7 +148,7 @@ def violated_run(directory: Path) -> Path:
         "divergent_offset": {"valid": None, "count": 0, "examples": [], "reason": "a dump is missing: n3"},
     }
     lost = [{"value": 4711, "offset": 42, "acked_s": 3.223}, {"value": 4712, "offset": 43, "acked_s": 3.223}]
-    return changed(
+    return change_results(
         made_up_run(directory),
         valid=False,
         checks=checks,

@@ -8,9 +8,9 @@ import pytest
 
 from jepsen_like.report.comparison import render_comparison
 from jepsen_like.report.findings import UnreadableRun
-from tests.jepsen_like.report.made_up_runs import changed, made_up_run
+from tests.jepsen_like.report.made_up_runs import change_results, made_up_run
 from tests.jepsen_like.report.test_queue_report import history_written, queue_run, states_written
-from tests.jepsen_like.report.test_report import seen
+from tests.jepsen_like.report.test_report import strip_tags
 
 LOSS = {"records": 12, "begin_s": 3.0, "end_s": 4.0, "sentence": "12 acknowledged records at offsets 1 to 12"}
 
@@ -41,7 +41,7 @@ def test_trials_stand_in_one_table_and_below_each_other(tmp_path: Path) -> None:
     made_up_run(tmp_path / "1")
     made_up_run(tmp_path / "2", seed=9)
     page = render_comparison(scenario(tmp_path, row(1), row(2))).read_text()
-    text = seen(page)
+    text = strip_tags(page)
     assert "Every promise was kept" in text
     assert "quorumlog scenario kills" in text
     for number in (1, 2):
@@ -63,8 +63,8 @@ def test_trials_stand_in_one_table_and_below_each_other(tmp_path: Path) -> None:
 )
 def test_the_banner_is_the_worst_of_all_trials(tmp_path: Path, changes: dict[str, Any], headline: str) -> None:
     made_up_run(tmp_path / "1")
-    changed(made_up_run(tmp_path / "2"), valid=changes.get("valid", True))
-    text = seen(render_comparison(scenario(tmp_path, row(1), row(2, **changes))).read_text())
+    change_results(made_up_run(tmp_path / "2"), valid=changes.get("valid", True))
+    text = strip_tags(render_comparison(scenario(tmp_path, row(1), row(2, **changes))).read_text())
     assert headline in text
     assert ("did not come about: " in text) is bool(changes.get("missing"))
 
@@ -74,7 +74,7 @@ def test_groups_are_shown_with_how_long_they_stood_still(tmp_path: Path) -> None
     history_written(run)
     states_written(run)
     stalls = {"groups_s": {"billing": 8.5, "auditors": None}, "reads_s": 0.05}
-    text = seen(render_comparison(scenario(tmp_path, row(1, stalls=stalls))).read_text())
+    text = strip_tags(render_comparison(scenario(tmp_path, row(1, stalls=stalls))).read_text())
     assert "billing 8.50 s, auditors always" in text
     assert "50.0 ms" in text
     assert "Group billing" in text

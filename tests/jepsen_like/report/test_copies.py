@@ -11,19 +11,19 @@ from jepsen_like.report import render_report
 from jepsen_like.report.copy_states import CUTS_MAX, POINTS_MAX, BrokerCopy, CopyGroup, read_copies
 from jepsen_like.systems.rocketmq.states import copies_of
 from tests.jepsen_like.report.made_up_runs import made_up_run
-from tests.jepsen_like.report.test_report import seen
+from tests.jepsen_like.report.test_report import strip_tags
 
 S = 10**9
 ORIGIN = 100 * S
 EPOCH = 2**40
 
 
-def moved(at_s: float, role: str, epoch: int, end: int, confirmed: int, group: str = "broker-a") -> dict[str, Any]:
+def make_move(at_s: float, role: str, epoch: int, end: int, confirmed: int, group: str = "broker-a") -> dict[str, Any]:
     words = {"group": group, "role": role, "epoch": epoch, "end": end, "confirmed": confirmed}
     return {"t_ns": ORIGIN + round(at_s * S), "event": "copy_moved", **words}
 
 
-def told(run: Path, node: int, *events: dict[str, Any]) -> None:
+def write_events(run: Path, node: int, *events: dict[str, Any]) -> None:
     directory = run / "nodes" / str(node)
     directory.mkdir(parents=True)
     lines = [json.dumps(event) for event in events]
@@ -34,27 +34,27 @@ def listening(at_s: float) -> dict[str, Any]:
     return {"t_ns": ORIGIN + round(at_s * S), "event": "listening"}
 
 
-def failed_over(run: Path) -> tuple[CopyGroup, ...]:
-    """A master that is killed at 10 s, and comes back as the slave of the one that was promoted, without its last bytes."""
-    told(
+def write_failover(run: Path) -> tuple[CopyGroup, ...]:
+    """Writes a failover: a master is killed at 10 s, and comes back as the slave of the promoted one, without its last bytes."""
+    write_events(
         run,
         1,
         listening(0),
-        moved(0, "master", EPOCH, 0, 0),
-        moved(9.75, "master", EPOCH, 900, 800),
+        make_move(0, "master", EPOCH, 0, 0),
+        make_move(9.75, "master", EPOCH, 900, 800),
         listening(20),
-        moved(20, "slave", EPOCH, 900, 0),
-        moved(20.25, "slave", EPOCH + 5, 850, 850),
+        make_move(20, "slave", EPOCH, 900, 0),
+        make_move(20.25, "slave", EPOCH + 5, 850, 850),
     )
-    told(
+    write_events(
         run,
         2,
         listening(0),
-        moved(0, "slave", EPOCH, 0, 0),
-        moved(9.75, "slave", EPOCH, 800, 800),
+        make_move(0, "slave", EPOCH, 0, 0),
+        make_move(9.75, "slave", EPOCH, 800, 800),
         listening(12),
-        moved(12, "master", EPOCH + 5, 800, 0),
-        moved(12.25, "master", EPOCH + 5, 850, 850),
+        make_move(12, "master", EPOCH + 5, 800, 0),
+        make_move(12.25, "master", EPOCH + 5, 850, 850),
     )
     copies_of(run / "nodes").write(run)
     states = read_states(run)
@@ -63,7 +63,7 @@ def failed_over(run: Path) -> tuple[CopyGroup, ...]:
 
 
 def test_roles_epochs_ends_and_confirmed_ends_are_read_from_what_brokers_tell(tmp_path: Path) -> None:
-    ((first, second),) = (group.copies for group in failed_over(tmp_path))
+    ((first, second),) = (group.copies for group in write_failover(tmp_path))
     assert [(span.begin_s, span.end_s, span.is_master, span.epoch) for span in first.roles] == [
         (0, 9.75, True, EPOCH),
         (20, 20.25, False, EPOCH),
@@ -78,9 +78,9 @@ def test_roles_epochs_ends_and_confirmed_ends_are_read_from_what_brokers_tell(tm
 
 def test_the_page_shows_them_beside_the_faults(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    failed_over(run)
+    write_failover(run)
     page = render_report(run).read_text()
-    text = seen(page)
+    text = strip_tags(page)
     assert "Copies of the commit log" in text
     assert "Partitions" not in text
     assert f"n1: master in epoch {EPOCH} from" in text
@@ -94,8 +94,8 @@ def test_the_page_shows_them_beside_the_faults(tmp_path: Path) -> None:
 
 def test_each_group_has_a_picture(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    told(run, 1, moved(0, "master", 1, 10, 10, "broker-b"))
-    told(run, 2, moved(0, "master", 2, 20, 20, "broker-a"))
+    write_events(run, 1, make_move(0, "master", 1, 10, 10, "broker-b"))
+    write_events(run, 2, make_move(0, "master", 2, 20, 20, "broker-a"))
     copies_of(run / "nodes").write(run)
     assert render_report(run).read_text().count('<svg class="queue"') == 2
     states = read_states(run)

@@ -14,8 +14,8 @@ from jepsen_like.report.index import COLUMNS, render_index
 from tests.jepsen_like.report.made_up_runs import made_up_run
 
 
-def changed(run: Path, settings: dict[str, Any] | None = None, **results: Any) -> Path:
-    """The same run with other results."""
+def change_run(run: Path, settings: dict[str, Any] | None = None, **results: Any) -> Path:
+    """Changes the results of the run, and its settings."""
     for name, more in (("results.json", results), ("test.json", {"settings": settings} if settings else {})):
         told = json.loads((run / name).read_text())
         (run / name).write_text(json.dumps({**told, **more}))
@@ -28,10 +28,10 @@ def page(tmp_path: Path) -> str:
     made_up_run(tmp_path / "1-valid")
     allowed = [{"records": 5, "promise": "raft, flush=none: x"}]
     lossy = made_up_run(tmp_path / "2-matrix" / "01")
-    changed(lossy, {"flush": "none"}, lost_acked=5, lost_allowed=allowed)
+    change_run(lossy, {"flush": "none"}, lost_acked=5, lost_allowed=allowed)
     lost = {"lost": {"valid": False, "count": 2, "examples": ["<b>log 0</b>: the append of 5 is lost"]}}
-    changed(made_up_run(tmp_path / "3-violated"), valid=False, lost_acked=2, checks=lost)
-    changed(made_up_run(tmp_path / "4-open"), valid=None, unknown=["no kill hit a leader"])
+    change_run(made_up_run(tmp_path / "3-violated"), valid=False, lost_acked=2, checks=lost)
+    change_run(made_up_run(tmp_path / "4-open"), valid=None, unknown=["no kill hit a leader"])
     (made_up_run(tmp_path / "5-ended") / "results.json").unlink()
     (tmp_path / "latest").symlink_to("5-ended")
     (tmp_path / "1-valid" / "report.html").touch()

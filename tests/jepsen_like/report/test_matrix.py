@@ -10,7 +10,7 @@ import pytest
 from jepsen_like.report.findings import UnreadableRun
 from jepsen_like.report.matrix import render_matrix
 from jepsen_like.report.matrix_words import BROKEN, KEPT, LOST, NOT_DONE, UNDECIDED, answers, cell_words, kind_of
-from tests.jepsen_like.report.test_report import seen
+from tests.jepsen_like.report.test_report import strip_tags
 
 MACHINE = {"cpu": "A processor", "cores": "2", "memory": "8 GiB", "kernel": "Linux 6", "disk": "a disk", "python": "3"}
 
@@ -37,7 +37,7 @@ def row(way: str, column: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def told(*rows: dict[str, Any]) -> dict[str, Any]:
+def make_document(*rows: dict[str, Any]) -> dict[str, Any]:
     return {
         "command": "quorumlog matrix --seed 1",
         "machine": MACHINE,
@@ -93,12 +93,12 @@ def test_no_mode_is_called_ahead_in_all_that_is_not() -> None:
 
 
 def test_every_cell_is_a_link_in_its_colour_or_has_a_reason(tmp_path: Path) -> None:
-    (tmp_path / "matrix.json").write_text(json.dumps(told(*ROWS)))
+    (tmp_path / "matrix.json").write_text(json.dumps(make_document(*ROWS)))
     page = render_matrix(tmp_path).read_text()
     cells = re.findall(r'<td class="(\w+)">(<a href="01/report.html"|<div)', page)
     assert [kind for kind, _ in cells] == ["valid", "valid", "absent", "valid", "allowed", "allowed"]
     assert [link.startswith("<a") for _, link in cells] == [True, True, False, True, True, True]
-    text = seen(page)
+    text = strip_tags(page)
     assert "what modes allow was lost" in text
     assert "a voter would vote once more" in text
     assert "No mode is ahead in all three at once." in text
@@ -116,8 +116,10 @@ def test_every_cell_is_a_link_in_its_colour_or_has_a_reason(tmp_path: Path) -> N
     ],
 )
 def test_the_banner_is_the_worst_of_all_cells(tmp_path: Path, changes: dict[str, Any], headline: str) -> None:
-    (tmp_path / "matrix.json").write_text(json.dumps(told(row("safe", "none"), row("safe", "kill", **changes))))
-    assert headline in seen(render_matrix(tmp_path).read_text())
+    (tmp_path / "matrix.json").write_text(
+        json.dumps(make_document(row("safe", "none"), row("safe", "kill", **changes)))
+    )
+    assert headline in strip_tags(render_matrix(tmp_path).read_text())
 
 
 def test_a_matrix_without_its_file_is_named(tmp_path: Path) -> None:

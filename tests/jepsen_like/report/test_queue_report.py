@@ -14,8 +14,8 @@ from jepsen_like.report import render_report
 from jepsen_like.report.findings import UnreadableRun, read_findings
 from jepsen_like.report.queue_states import PARTITIONS_MAX, POINTS_MAX, QueueStates, read_queue_states
 from jepsen_like.workload.queue_recorder import QueueRecorder
-from tests.jepsen_like.report.made_up_runs import changed, made_up_run
-from tests.jepsen_like.report.test_report import seen
+from tests.jepsen_like.report.made_up_runs import change_results, made_up_run
+from tests.jepsen_like.report.test_report import strip_tags
 
 S = 10**9
 ORIGIN = 100 * S
@@ -62,13 +62,13 @@ def history_written(run: Path) -> None:
 
 
 def queue_run(directory: Path, **results: object) -> Path:
-    run = changed(made_up_run(directory), model="queue", **results)
+    run = change_results(made_up_run(directory), model="queue", **results)
     test = json.loads((run / "test.json").read_text())
     (run / "test.json").write_text(json.dumps({**test, "queue": QUEUE}))
     return run
 
 
-def shown(run: Path) -> QueueStates:
+def read_states(run: Path) -> QueueStates:
     states = read_queue_states(run, read_findings(run).test)
     assert states is not None
     return states
@@ -78,7 +78,7 @@ def test_partitions_are_read_as_lanes(tmp_path: Path) -> None:
     run = queue_run(tmp_path)
     history_written(run)
     states_written(run)
-    lane, other = shown(run).partitions
+    lane, other = read_states(run).partitions
     assert (lane.name, other.name) == ("orders-0", "orders-1")
     assert [(span.begin_s, span.end_s, span.broker, span.epoch) for span in lane.leaders] == [
         (0, 20, 1, 1),
@@ -92,7 +92,7 @@ def test_partitions_are_read_as_lanes(tmp_path: Path) -> None:
 def test_groups_are_read_with_owners_commits_and_rebalances(tmp_path: Path) -> None:
     run = queue_run(tmp_path)
     history_written(run)
-    (group,) = shown(run).groups
+    (group,) = read_states(run).groups
     first, second = group.partitions
     assert (group.name, first.name, second.name) == ("billing", "orders-0", "orders-1")
     owners = [(one.begin_s, one.end_s, one.member, one.generation, one.was_lost) for one in second.owners]
@@ -106,7 +106,7 @@ def test_the_page_shows_both_beside_the_faults(tmp_path: Path) -> None:
     history_written(run)
     states_written(run)
     page = render_report(run).read_text()
-    text = seen(page)
+    text = strip_tags(page)
     assert "Partitions" in text
     assert "Group billing" in text
     assert "orders-0: n1 leads in epoch 1 from 0.00 s" in text
@@ -123,7 +123,7 @@ def test_the_page_shows_both_beside_the_faults(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_model_has_neither(tmp_path: Path) -> None:
-    text = seen(render_report(made_up_run(tmp_path)).read_text())
+    text = strip_tags(render_report(made_up_run(tmp_path)).read_text())
     assert "Partitions" not in text
     assert read_queue_states(tmp_path, {}) is None
 
@@ -137,10 +137,10 @@ def test_much_is_drawn_in_bounded_space(tmp_path: Path) -> None:
     for partition in range(PARTITIONS_MAX + 3):
         states.record(ORIGIN, partition, StateKind.LEADER, 1, epoch=1)
     states.write(run)
-    found = shown(run)
+    found = read_states(run)
     assert (len(found.partitions), found.left_out) == (PARTITIONS_MAX, 3)
     assert max(len(lane.high_watermarks) for lane in found.partitions) == POINTS_MAX
-    assert "3 more partitions are not drawn" in seen(render_report(run).read_text())
+    assert "3 more partitions are not drawn" in strip_tags(render_report(run).read_text())
 
 
 def test_a_file_of_states_that_is_none_is_named(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from jepsen_like.report.findings import Series, ShownOp, UnreadableRun, read_fin
 from jepsen_like.report.overview import overview
 from jepsen_like.report.page import CHECKS_IN_WORDS
 from jepsen_like.report.witness import axis_places, witness
-from tests.jepsen_like.report.made_up_runs import VIOLATIONS, changed, made_up_run, op, violated_run, write
+from tests.jepsen_like.report.made_up_runs import VIOLATIONS, change_results, made_up_run, op, violated_run, write
 
 MIB = 1024 * 1024
 
@@ -30,14 +30,14 @@ def text_of(run: Path) -> str:
     return render_report(run).read_text()
 
 
-def seen(page: str) -> str:
-    """The page as a reader sees it: without tags, with single blanks."""
+def strip_tags(page: str) -> str:
+    """Returns the page as a reader sees it: without tags, with single blanks."""
     body = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", body).split())
 
 
 def test_a_valid_run_says_so_in_words(tmp_path: Path) -> None:
-    page = seen(text_of(made_up_run(tmp_path)))
+    page = strip_tags(text_of(made_up_run(tmp_path)))
     assert "Every promise was kept" in page
     assert "60,803 acknowledged through 8 faults: none lost" in page
     assert "quorumlog run --seed 7" in page
@@ -45,15 +45,17 @@ def test_a_valid_run_says_so_in_words(tmp_path: Path) -> None:
 
 def test_what_was_acknowledged_is_a_part_of_what_was_tried_and_the_unknown_of_all_operations(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    page = seen(text_of(run))
+    page = strip_tags(text_of(run))
     assert "60,803 acknowledged of 61,790 records tried" in page
     assert "412 outcome unknown 0.44 % of 92,927 operations" in page
-    assert "60,803 acknowledged of 61,790 writes and swaps tried" in seen(text_of(changed(run, model="register")))
-    assert "60,803 acknowledged 0" in seen(text_of(changed(run, attempted=None)))
+    assert "60,803 acknowledged of 61,790 writes and swaps tried" in strip_tags(
+        text_of(change_results(run, model="register"))
+    )
+    assert "60,803 acknowledged 0" in strip_tags(text_of(change_results(run, attempted=None)))
 
 
 def test_a_violated_run_says_what_was_broken_first(tmp_path: Path) -> None:
-    page = seen(text_of(violated_run(tmp_path)))
+    page = strip_tags(text_of(violated_run(tmp_path)))
     assert "A promise was broken" in page
     assert "lost: 3 found; stale: 1 found. 60,803 acknowledged through 8 faults." in page
     assert page.index("A promise was broken") < page.index("What happened") < page.index("What went wrong")
@@ -61,27 +63,27 @@ def test_a_violated_run_says_what_was_broken_first(tmp_path: Path) -> None:
 
 def test_an_undecided_run_says_why(tmp_path: Path) -> None:
     unknown = ["object 7: more than 2^20 configurations after 12 of 40 operations"]
-    page = seen(text_of(changed(made_up_run(tmp_path), valid=None, unknown=unknown)))
+    page = strip_tags(text_of(change_results(made_up_run(tmp_path), valid=None, unknown=unknown)))
     assert "No verdict" in page
     assert "object 7: more than 2^20 configurations" in page
 
 
 def test_a_run_that_was_ended_early_says_so(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    assert "interrupted" not in seen(text_of(run))
-    assert "seed 7 · interrupted" in seen(text_of(changed(run, is_interrupted=True)))
+    assert "interrupted" not in strip_tags(text_of(run))
+    assert "seed 7 · interrupted" in strip_tags(text_of(change_results(run, is_interrupted=True)))
 
 
 def test_what_has_left_the_logs_has_a_figure_of_its_own(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    assert "expired" not in seen(text_of(run))
-    page = seen(text_of(changed(run, expired=12345, retention={"trims": 9, "snapshots": 2})))
+    assert "expired" not in strip_tags(text_of(run))
+    page = strip_tags(text_of(change_results(run, expired=12345, retention={"trims": 9, "snapshots": 2})))
     assert "12,345 acknowledged, expired 2 snapshots installed" in " ".join(page.split())
 
 
 def test_a_node_that_ended_by_itself_is_told(tmp_path: Path) -> None:
     checks = {"nodes": {"valid": False, "count": 1, "examples": ["n2 ended with status 1: broken invariant"]}}
-    page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks=checks)))
+    page = strip_tags(text_of(change_results(made_up_run(tmp_path), valid=False, checks=checks)))
     assert "nodes: 1 found" in page
     assert "no node ended by itself" in page
     assert "n2 ended with status 1: broken invariant" in page
@@ -93,7 +95,9 @@ def test_every_check_is_said_in_words() -> None:
 
 def test_the_summary_is_not_named_next_to_what_it_sums_up(tmp_path: Path) -> None:
     broken = {"valid": False, "count": 1, "examples": []}
-    page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks={"linearizable": broken, "stale": broken})))
+    page = strip_tags(
+        text_of(change_results(made_up_run(tmp_path), valid=False, checks={"linearizable": broken, "stale": broken}))
+    )
     assert "stale: 1 found" in page
     assert "linearizable: 1 found" not in page
 
@@ -101,7 +105,7 @@ def test_the_summary_is_not_named_next_to_what_it_sums_up(tmp_path: Path) -> Non
 def test_an_election_before_the_first_operation_is_in_the_picture(tmp_path: Path) -> None:
     roles = [{"node": 1, "at_s": -0.4, "role": "leader", "term": 1}]
     elections = [{"at_s": -0.4, "term": 1, "leader": 1, "took_s": None}]
-    page = seen(text_of(changed(made_up_run(tmp_path), roles=roles, elections=elections, faults=[])))
+    page = strip_tags(text_of(change_results(made_up_run(tmp_path), roles=roles, elections=elections, faults=[])))
     assert "before the load" in page
     assert "★ term 1" in page
 
@@ -110,7 +114,7 @@ def test_a_node_that_was_down_has_no_role_until_it_says_one(tmp_path: Path) -> N
     said = ((1.0, "leader", 1), (4.0, "down", 0), (6.5, "follower", 2))
     roles = [{"node": 1, "at_s": at_s, "role": role, "term": term} for at_s, role, term in said]
     faults = [{"id": 1, "kind": "power", "target": "one", "nodes": [1], "begin_s": 3.9, "end_s": 6.0}]
-    run = changed(made_up_run(tmp_path, nodes=1, duration_s=8.0), roles=roles, faults=faults, elections=[])
+    run = change_results(made_up_run(tmp_path, nodes=1, duration_s=8.0), roles=roles, faults=faults, elections=[])
     drawing = ElementTree.fromstring(overview(read_findings(run)))
     spans = [rect for rect in drawing.iter("rect") if rect.get("class", "").startswith("role ")]
     assert [span.get("class") for span in spans] == ["role leader", "role follower"]
@@ -143,28 +147,28 @@ def test_a_term_that_a_power_cut_made_nodes_forget_is_reported_as_used_again(
         {"at_s": at_s, "term": term, "leader": leader, "took_s": None}
         for at_s, term, leader in zip((-0.1, 9.3), terms, (3, 1), strict=True)
     ]
-    page = seen(text_of(changed(run, faults=faults, elections=elections)))
+    page = strip_tags(text_of(change_results(run, faults=faults, elections=elections)))
     assert ("was used anew: in this mode a power cut also takes terms and votes" in page) == is_said
 
 
 def test_what_the_final_logs_hold_is_told_from_what_a_client_read(tmp_path: Path) -> None:
     rows = [op("append", "ok", 1.0, 1.1, a=5, offset=2), op("read", "ok", 9.0, 9.0, a=6, offset=2, process=-1, node=3)]
     violation = {"check": "divergent_offset", "object": 0, "sentence": "Two values at offset 2.", "ops": rows}
-    page = seen(text_of(changed(made_up_run(tmp_path), valid=False, violations=[violation])))
+    page = strip_tags(text_of(change_results(made_up_run(tmp_path), valid=False, violations=[violation])))
     assert "the final log of n3" in page
     assert "→ holds 6" in page
 
 
 def test_an_allowed_loss_is_named_next_to_a_valid_verdict(tmp_path: Path) -> None:
     allowed = [{"records": 12, "event": "power cut of n1", "mode": "async-slave"}]
-    page = seen(text_of(changed(made_up_run(tmp_path), lost_allowed=allowed)))
+    page = strip_tags(text_of(change_results(made_up_run(tmp_path), lost_allowed=allowed)))
     assert "Every promise was kept" not in page
     assert "Valid for this mode, but 12 of 60,803 acknowledged records were lost, as this mode allows" in page
     assert "power cut of n1" in page
     promise = "raft, flush=none: what a majority had not flushed yet may be lost"
-    page = seen(text_of(changed(tmp_path, lost_allowed=[{"records": 12, "promise": promise}])))
+    page = strip_tags(text_of(change_results(tmp_path, lost_allowed=[{"records": 12, "promise": promise}])))
     assert "but 12 of 60,803 acknowledged records were lost, as flush=none allows" in page
-    open_question = seen(text_of(changed(tmp_path, valid=None, unknown=["too hard"])))
+    open_question = strip_tags(text_of(change_results(tmp_path, valid=None, unknown=["too hard"])))
     assert "It could not be decided: too hard. Also, 12 of 60,803 acknowledged records were lost" in open_question
 
 
@@ -174,10 +178,10 @@ def with_a_loss(directory: Path, *, is_allowed: bool) -> Path:
     series = json.loads((run / "results.json").read_text())["series"]
     series["lost_s"] = [ok * 0.7 if 10 <= t < 20 else 0.0 for t, ok in zip(series["t_s"], series["ok_s"], strict=True)]
     allowed = [{"records": 12_600, "promise": "raft, flush=none: much may be lost"}] if is_allowed else []
-    return changed(run, valid=is_allowed, series=series, lost_acked=12_600, lost_allowed=allowed)
+    return change_results(run, valid=is_allowed, series=series, lost_acked=12_600, lost_allowed=allowed)
 
 
-def drawn(run: Path) -> ElementTree.Element:
+def draw_overview(run: Path) -> ElementTree.Element:
     return ElementTree.fromstring(overview(read_findings(run)))
 
 
@@ -191,7 +195,7 @@ def test_what_was_lost_is_never_green(is_allowed: bool, tone: str, face: str, tm
     page = text_of(run)
     assert f'<header class="verdict {face}">' in page
     assert f'<div class="card {tone}"><b>12,600</b>' in page
-    drawing = drawn(run)
+    drawing = draw_overview(run)
     colour = "allowed" if is_allowed else "not-allowed"
     left, right = (float(drawing.get(name, 0)) for name in ("data-left", "data-right"))
     end = float(drawing.get("data-end", 0))
@@ -214,14 +218,14 @@ def test_what_was_lost_is_never_green(is_allowed: bool, tone: str, face: str, tm
         f"rate lost {colour}",
         "rate ok",
     ]
-    assert "12,600 acknowledged, lost" in seen(str(overview(read_findings(run))))
+    assert "12,600 acknowledged, lost" in strip_tags(str(overview(read_findings(run))))
 
 
 def test_where_nothing_was_lost_nothing_is_drawn_as_lost(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    assert [each.get("class") for each in of_class(drawn(run), "lost")] == ["hatch lost not-allowed"]
-    assert not of_class(drawn(run), "lost-span")
-    assert "and lost" not in seen(text_of(run))
+    assert [each.get("class") for each in of_class(draw_overview(run), "lost")] == ["hatch lost not-allowed"]
+    assert not of_class(draw_overview(run), "lost-span")
+    assert "and lost" not in strip_tags(text_of(run))
     assert '<div class="card good"><b>0</b>' in text_of(run)
 
 
@@ -241,7 +245,7 @@ def test_every_outage_has_a_figure_on_its_right_or_on_its_left(tmp_path: Path) -
         for number, (begin_s, s) in enumerate(spans, 1)
     ]
     rto = {"max": 11.9, "faults": [{"id": number, "s": s} for number, (_, s) in enumerate(spans, 1)]}
-    drawing = drawn(changed(run, faults=faults, rto_s=rto))
+    drawing = draw_overview(change_results(run, faults=faults, rto_s=rto))
     labels = of_class(drawing, "outage-text")
     assert [label.text for label in labels] == [seconds(s) for _, s in spans]
     assert [label.get("text-anchor") for label in labels] == ["start", "end", "start", "start", "end"]
@@ -277,14 +281,14 @@ def test_each_violated_check_has_a_picture_and_repeats_are_one(tmp_path: Path) -
         **{name: {"valid": False, "count": 1, "examples": []} for name in ("lost", "stale", "order")},
         "nodes": {"valid": False, "count": 1, "examples": ["n2 ended with status 1"]},
     }
-    page = text_of(changed(made_up_run(tmp_path), valid=False, violations=broken, checks=checks))
+    page = text_of(change_results(made_up_run(tmp_path), valid=False, violations=broken, checks=checks))
     tags = re.findall(r'<h3><span class="tag">(\w+)</span>', page)
     assert tags[:4] == ["lost", "order", "stale", "nodes"]
     assert len(tags) == 40
     assert page.count('<svg class="witness"') == 39
-    assert "And 37 more like it, at offsets 42 to 79." in seen(page)
-    assert "Offset 90 is lost." in seen(page) and "Offset 43 is lost." not in seen(page)
-    assert "n2 ended with status 1" in seen(page)
+    assert "And 37 more like it, at offsets 42 to 79." in strip_tags(page)
+    assert "Offset 90 is lost." in strip_tags(page) and "Offset 43 is lost." not in strip_tags(page)
+    assert "n2 ended with status 1" in strip_tags(page)
 
 
 def test_the_culprit_is_red_and_the_fault_that_is_blamed_is_named(tmp_path: Path) -> None:
@@ -293,26 +297,26 @@ def test_the_culprit_is_red_and_the_fault_that_is_blamed_is_named(tmp_path: Path
         {"id": 2, "kind": "power", "target": "all", "nodes": [1, 2, 3], "begin_s": 8.0, "end_s": 9.0},
         {"id": 3, "kind": "pause", "target": "one", "nodes": [1], "begin_s": 30.0, "end_s": 31.0},
     ]
-    run = changed(made_up_run(tmp_path), valid=False, faults=faults, violations=[*losses_at(42), VIOLATIONS[1]])
+    run = change_results(made_up_run(tmp_path), valid=False, faults=faults, violations=[*losses_at(42), VIOLATIONS[1]])
     page = text_of(run)
-    assert "Next fault after it: #2 power n1, n2, n3 (all), 8.0 s to 9.0 s." in seen(page)
-    assert "Last fault before it: #2 power" in seen(page)
+    assert "Next fault after it: #2 power n1, n2, n3 (all), 8.0 s to 9.0 s." in strip_tags(page)
+    assert "Last fault before it: #2 power" in strip_tags(page)
     assert page.count('<article class="violation" data-fault="2">') == 2
     lost, stale = (ElementTree.fromstring(witness(each)) for each in read_findings(run).violations)
     assert [bar.get("class") for bar in of_class(lost, "bar")] == ["bar ok culprit", "bar ok"]
     assert [bar.get("class") for bar in of_class(stale, "bar")][-1] == "bar ok culprit"
     assert len(of_class(stale, "culprit")) == 2
-    marks = of_class(drawn(run), "culprit-mark")
+    marks = of_class(draw_overview(run), "culprit-mark")
     assert len(marks) == 2
-    none = changed(run, faults=[])
-    assert "No fault of this run explains it." in seen(text_of(none))
+    none = change_results(run, faults=[])
+    assert "No fault of this run explains it." in strip_tags(text_of(none))
 
 
 def test_availability_stands_with_the_longest_outage_and_both_are_explained(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    assert "available" not in seen(text_of(run))
+    assert "available" not in strip_tags(text_of(run))
     up = {"share": 0.9312, "down_s": 4.13, "longest_s": 1.5, "gap_s": 0.25}
-    page = seen(text_of(changed(run, availability=up)))
+    page = strip_tags(text_of(change_results(run, availability=up)))
     assert "93.12 % of the time available 4.13 s down in all" in page
     assert "in which writes were acknowledged; down is any time of 0.25 s or more without one." in page
     assert "RTO: from the begin of a fault to the answer of the first write" in page
@@ -321,23 +325,25 @@ def test_availability_stands_with_the_longest_outage_and_both_are_explained(tmp_
 
 def test_what_was_not_tested_is_said_next_to_the_verdict(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    assert "Not tested" not in seen(text_of(run))
-    page = seen(text_of(changed(run, not_tested=["faults: none", "durability: not tested, no power fault"])))
+    assert "Not tested" not in strip_tags(text_of(run))
+    page = strip_tags(
+        text_of(change_results(run, not_tested=["faults: none", "durability: not tested, no power fault"]))
+    )
     assert "Not tested: faults: none; durability (no power fault)" in page
     assert page.index("Not tested") < page.index("acknowledged of")
 
 
 def test_what_holds_but_for_an_allowed_loss_is_not_said_to_hold_outright(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
-    assert "but for what this mode allows" not in seen(text_of(run))
-    assert "taken out of the history" not in seen(text_of(run))
+    assert "but for what this mode allows" not in strip_tags(text_of(run))
+    assert "taken out of the history" not in strip_tags(text_of(run))
     reason = "12 lost in addition, as the promise of this mode allows"
     checks = {
         "linearizable": {"valid": True, "count": 0, "examples": []},
         "lost": {"valid": True, "count": 0, "examples": [], "reason": reason},
         "phantom": {"valid": True, "count": 0, "examples": []},
     }
-    page = seen(text_of(changed(run, lost_acked=12, lost_allowed=[{"records": 12}], checks=checks)))
+    page = strip_tags(text_of(change_results(run, lost_acked=12, lost_allowed=[{"records": 12}], checks=checks)))
     meaning = CHECKS_IN_WORDS["lost"]
     assert f"lost {meaning} {reason} holds, but for what this mode allows 0" in page
     assert f"{CHECKS_IN_WORDS['linearizable']} holds, but for what this mode allows 0" in page
@@ -347,8 +353,10 @@ def test_what_holds_but_for_an_allowed_loss_is_not_said_to_hold_outright(tmp_pat
 
 def test_a_check_that_an_unallowed_loss_broke_is_violated_next_to_an_allowed_one(tmp_path: Path) -> None:
     checks = {"lost": {"valid": False, "count": 2, "examples": []}}
-    run = changed(made_up_run(tmp_path), valid=False, lost_acked=14, lost_allowed=[{"records": 12}], checks=checks)
-    assert f"{CHECKS_IN_WORDS['lost']} violated 2" in seen(text_of(run))
+    run = change_results(
+        made_up_run(tmp_path), valid=False, lost_acked=14, lost_allowed=[{"records": 12}], checks=checks
+    )
+    assert f"{CHECKS_IN_WORDS['lost']} violated 2" in strip_tags(text_of(run))
 
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
@@ -370,7 +378,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     faults = [{"id": 1, "kind": "kill", "target": evil, "nodes": [1], "begin_s": 1.0, "end_s": 2.0}]
     violation = {"check": evil, "object": evil, "sentence": evil, "ops": [op(evil, "ok", 1.0, 2.0, a=1)]}
-    run = changed(violated_run(tmp_path), faults=faults, violations=[violation], lost=[evil])
+    run = change_results(violated_run(tmp_path), faults=faults, violations=[violation], lost=[evil])
     (run / "test.json").write_text(json.dumps({"system": evil, "seed": 1, evil: evil}))
     page = text_of(run)
     assert "<script>alert" not in page
@@ -396,7 +404,7 @@ def test_every_violation_is_drawn_with_all_its_operations(tmp_path: Path) -> Non
         drawing = ElementTree.fromstring(witness(violation))
         bars = [rect for rect in drawing.iter("rect") if rect.get("class", "").startswith("bar")]
         assert len(bars) == len(list(wanted["ops"]))
-    page = seen(text_of(run))
+    page = strip_tags(text_of(run))
     for words in (
         "append 4711",
         "→ offset 42, term 3",
@@ -431,14 +439,14 @@ def test_the_page_is_well_formed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_measured_almost_nothing_still_has_a_report(tmp_path: Path) -> None:
-    page = seen(text_of(write(tmp_path, {"valid": None}, {"seed": 3}, [])))
+    page = strip_tags(text_of(write(tmp_path, {"valid": None}, {"seed": 3}, [])))
     assert "No verdict" in page
     assert "the run ended before the check did" in page
 
 
 def test_a_fault_that_never_ended_reaches_the_right_edge(tmp_path: Path) -> None:
     faults = [{"id": 1, "kind": "partition", "target": "halves", "nodes": [1, 2], "begin_s": 50.0, "end_s": None}]
-    page = seen(text_of(changed(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []})))
+    page = strip_tags(text_of(change_results(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []})))
     assert "to the end" in page
     assert "not measured" in page
 
@@ -446,11 +454,13 @@ def test_a_fault_that_never_ended_reaches_the_right_edge(tmp_path: Path) -> None
 def test_the_longest_outage_is_the_longest_gap_and_an_outage_without_an_end_is_said(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
     rto = json.loads((run / "results.json").read_text())["rto_s"]
-    assert "9.50 s longest outage RTO 1.20 s, worst" in seen(
-        text_of(changed(run, rto_s={**rto, "max": 1.2, "gap_max": 9.5}))
+    assert "9.50 s longest outage RTO 1.20 s, worst" in strip_tags(
+        text_of(change_results(run, rto_s={**rto, "max": 1.2, "gap_max": 9.5}))
     )
     row = {**rto["faults"][0], "s": None, "recovered": False}
-    page = seen(text_of(changed(run, rto_s={"max": None, "unrecovered": 1, "faults": [row, *rto["faults"][1:]]})))
+    page = strip_tags(
+        text_of(change_results(run, rto_s={"max": None, "unrecovered": 1, "faults": [row, *rto["faults"][1:]]}))
+    )
     assert "to the end longest outage no write acknowledged any more after 1 of the faults" in page
     assert page.count("no more after its end") == 1
     assert "not measured" not in page
@@ -459,11 +469,11 @@ def test_the_longest_outage_is_the_longest_gap_and_an_outage_without_an_end_is_s
 @pytest.mark.parametrize("kind", [*KINDS, "of-another-day"])
 def test_every_kind_of_fault_has_a_named_band_in_a_colour_of_the_page(tmp_path: Path, kind: str) -> None:
     faults = [{"id": 1, "kind": kind, "target": "leader", "nodes": [1], "begin_s": 5.0, "end_s": 9.0}]
-    page = text_of(changed(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []}))
+    page = text_of(change_results(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []}))
     (band,) = re.findall(rf'class="band (of-\w+) {kind}"', page)
     assert (band == "of-something") == (kind not in KINDS)
     assert kind not in KINDS or f".{band} {{ --tone:" in page
-    assert f"1 {kind} n1" in seen(page)
+    assert f"1 {kind} n1" in strip_tags(page)
 
 
 @pytest.mark.parametrize("name", ["results.json", "test.json"])
@@ -531,7 +541,7 @@ def test_an_outage_between_two_pixels_still_shows_red(tmp_path: Path) -> None:
     results = json.loads((run / "results.json").read_text())
     results["series"]["ok_s"] = [1000.0] * len(results["series"]["t_s"])
     results["series"]["ok_s"][7000] = 0.0
-    drawn = overview(read_findings(changed(run, series=results["series"])))
+    drawn = overview(read_findings(change_results(run, series=results["series"])))
     assert drawn.count('class="serving none"') == 1
 
 

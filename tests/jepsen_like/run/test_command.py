@@ -121,20 +121,20 @@ def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> Non
 def test_interrupted_in_its_check_it_says_how_to_check_what_it_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register"]
     with monkeypatch.context() as patched:
-        patched.setattr("jepsen_like.run.command.check_results", interrupted)
+        patched.setattr("jepsen_like.run.command.check_results", interrupt)
         assert execute([*arguments, "--out", str(tmp_path)]) == ExitStatus.INTERRUPTED
     said = capsys.readouterr().err
     command = said[said.index("quorumlog check") :].splitlines()[0]
     assert execute(shlex.split(command)[1:]) == ExitStatus.VALID
 
 
-def limited(arguments: list[str], soft: int, hard: int) -> subprocess.CompletedProcess[str]:
-    """A run that may have so many descriptors."""
+def run_limited(arguments: list[str], soft: int, hard: int) -> subprocess.CompletedProcess[str]:
+    """Runs a run that may have so many descriptors."""
     return subprocess.run(
         [*RUN, *arguments],
         capture_output=True,
@@ -148,12 +148,12 @@ def limited(arguments: list[str], soft: int, hard: int) -> subprocess.CompletedP
 @pytest.mark.cluster
 def test_many_clients_are_served_where_few_descriptors_are_customary(tmp_path: Path) -> None:
     arguments = ["--duration", "2", "--nemesis", "none", "--concurrency", "60", "--out", str(tmp_path)]
-    ended = limited(arguments, 256, 4096)
+    ended = run_limited(arguments, 256, 4096)
     assert ended.returncode == ExitStatus.VALID, ended.stderr
 
 
 def test_more_clients_than_there_may_be_descriptors_are_refused_in_one_line(tmp_path: Path) -> None:
-    ended = limited(["--concurrency", "60", "--out", str(tmp_path / "runs")], 256, 512)
+    ended = run_limited(["--concurrency", "60", "--out", str(tmp_path / "runs")], 256, 512)
     assert ended.returncode == ExitStatus.USAGE, ended.stderr
     assert "60 clients of 3 nodes take up to 1,244 descriptors, of which this process may have 512" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
@@ -346,7 +346,7 @@ def test_a_file_called_latest_stays_what_it_is(tmp_path: Path, capsys: pytest.Ca
     assert (tmp_path / "latest").read_text() == "mine"
 
 
-def ended(valid: bool | None, **more: object) -> RunResults:
+def make_results(valid: bool | None, **more: object) -> RunResults:
     document = {
         "valid": valid,
         "acked": 5,
@@ -367,28 +367,28 @@ def ended(valid: bool | None, **more: object) -> RunResults:
 
 
 def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
-    lines = summary(ended(True, rto_s={"max": None, "unrecovered": 2}), Path("r.html"))
+    lines = summary(make_results(True, rto_s={"max": None, "unrecovered": 2}), Path("r.html"))
     assert "no write was acknowledged any more after 2 of the faults" in lines
-    assert not any("any more" in line for line in summary(ended(True), Path("r.html")))
+    assert not any("any more" in line for line in summary(make_results(True), Path("r.html")))
 
 
 def test_an_allowed_loss_is_in_the_verdict_and_never_green() -> None:
     promise = "raft, flush=none: what a majority had not flushed yet may be lost"
     loss = [{"records": 1, "promise": promise, "says": "1 acknowledged record"}]
-    results = ended(True, lost_allowed=loss)
+    results = make_results(True, lost_allowed=loss)
     first = summary(results, Path("r.html"))[0]
     assert first.startswith(
         "VALID for this mode, but 1 of 5 acknowledged records were lost, as flush=none allows   acked 5   lost 1"
     )
     assert colour(results) == "bold yellow"
-    assert colour(ended(True, lost_acked=0)) == "bold green"
-    assert (colour(ended(None)), colour(ended(False))) == ("bold yellow", "bold red")
+    assert colour(make_results(True, lost_acked=0)) == "bold green"
+    assert (colour(make_results(None)), colour(make_results(False))) == ("bold yellow", "bold red")
 
 
 def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_served() -> None:
     lines = ["durability: not tested, no power fault", "elections: not tested, no leader was hit"]
     up = {"share": 0.93, "down_s": 2.1, "longest_s": 1.48, "gap_s": 0.25}
-    first, second, *_ = summary(ended(True, not_tested=lines, availability=up), Path("r.html"))
+    first, second, *_ = summary(make_results(True, not_tested=lines, availability=up), Path("r.html"))
     assert first.endswith(
         "unknown 3   durability: not tested, no power fault   elections: not tested, no leader was hit"
     )
@@ -396,8 +396,8 @@ def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_serve
 
 
 def test_what_has_left_is_reported_next_to_what_is_lost() -> None:
-    assert "expired" not in summary(ended(True), Path("r.html"))[0]
-    assert "lost 1   expired 1,234   duplicated 0" in summary(ended(True, expired=1234), Path("r.html"))[0]
+    assert "expired" not in summary(make_results(True), Path("r.html"))[0]
+    assert "lost 1   expired 1,234   duplicated 0" in summary(make_results(True, expired=1234), Path("r.html"))[0]
 
 
 @pytest.mark.parametrize(
@@ -407,13 +407,13 @@ def test_what_has_left_is_reported_next_to_what_is_lost() -> None:
 def test_the_last_line_of_a_failing_run_repeats_it(
     valid: bool | None, status: ExitStatus, as_json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert print_summary(ended(valid), Path("r.html"), "quorumlog run --seed 3", as_json=as_json) == status
+    assert print_summary(make_results(valid), Path("r.html"), "quorumlog run --seed 3", as_json=as_json) == status
     told = capsys.readouterr()
     lines = (told.err if as_json else told.out).splitlines()
     assert (lines[-1] == "quorumlog run --seed 3") == (valid is not True)
     assert any("value 7 is gone" in line for line in lines) == (valid is not True)
     if as_json:
-        assert json.loads(told.out) == ended(valid).as_json()
+        assert json.loads(told.out) == make_results(valid).as_json()
 
 
 RETENTION = ["--set", "retention_bytes=1024", "--set", "segment_bytes_max=65536"]

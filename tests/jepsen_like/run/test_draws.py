@@ -29,7 +29,7 @@ TRIAL = STORY.trials[0]
 
 
 def stops_of(name: str) -> tuple[Stops, tuple[int, ...]]:
-    """What the one fault of a scenario's trials does."""
+    """Returns the stops and the damage of the one fault of a scenario's trials."""
     (fault,) = {fault for trial in scenarios()[name][1].trials for fault in trial.faults}
     hit = KINDS[fault.kind].select(fault.rng(), fault.target, NODES, 1)
     return Stops.draw(hit.nodes, hit.seed), hit.damaged

@@ -1,4 +1,4 @@
-"""What stands in the way of a verdict after the healing is said, all of it."""
+"""Everything that stands in the way of a verdict after the healing is reported."""
 
 import io
 from pathlib import Path
@@ -29,13 +29,13 @@ PLAN = RunPlan(
 
 
 async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unanswered(load: RoutedLoad) -> bool:
+    async def fail_reads(load: RoutedLoad) -> bool:
         return False
 
     async def not_dumped(*_: object) -> None:
         raise ProtocolError("node 1 shows nothing")
 
-    monkeypatch.setattr(RoutedLoad, "final_reads", unanswered)
+    monkeypatch.setattr(RoutedLoad, "final_reads", fail_reads)
     monkeypatch.setattr(control_module, "dump_logs", not_dumped)
     with RunProgress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
         observed = await exercise(PLAN, tmp_path, progress)

@@ -36,7 +36,7 @@ def silent(a: float, b: float | None, all_s: float) -> dict[str, Any]:
     return {"silences": {"scopes_s": {"broker-a": a, "broker-b": b}, "all_s": all_s}}
 
 
-def recovered(*first_s: float | None) -> dict[str, Any]:
+def make_recovery(*first_s: float | None) -> dict[str, Any]:
     return {"rto_s": {"faults": [{"s": s, "hold_s": 8.0, "recovered": s is not None} for s in first_s]}}
 
 
@@ -44,7 +44,7 @@ INVERTED = [{"check": "key_order", "count": 5}, {"check": "two_owners", "count":
 
 
 def under(**changes: int) -> dict[str, Any]:
-    """What went on while the one fault held."""
+    """Returns the record of progress while the one fault held."""
     return {"under_faults": [{"hold_s": 8.0, "left": 9, "given_late": 0, "keys": 4, "keys_waiting": 0, **changes}]}
 
 
@@ -58,7 +58,7 @@ def results(**changes: Any) -> RunResults:
         "lost_allowed": [],
         "stalls": stalls,
         **silent(8.1, 0.2, 0.1),
-        **recovered(2.0, 8.2),
+        **make_recovery(2.0, 8.2),
         "faults": faults,
         **changes,
     }
@@ -88,11 +88,11 @@ def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial
         (Shows.SCOPE_STOPS_ALONE, silent(8.1, None, 0.1), "nothing of broker-b was ever acknowledged"),
         (Shows.MAJORITY_COUNTS, {}, None),
         (Shows.MAJORITY_COUNTS, {"lost_acked": 3}, "3 records were lost"),
-        (Shows.MAJORITY_COUNTS, recovered(8.1, 8.2), "while one was down"),
-        (Shows.MAJORITY_COUNTS, recovered(None, 8.2), "while one was down"),
-        (Shows.MAJORITY_COUNTS, recovered(2.0, 5.9), "acknowledged while two were down"),
-        (Shows.MAJORITY_COUNTS, recovered(2.0, 6.1), None),
-        (Shows.MAJORITY_COUNTS, recovered(2.0, None), "nothing was acknowledged after two had been down"),
+        (Shows.MAJORITY_COUNTS, make_recovery(8.1, 8.2), "while one was down"),
+        (Shows.MAJORITY_COUNTS, make_recovery(None, 8.2), "while one was down"),
+        (Shows.MAJORITY_COUNTS, make_recovery(2.0, 5.9), "acknowledged while two were down"),
+        (Shows.MAJORITY_COUNTS, make_recovery(2.0, 6.1), None),
+        (Shows.MAJORITY_COUNTS, make_recovery(2.0, None), "nothing was acknowledged after two had been down"),
         (Shows.GROUPS_GO_ON, {}, None),
         (Shows.GROUPS_STALL, {}, "stalled for 0.2 s only"),
         (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": 0.1}}, None),

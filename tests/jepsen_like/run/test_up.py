@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 LINE_WITHIN_S = 40.0
 
 
-def started(*words: str) -> "subprocess.Popen[str]":
+def start_command(*words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", REGISTERED, *words],
         cwd=ROOT,
@@ -37,7 +37,7 @@ def started(*words: str) -> "subprocess.Popen[str]":
 @contextlib.contextmanager
 def up(data: Path, system: str, nodes: int = 3, *words: str) -> Iterator[dict[int, tuple[str, int]]]:
     """A cluster that is up, as the addresses in its one line; ended by Ctrl-C."""
-    running = started("up", "--system", system, "--nodes", str(nodes), "--data", str(data), *words)
+    running = start_command("up", "--system", system, "--nodes", str(nodes), "--data", str(data), *words)
     try:
         assert running.stdout is not None
         readable, _, _ = select.select([running.stdout], [], [], LINE_WITHIN_S)
@@ -57,7 +57,7 @@ def up(data: Path, system: str, nodes: int = 3, *words: str) -> Iterator[dict[in
 
 
 def fault(data: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    running = started("fault", *words, "--data", str(data))
+    running = start_command("fault", *words, "--data", str(data))
     out, err = running.communicate(timeout=60)
     return subprocess.CompletedProcess(words, running.returncode, out, err)
 
@@ -172,7 +172,7 @@ def test_a_kind_that_a_system_does_not_take_is_refused_with_the_reason(tmp_path:
         ended = fault(tmp_path / "up", "wipe")
         assert ended.returncode == ExitStatus.UNKNOWN
         assert "wipe is not done to raft: a voter without its log" in ended.stderr
-        taken = started("up", "--system", "raft", "--nodes", "3", "--data", str(tmp_path / "up"))
+        taken = start_command("up", "--system", "raft", "--nodes", "3", "--data", str(tmp_path / "up"))
         _, told = taken.communicate(timeout=30)
         assert taken.returncode == ExitStatus.ENVIRONMENT
         assert "is up in" in told
@@ -180,7 +180,7 @@ def test_a_kind_that_a_system_does_not_take_is_refused_with_the_reason(tmp_path:
 
 def test_the_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("dear")
-    refused = started("up", "--system", "toy", "--data", str(tmp_path))
+    refused = start_command("up", "--system", "toy", "--data", str(tmp_path))
     _, told = refused.communicate(timeout=30)
     assert refused.returncode == ExitStatus.ENVIRONMENT
     assert "holds something else" in told

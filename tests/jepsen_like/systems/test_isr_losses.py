@@ -25,8 +25,8 @@ def fault(number: int, begun_s: float, *, reads: bool = False) -> Allowance:
     )
 
 
-def told(place: Path, *rows: tuple[float, int, int, int]) -> dict[str, object] | None:
-    """Leaders: second, partition, broker, epoch."""
+def write_states(place: Path, *rows: tuple[float, int, int, int]) -> dict[str, object] | None:
+    """Writes the states of these leaders (second, partition, broker, epoch) and reads them again."""
     states = PartitionStates()
     for at_s, partition, broker, epoch in rows:
         states.record(round(at_s * S), partition, StateKind.LEADER, broker, node=broker, epoch=epoch)
@@ -37,7 +37,7 @@ def told(place: Path, *rows: tuple[float, int, int, int]) -> dict[str, object] |
 
 def test_states_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_states(tmp_path) is None
-    states = told(tmp_path, (1, 0, 2, 5))
+    states = write_states(tmp_path, (1, 0, 2, 5))
     assert states is not None
     assert {name: list(column) for name, column in states.items()} == {  # type: ignore[call-overload]
         "t_ns": [S, S],
@@ -53,7 +53,7 @@ def test_states_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_only_a_partition_whose_leader_changed_is_excused_and_only_what_the_old_one_gave(tmp_path: Path) -> None:
-    states = told(tmp_path, (0, 0, 1, 1), (0, 1, 2, 1), (0, 2, 3, 1), (12.3, 0, 2, 2))
+    states = write_states(tmp_path, (0, 0, 1, 1), (0, 1, 2, 1), (0, 2, 3, 1), (12.3, 0, 2, 2))
     (one,) = by_partition([fault(4, 12)], states, acks="1", names=NAMES, origin_ns=S)
     assert (one.fault, one.objects, one.node, one.epoch_max, one.may_cost_read) == (4, frozenset({0}), 1, 1, False)
     assert one.promise == (
@@ -62,20 +62,20 @@ def test_only_a_partition_whose_leader_changed_is_excused_and_only_what_the_old_
 
 
 def test_a_leader_told_again_or_late_has_not_changed(tmp_path: Path) -> None:
-    states = told(tmp_path, (0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 2, 2), (3, 0, 1, 1), (4, 0, 2, 3))
+    states = write_states(tmp_path, (0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 2, 2), (3, 0, 1, 1), (4, 0, 2, 3))
     assert states is not None
     (change,) = leader_changes(states)[0]
     assert (change.old, change.new, change.t_ns) == (1, 2, 2 * S)
 
 
 def test_an_epoch_between_two_of_one_broker_was_another_ones(tmp_path: Path) -> None:
-    states = told(tmp_path, (0, 0, 1, 1), (9, 0, 1, 3))
+    states = write_states(tmp_path, (0, 0, 1, 1), (9, 0, 1, 3))
     assert states is not None
     assert [(change.old, change.new) for change in leader_changes(states)[0]] == [(1, 1)]
 
 
 def test_the_last_fault_before_a_change_is_named_and_a_change_without_one_is_named_as_such(tmp_path: Path) -> None:
-    states = told(tmp_path, (0, 0, 1, 1), (20, 0, 2, 2), (200, 0, 3, 3), (0, 1, 1, 1), (0, 2, 1, 1))
+    states = write_states(tmp_path, (0, 0, 1, 1), (20, 0, 2, 2), (200, 0, 3, 3), (0, 1, 1, 1), (0, 2, 1, 1))
     first, second = by_partition([fault(1, 3), fault(2, 18)], states, acks="1", names=NAMES)
     assert (first.fault, second.fault, second.begun_ns) == (2, NONE, 200 * S)
     assert second.promise.endswith("the leader of orders-0 went from n2 to n3 at 200.0 s, without a fault")
@@ -84,14 +84,14 @@ def test_the_last_fault_before_a_change_is_named_and_a_change_without_one_is_nam
 
 def test_what_reaches_further_than_a_change_of_leader_stays_as_it_is(tmp_path: Path) -> None:
     power = fault(1, 3, reads=True)
-    states = told(tmp_path, (0, 0, 1, 1))
+    states = write_states(tmp_path, (0, 0, 1, 1))
     assert by_partition([power], states, acks="all", names=NAMES) == (power,)
 
 
 def test_partitions_of_which_nothing_was_told_keep_the_whole_allowance(tmp_path: Path) -> None:
     kill = fault(1, 3)
     assert by_partition([kill], None, acks="1", names=NAMES) == (kill,)
-    states = told(tmp_path, (0, 0, 1, 1))
+    states = write_states(tmp_path, (0, 0, 1, 1))
     (one,) = by_partition([kill], states, acks="1", names=NAMES)
     assert (one.objects, one.node) == (frozenset({1, 2}), NONE)
 

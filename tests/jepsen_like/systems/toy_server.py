@@ -46,7 +46,7 @@ class Toy:
             self.file.flush()
             self.buffer.clear()
 
-    def shown(self) -> list[Any]:
+    def list_shown(self) -> list[Any]:
         if self.switch != "stale":
             return self.entries
         if time.monotonic() - self.old_since > OLD_S:
@@ -66,9 +66,9 @@ class Toy:
                 self.store([[value, self.epoch] for value in asked["values"]], now=self.switch != "lose")
                 return {"offset": offset, "epoch": self.epoch}
             case "read":
-                return {"entries": self.shown()[asked["offset"] :][:1], "end": len(self.shown())}
+                return {"entries": self.list_shown()[asked["offset"] :][:1], "end": len(self.list_shown())}
             case "tail":
-                return {"end": len(self.shown()), "epoch": self.epoch}
+                return {"end": len(self.list_shown()), "epoch": self.epoch}
             case _:
                 return {"error": "unknown request"}
 

@@ -1,4 +1,4 @@
-"""What a cluster of a test promised is held against the logs in the end."""
+"""A test cluster's promises are held against the logs in the end."""
 
 from jepsen_like.testing.ledger import UNSEEN_BYTES, Ledger
 from log.frame import HEADER_BYTES

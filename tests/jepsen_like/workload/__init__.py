@@ -1,1 +1,1 @@
-"""What is recorded of an operation, and by whom it is asked."""
+"""Operations: their records, and the clients that ask for them."""

@@ -28,8 +28,8 @@ UNKNOWN = (Outcome.INFO, ErrorCode.TIMEOUT)
 ACKED = (Outcome.OK, ErrorCode.NONE)
 
 
-def recorded(directory: Path, make: Callable[[QueueRecorder], ClientSink], rows: list[Row]) -> list[Op]:
-    """The history of these rows, after the final read has found value 8 in object 3."""
+def record_rows(directory: Path, make: Callable[[QueueRecorder], ClientSink], rows: list[Row]) -> list[Op]:
+    """Returns the history of these rows, after the final read has found value 8 in object 3."""
     with HistoryWriter(directory) as history:
         sink = make(QueueRecorder(history))
         for row in rows:
@@ -47,13 +47,13 @@ def test_a_slot_is_another_process_after_an_unknown_outcome(
     rows: list[Row] = [
         SentRow(0, number, 1, 10 * number + 1, 10 * number + 2, *ended, number) for number, ended in enumerate(outcomes)
     ]
-    ops = recorded(tmp_path, make, rows)
+    ops = record_rows(tmp_path, make, rows)
     assert [op.process for op in sorted(ops, key=lambda op: op.t_inv)] == [0, 0, 1, 1, 1]
     assert {op.type for op in ops} == set(Outcome)
 
 
 def test_an_append_that_is_stored_at_an_unknown_place_is_unknown(tmp_path: Path) -> None:
-    ops = recorded(tmp_path, LogSink, [SentRow(0, 5, 1, 1, 2, *ACKED, NONE), SentRow(0, 6, 1, 3, 4, *ACKED, 7)])
+    ops = record_rows(tmp_path, LogSink, [SentRow(0, 5, 1, 1, 2, *ACKED, NONE), SentRow(0, 6, 1, 3, 4, *ACKED, 7)])
     assert [(op.type, op.process, op.a) for op in ops] == [(Outcome.INFO, 0, 5), (Outcome.OK, 1, 6)]
 
 
@@ -62,7 +62,7 @@ def test_a_message_whose_queue_is_a_guess_waits_for_the_final_read(
     tmp_path: Path, make: Callable[[QueueRecorder], ClientSink]
 ) -> None:
     guessed = [SentRow(slot, value, 1, 1, 2, *ACKED, 0, is_placed=False) for slot, value in enumerate((8, 9))]
-    ops = recorded(tmp_path, make, [*guessed, SentRow(2, 7, 2, 3, 4, *ACKED, 0)])
+    ops = record_rows(tmp_path, make, [*guessed, SentRow(2, 7, 2, 3, 4, *ACKED, 0)])
     assert {op.a: op.object for op in ops} == {7: 2, 8: 3, 9: 1}
 
 
@@ -74,7 +74,7 @@ def test_a_member_polls_in_its_own_name_and_a_final_read_in_that_of_its_object(t
         TailRow(1, 0, 2, 6, 7),
         ReadRow(1, 0, [5, 6], -1, True, 8, 9),
     ]
-    ops = recorded(tmp_path, QueueSink, rows)
+    ops = record_rows(tmp_path, QueueSink, rows)
     assert [(op.f, op.a, op.offset) for op in ops if op.f is Action.POLL] == [
         (Action.POLL, 5, 0),
         (Action.POLL, 6, 1),

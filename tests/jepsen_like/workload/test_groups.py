@@ -1,4 +1,4 @@
-"""Where several groups of nodes have a leader each, clients turn to the others while one has none, and come back."""
+"""While one group of nodes has no leader, clients turn to the other groups, and come back."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class World:
 
     down: set[int] = attrs.field(factory=set)
     asked: list[tuple[float, int]] = attrs.field(factory=list)
-    """When, and which group."""
+    """The time, and the group."""
     finals: list[int] = attrs.field(factory=list)
     nodes: Sequence[int] = (1, 2, 3, 4)
     errors: tuple[type[Exception], ...] = (Down,)

@@ -7,7 +7,7 @@ from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS
 MACHINE = {"cpu": "a", "cores": "2", "memory": "1 GiB", "kernel": "Linux", "disk": "ext4", "python": "3"}
 
 
-def taken(system: str, load: str, records_s: float, repeat: int = 0, p50_ms: float = 1.0) -> Throughput:
+def make_throughput(system: str, load: str, records_s: float, repeat: int = 0, p50_ms: float = 1.0) -> Throughput:
     return Throughput(
         system=system,
         load=load,
@@ -30,8 +30,10 @@ def document(*figures: Throughput | Failover) -> Document:
 
 def test_a_stream_is_compared_by_the_medians_of_its_megabytes() -> None:
     load = STREAMS[0]
-    ours = [taken("quorumlog", load.key, rate, number) for number, rate in enumerate((30_000, 10_000, 20_000))]
-    (row,) = answers.TABLES.loads(document(*ours, taken("apache", load.key, 10_000)))
+    ours = [
+        make_throughput("quorumlog", load.key, rate, number) for number, rate in enumerate((30_000, 10_000, 20_000))
+    ]
+    (row,) = answers.TABLES.loads(document(*ours, make_throughput("apache", load.key, 10_000)))
     assert row == [load.title, "MB/s", "20.0", "10.0", "2.00", "10.0–30.0", "10.0–10.0", "5.0", "5.0"]
     assert len(answers.TABLES.loads_head(document())) == len(row)
 
@@ -39,7 +41,7 @@ def test_a_stream_is_compared_by_the_medians_of_its_megabytes() -> None:
 def test_single_records_are_compared_by_latency_and_rate() -> None:
     load = ONE_AT_A_TIME[0]
     rows = answers.TABLES.loads(
-        document(taken("quorumlog", load.key, 2000, p50_ms=0.5), taken("apache", load.key, 1000))
+        document(make_throughput("quorumlog", load.key, 2000, p50_ms=0.5), make_throughput("apache", load.key, 1000))
     )
     assert [row[1:5] for row in rows] == [
         ["p50 ms", "0.50", "1.00", "0.50"],
@@ -49,7 +51,7 @@ def test_single_records_are_compared_by_latency_and_rate() -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    (row,) = answers.TABLES.loads(document(taken("quorumlog", STREAMS[0].key, 1000)))
+    (row,) = answers.TABLES.loads(document(make_throughput("quorumlog", STREAMS[0].key, 1000)))
     assert row[2:5] == ["1.0", "–", "–"]
     assert answers.TABLES.loads(document()) == []
 

@@ -7,7 +7,7 @@ from jepsen_like.bench.rocketmq.loads import ASYNC, DURABLE, LOADS, MODES, key_o
 MACHINE = {"cpu": "a", "cores": "2", "memory": "1 GiB", "kernel": "Linux", "disk": "ext4", "python": "3"}
 
 
-def taken(system: str, load: str, records_s: float, repeat: int = 0) -> Throughput:
+def make_throughput(system: str, load: str, records_s: float, repeat: int = 0) -> Throughput:
     return Throughput(
         system=system,
         load=load,
@@ -30,15 +30,15 @@ def document(*figures: Throughput | Failover | ProducerErrors) -> Document:
 def test_many_messages_are_compared_by_the_medians_of_their_rates() -> None:
     (load,) = [load for load in LOADS if load.key == "128-many"]
     key = key_of(ASYNC, load)
-    ours = [taken("quorumlog", key, rate, number) for number, rate in enumerate((3000, 1000, 2000))]
-    (row,) = answers.TABLES.loads(document(*ours, taken("apache", key, 4000)))
+    ours = [make_throughput("quorumlog", key, rate, number) for number, rate in enumerate((3000, 1000, 2000))]
+    (row,) = answers.TABLES.loads(document(*ours, make_throughput("apache", key, 4000)))
     shown = ["2,000", "4,000", "0.50", "1,000–3,000", "4,000–4,000", "5.0", "5.0"]
     assert row == [ASYNC.title, load.title, "messages/s", *shown]
     assert len(answers.TABLES.loads_head(document())) == len(row)
 
 
 def test_one_message_in_flight_is_compared_by_latency_too_and_what_is_missing_is_a_dash() -> None:
-    rows = answers.TABLES.loads(document(taken("quorumlog", key_of(DURABLE, LOADS[0]), 500)))
+    rows = answers.TABLES.loads(document(make_throughput("quorumlog", key_of(DURABLE, LOADS[0]), 500)))
     assert [row[2:6] for row in rows] == [
         ["p50 ms", "1.00", "–", "–"],
         ["p99 ms", "2.00", "–", "–"],

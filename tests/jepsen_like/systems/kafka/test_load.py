@@ -33,8 +33,8 @@ def mock_cluster() -> Iterator[str]:
     del keeper
 
 
-async def loaded(directory: Path, servers: str, mode: KafkaMode, *, enough: int, rate: float = 0.0) -> list[Op]:
-    """The operations of a load that ran until so many messages were acknowledged."""
+async def run_load(directory: Path, servers: str, mode: KafkaMode, *, enough: int, rate: float = 0.0) -> list[Op]:
+    """Runs a load until so many messages are acknowledged; returns its operations."""
     with HistoryWriter(directory) as history:
         recorder = Recorder(history)
         load = load_of(mode, "log", recorder, servers, "log", LoadPlan(concurrency=CONCURRENCY, rate=rate, seed=7))
@@ -56,7 +56,7 @@ async def loaded(directory: Path, servers: str, mode: KafkaMode, *, enough: int,
 @pytest.mark.parametrize("acks", ["1", "all"])
 async def test_every_message_is_one_operation_with_its_offset(tmp_path: Path, acks: str) -> None:
     with mock_cluster() as servers:
-        ops = await loaded(tmp_path, servers, KafkaMode.of([f"acks={acks}"]), enough=300)
+        ops = await run_load(tmp_path, servers, KafkaMode.of([f"acks={acks}"]), enough=300)
     sent = [op for op in ops if op.f is Action.APPEND]
     assert len({op.a for op in sent}) == len(sent) > 300
     assert all(op.type is Outcome.OK and op.t_inv < op.t_ret and op.offset >= 0 for op in sent)
@@ -69,7 +69,7 @@ async def test_every_message_is_one_operation_with_its_offset(tmp_path: Path, ac
 
 async def test_reads_bring_the_values_that_were_sent(tmp_path: Path) -> None:
     with mock_cluster() as servers:
-        ops = await loaded(tmp_path, servers, KafkaMode.of([]), enough=500, rate=300)
+        ops = await run_load(tmp_path, servers, KafkaMode.of([]), enough=500, rate=300)
     placed = {(op.object, op.offset): op for op in ops if op.f is Action.APPEND and op.type is Outcome.OK}
     reads = [op for op in ops if op.f is Action.READ]
     assert len(reads) > 50

@@ -1,4 +1,4 @@
-"""What every error of librdkafka means for a message: nothing may be called a failure that a retry could have stored."""
+"""Each error of librdkafka has a meaning for a message: only what no retry can have stored is a failure."""
 
 import pytest
 from confluent_kafka import KafkaError

@@ -1,4 +1,4 @@
-"""What brokers print becomes observations, and after a run the states of its partitions."""
+"""Events that brokers print become observations, and after a run the states of its partitions."""
 
 import json
 from pathlib import Path

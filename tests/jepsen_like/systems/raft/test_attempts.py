@@ -26,7 +26,7 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_module, "CONNECT_WITHIN_S", 0.2)
 
 
-def damaged(message_type: int, fields: list[Any]) -> bytes:
+def damage_answer(message_type: int, fields: list[Any]) -> bytes:
     frame = bytearray(leads(message_type, fields))
     frame[-1] ^= 1
     return bytes(frame)
@@ -50,7 +50,7 @@ OUTCOMES = [
     pytest.param(refuses(errors.OutcomeUnknown()), Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME, id="unknown"),
     pytest.param(is_silent, Outcome.INFO, ErrorCode.TIMEOUT, id="no answer in time"),
     pytest.param(hangs_up, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="connection lost"),
-    pytest.param(damaged, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="an answer with a wrong CRC"),
+    pytest.param(damage_answer, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="an answer with a wrong CRC"),
     pytest.param(uses_an_unknown_type, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="an unknown answer"),
     pytest.param(answers_something_else, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="the wrong answer"),
 ]

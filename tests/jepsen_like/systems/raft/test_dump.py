@@ -18,7 +18,7 @@ from raft.results import RecordBatch
 from tests.jepsen_like.fake_node import Answer, fake_node, is_silent, leads
 
 
-async def dumped(answer: Answer, end: int, directory: Path) -> None:
+async def dump_node(answer: Answer, end: int, directory: Path) -> None:
     async with fake_node(answer) as node:
         with DumpWriter(directory) as writer:
             await dump.dump_logs({3: node.address}, "x", end, writer)
@@ -30,13 +30,13 @@ async def test_a_node_that_does_not_answer_is_named_with_where_it_stopped_and_ho
     monkeypatch.setattr(dump, "READ_WITHIN_S", 0.05)
     said = pytest.RaisesExc(NotServing, match=r"^node 3 did not answer a read at 0 within 0\.05 s$")
     with trio.fail_after(10), pytest.RaisesGroup(said, flatten_subgroups=True):
-        await dumped(is_silent, 7, tmp_path)
+        await dump_node(is_silent, 7, tmp_path)
 
 
 async def test_a_node_that_shows_less_than_it_has_committed_is_named(tmp_path: Path) -> None:
     said = pytest.RaisesExc(ProtocolError, match="node 3 has committed 7 records and shows 0")
     with pytest.RaisesGroup(said, flatten_subgroups=True):
-        await dumped(leads, 7, tmp_path)
+        await dump_node(leads, 7, tmp_path)
 
 
 def trimmed_log(*starts: int) -> Answer:
@@ -55,7 +55,7 @@ def trimmed_log(*starts: int) -> Answer:
 
 
 async def test_a_log_is_read_from_where_it_begins_though_that_moves_on_meanwhile(tmp_path: Path) -> None:
-    await dumped(trimmed_log(0, 0, 4, 4, 8), 10, tmp_path)
+    await dump_node(trimmed_log(0, 0, 4, 4, 8), 10, tmp_path)
     kept = read_kept(tmp_path)
     assert kept is not None
     assert kept[0].starts == {3: 8}
@@ -64,7 +64,7 @@ async def test_a_log_is_read_from_where_it_begins_though_that_moves_on_meanwhile
 
 
 async def test_a_log_of_which_nothing_is_left_is_a_log(tmp_path: Path) -> None:
-    await dumped(trimmed_log(10), 10, tmp_path)
+    await dump_node(trimmed_log(10), 10, tmp_path)
     (log,) = final_logs_of(read_dump(tmp_path), read_kept(tmp_path))[0]
     assert (log.first, log.end) == (10, 10)
 
@@ -76,4 +76,4 @@ async def test_a_log_that_begins_nowhere_is_nonsense(tmp_path: Path, start: int)
 
     said = pytest.RaisesExc(ProtocolError, match="node 3 answers a read at 0: the records before offset")
     with trio.fail_after(10), pytest.RaisesGroup(said, flatten_subgroups=True):
-        await dumped(answer, 10, tmp_path)
+        await dump_node(answer, 10, tmp_path)

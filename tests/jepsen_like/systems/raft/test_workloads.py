@@ -1,4 +1,4 @@
-"""What is asked, and what an answer is taken to say."""
+"""Workloads draw requests and interpret answers."""
 
 import random
 from collections import Counter
@@ -45,13 +45,13 @@ def test_a_part_of_a_record_is_no_client_s_value(size: int, value: int) -> None:
     assert decode_value(record + record[-8:])[0] > 2**40
 
 
-def drawn(workload: Workload, count: int) -> list[Request]:
+def draw_requests(workload: Workload, count: int) -> list[Request]:
     rng = random.Random(1)
     return [workload.request(rng) for _ in range(count)]
 
 
 def test_the_log_mix_appends_reads_and_tails_with_values_used_once() -> None:
-    requests = drawn(LogWorkload(), 3000)
+    requests = draw_requests(LogWorkload(), 3000)
     mix = Counter(request.f for request in requests)
     assert set(mix) == {Action.APPEND, Action.READ, Action.TAIL}
     assert mix[Action.APPEND] > mix[Action.READ] > mix[Action.TAIL] > 100
@@ -63,8 +63,8 @@ def test_the_log_mix_appends_reads_and_tails_with_values_used_once() -> None:
 def test_the_register_mix_reads_writes_and_swaps_what_was_seen() -> None:
     workload = RegisterWorkload(keys=3)
     for key in (1, 2, 3):
-        workload.interpret(read_of(workload, key), applied(100 + key))
-    requests = drawn(workload, 3000)
+        workload.interpret(read_of(workload, key), make_applied(100 + key))
+    requests = draw_requests(workload, 3000)
     mix = Counter(request.f for request in requests)
     assert set(mix) == {Action.READ, Action.WRITE, Action.CAS}
     assert {request.a - request.object for request in requests if request.f is Action.CAS} == {100}
@@ -76,7 +76,7 @@ def read_of(workload: RegisterWorkload, key: int) -> Request:
     return next(request for request in workload.final_reads() if request.object == key)
 
 
-def applied(result: object) -> Applied:
+def make_applied(result: object) -> Applied:
     return Applied(1, msgpack.packb(result))
 
 
@@ -130,11 +130,11 @@ def test_a_damaged_record_is_seen_as_damaged() -> None:
 def test_a_register_answer_says_what_the_register_held() -> None:
     workload = RegisterWorkload(keys=1)
     read = read_of(workload, 1)
-    assert workload.interpret(read, applied(None)).values == (NONE,)
-    assert workload.interpret(read, applied(5)).values == (5,)
-    assert workload.interpret(read, applied("text")).values[0] >= DAMAGED
-    cas = next(request for request in drawn(workload, 100) if request.f is Action.CAS)
-    assert workload.interpret(cas, applied([True, cas.a])).seen == cas.a
-    assert workload.interpret(cas, applied([False, 9])).seen == 9
+    assert workload.interpret(read, make_applied(None)).values == (NONE,)
+    assert workload.interpret(read, make_applied(5)).values == (5,)
+    assert workload.interpret(read, make_applied("text")).values[0] >= DAMAGED
+    cas = next(request for request in draw_requests(workload, 100) if request.f is Action.CAS)
+    assert workload.interpret(cas, make_applied([True, cas.a])).seen == cas.a
+    assert workload.interpret(cas, make_applied([False, 9])).seen == 9
     with pytest.raises(Nonsense):
-        workload.interpret(cas, applied(True))
+        workload.interpret(cas, make_applied(True))

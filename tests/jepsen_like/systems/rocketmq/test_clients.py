@@ -1,4 +1,4 @@
-"""What an answer of a broker means for an operation: committed, certainly not, or unknown."""
+"""Each answer of a broker makes an operation committed, certainly not, or unknown."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -49,19 +49,19 @@ async def broker(answers: Answers) -> AsyncIterator[BrokerConnection]:
         nursery.cancel_scope.cancel()
 
 
-def stored(code: int) -> Answers:
+def answer_with(code: int) -> Answers:
     header = SendMessageResponseHeader(msg_id="x", queue_id=1, queue_offset=7)
     return lambda request: request.answer(code, ext=header.ext())
 
 
 async def test_only_send_ok_acknowledges_a_message() -> None:
-    async with broker(stored(0)) as connection:
+    async with broker(answer_with(0)) as connection:
         assert await connection.send(1, b"v") == MessageStored(1, 7)
 
 
 @pytest.mark.parametrize("code", [10, 11, 12])
 async def test_a_message_that_is_stored_with_less_than_was_promised_has_an_unknown_outcome(code: int) -> None:
-    async with broker(stored(code)) as connection:
+    async with broker(answer_with(code)) as connection:
         with pytest.raises(BrokerRefused) as refused:
             await connection.send(1, b"v")
     assert CLIENTS.ending_of(refused.value, connection_lost=False).outcome is Outcome.INFO
@@ -79,7 +79,7 @@ async def test_a_message_that_is_stored_with_less_than_was_promised_has_an_unkno
 async def test_a_refusal_is_definite_only_where_nothing_can_have_been_stored(
     code: int, outcome: Outcome, error: ErrorCode, hint: object
 ) -> None:
-    async with broker(stored(code)) as connection:
+    async with broker(answer_with(code)) as connection:
         with pytest.raises(BrokerRefused) as refused:
             await connection.send(1, b"v")
         ending = CLIENTS.ending_of(refused.value, connection_lost=False)

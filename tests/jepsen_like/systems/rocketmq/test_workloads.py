@@ -1,4 +1,4 @@
-"""What the C++ client reports of a call becomes no more certain than it is, and what the check expects of a run."""
+"""Reports of the C++ client keep their uncertainty, and the check expects of a run what its mode promises."""
 
 import pytest
 

@@ -35,7 +35,7 @@ def send(cluster: LocalKafka | ProcessKafka, *values: bytes) -> None:
     assert producer.flush(30) == 0
 
 
-def consumed(cluster: LocalKafka, count: int) -> list[bytes]:
+def consume_messages(cluster: LocalKafka, count: int) -> list[bytes]:
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "log_level": 0})
     consumer.subscribe(["orders"])
@@ -85,7 +85,7 @@ def test_clients_go_on_with_another_leader(kafka_cluster: LocalKafka, fault: Cal
     send(kafka_cluster, b"two")
     verdict = kafka_cluster.check()
     assert (verdict.valid, verdict.acknowledged) == (True, 2), str(verdict)
-    assert consumed(kafka_cluster, 2) == [b"one", b"two"]
+    assert consume_messages(kafka_cluster, 2) == [b"one", b"two"]
 
 
 def test_a_producer_without_its_package_states_the_command_that_installs_it(

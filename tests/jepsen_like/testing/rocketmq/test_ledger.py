@@ -1,4 +1,4 @@
-"""What is a broken promise, what the mode allows, and what is only elsewhere, without any broker."""
+"""The ledger tells broken promises from what the mode allows and from messages that are elsewhere, without any broker."""
 
 from collections.abc import Mapping
 
