@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.house import sentences, voice
-from tests.house.checks import ROOT
 
 DOC = '"""A rule."""\n'
 
@@ -16,11 +15,6 @@ def complaints(root: Path, text: str, name: str = "raft/rule.py") -> list[str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return voice.complaints(root)
-
-
-@pytest.fixture(autouse=True)
-def _all_swept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(voice, "NOT_YET", ())
 
 
 @pytest.mark.parametrize(
@@ -55,14 +49,6 @@ def test_what_is_allowed_is_left_alone(tmp_path: Path, text: str) -> None:
     assert complaints(tmp_path, text) == []
 
 
-def test_a_folder_that_is_not_swept_may_break_rules_until_it_breaks_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(voice, "NOT_YET", ("raft/net",))
-    assert complaints(tmp_path, '"""What it is."""\n', "raft/net/rule.py") == []
-    assert "raft/net is swept" in complaints(tmp_path, DOC, "raft/net/rule.py")[0]
-
-
 def test_sentences_are_those_of_paragraphs_and_items() -> None:
     text = """# A title
 
@@ -92,7 +78,3 @@ def test_words_and_negations_are_counted() -> None:
     assert sentences.is_negative("It does not land.")
     assert sentences.is_negative("It can't land.")
     assert not sentences.is_negative("It notes a knot.")
-
-
-def test_every_folder_of_the_list_exists() -> None:
-    assert [folder for folder in voice.NOT_YET if not (ROOT / folder).is_dir()] == []

@@ -4,8 +4,7 @@
 - No function is named by a bare participle (`carried_out`, `told`): the call would not say that something is done.
   Properties may be, since they describe (`log.sealed`).
 
-`NOT_YET` lists the packages whose sources break these rules still; it may only become shorter.
-`python -m tests.house.voice` prints every place, in the listed packages, too.
+`python -m tests.house.voice` prints every place that breaks a rule.
 """
 
 import ast
@@ -28,29 +27,11 @@ IRREGULAR = re.compile(
 PARTICLES = frozenset({"away", "back", "down", "in", "off", "on", "out", "over", "up"})
 NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"})
 """Verbs and nouns that end in "ed"."""
-NOT_YET: tuple[str, ...] = ("tests/jepsen_like",)
-"""Folders, and the folders in them, that are not swept yet."""
 
 
 def complaints(root: Path) -> list[str]:
-    """Returns every place outside of `NOT_YET` that breaks a rule, and each folder of it that breaks none."""
-    found: list[str] = []
-    unswept = dict.fromkeys(NOT_YET, 0)
-    for source in tidy.sources(root):
-        places = [*clauses(source), *participles(source)]
-        if folders := [folder for folder in NOT_YET if source.path.is_relative_to(folder)]:
-            for folder in folders:
-                unswept[folder] += len(places)
-        else:
-            found += places
-    return [
-        *found,
-        *(
-            f"tests/house/voice.py: {folder} is swept; remove it from NOT_YET"
-            for folder, count in unswept.items()
-            if not count
-        ),
-    ]
+    """Returns every place that breaks a rule."""
+    return [complaint for source in tidy.sources(root) for complaint in (*clauses(source), *participles(source))]
 
 
 def clauses(source: tidy.Source) -> Iterator[str]:
@@ -97,10 +78,9 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def main() -> None:
-    """Print every place that breaks a rule, wherever it stands."""
-    for source in tidy.sources(ROOT):
-        for complaint in (*clauses(source), *participles(source)):
-            sys.stdout.write(f"{complaint}\n")
+    """Print every place that breaks a rule."""
+    for complaint in complaints(ROOT):
+        sys.stdout.write(f"{complaint}\n")
 
 
 if __name__ == "__main__":

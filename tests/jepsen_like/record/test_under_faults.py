@@ -21,7 +21,7 @@ def test_what_was_left_and_what_became_of_it(tmp_path: Path) -> None:
                 value, partition=0, offset=value, process=1, t_inv=at_s * S, t_ret=at_s * S + 1, node=node
             )
 
-        def given(value: int, at_s: int) -> None:
+        def record_poll(value: int, at_s: int) -> None:
             one = array("q", [value])
             recorder.record_poll(one, one, partition=0, process=2, t_inv=at_s * S, t_ret=at_s * S + 1, group=0)
 
@@ -29,7 +29,7 @@ def test_what_was_left_and_what_became_of_it(tmp_path: Path) -> None:
             record_send(value, at_s)
         record_send(10, 8, node=3)  # our own clients are no part of the load
         for value, at_s in ((4, 2), (5, 6), (6, 9), (4, 9), (9, 9), (8, 12)):
-            given(value, at_s)
+            record_poll(value, at_s)
     (found,) = under_faults(tmp_path, {"queue": {"pushed": True, "keys": KEYS}}, [a_fault(4, 10)])
     # Left were 5, 6 and 8; 5 was given in the first half, 8 after the end; 4 was given again, and 9 had not been sent before.
     assert found == {"id": 1, "hold_s": 6.0, "left": 3, "given_late": 1, "keys": 3, "keys_waiting": 2}

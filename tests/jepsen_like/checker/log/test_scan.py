@@ -1,4 +1,4 @@
-"""What each step of the scan of a log returns, on parts small enough to be judged by hand."""
+"""Each step of the scan of a log returns what a hand finds in small parts."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ def knew(length: int, end: int, process: int = 20) -> Op:
     return attrs.evolve(read(length - 1, 100 + length, 0, end), process=process)
 
 
-def denied(length: int, start: int) -> Op:
+def deny_beyond(length: int, start: int) -> Op:
     """An operation that denies any greater length and makes nothing known."""
     return read(length, NONE, start, start + 1)
 
@@ -52,8 +52,8 @@ def facts(ops: Sequence[Op], content: Sequence[int] = (), begin: int = 0) -> Fac
     return facts_of(part(ops), np.array(content, np.int64), begin=begin)
 
 
-def joined(*parts: Sequence[Op], content: Sequence[int] = ()) -> Facts:
-    """What pass one returns of a log in these parts."""
+def join_facts(*parts: Sequence[Op], content: Sequence[int] = ()) -> Facts:
+    """Returns the facts of pass one about a log in these parts."""
     begins = np.cumsum([0, *map(len, parts)]).tolist()
     return Facts.join([facts(ops, content, begin) for begin, ops in zip(begins, parts, strict=False)])
 
@@ -62,9 +62,9 @@ def final(values: Sequence[int]) -> FinalLogs:
     return FinalLogs(np.array(values, np.int64), len(values), {1: (0, len(values))})
 
 
-def planned(*parts: Sequence[Op], values: Sequence[int] | None = None) -> LogPlan:
-    """The plan of a log in these parts; `values` in its final logs, if they are known."""
-    return plan_of(LOG, joined(*parts, content=values or ()), None if values is None else final(values))
+def plan_log(*parts: Sequence[Op], values: Sequence[int] | None = None) -> LogPlan:
+    """Returns the plan of a log in these parts; `values` in its final logs, if they are known."""
+    return plan_of(LOG, join_facts(*parts, content=values or ()), None if values is None else final(values))
 
 
 def in_log(op: Op | None) -> Op:
@@ -152,28 +152,28 @@ def test_facts_of_nothing_know_of_no_time() -> None:
     assert (found.ok, found.t_first, found.t_last) == (0, NEVER, 0)
 
 
-def known(found: Facts) -> list[tuple[int, int, int]]:
-    """The moment, the length and the row of each length that was news."""
+def list_known(found: Facts) -> list[tuple[int, int, int]]:
+    """Returns the moment, the length and the row of each length that was news."""
     return list(zip(found.known_ns.tolist(), found.known_length.tolist(), found.known_row.tolist(), strict=True))
 
 
 def test_lengths_become_known_when_what_knows_them_ends() -> None:
-    assert known(facts(MIXED)) == [(20, 1, 4), (25, 2, 5), (30, 3, 6)]
+    assert list_known(facts(MIXED)) == [(20, 1, 4), (25, 2, 5), (30, 3, 6)]
 
 
 def test_a_length_is_news_where_it_is_greater_than_all_that_were_known_before() -> None:
     ops = [knew(2, 30), knew(3, 10), knew(3, 20), knew(1, 15), knew(4, 20), knew(5, 20)]
-    assert known(facts(ops)) == [(10, 3, 1), (20, 4, 4), (20, 5, 5)]
+    assert list_known(facts(ops)) == [(10, 3, 1), (20, 4, 4), (20, 5, 5)]
 
 
 def test_the_length_of_one_is_a_known_length() -> None:
     found = facts([append(1, 0, 10, 20)])
-    assert (known(found), found.sums.length) == ([(20, 1, 0)], 1)
+    assert (list_known(found), found.sums.length) == ([(20, 1, 0)], 1)
 
 
 def test_where_no_length_is_known_no_one_knew_it() -> None:
     found = facts([unknown(7, 2), read(0, NONE, 3, 4)])
-    assert (known(found), found.sums.length, found.sums.length_op) == ([], 0, None)
+    assert (list_known(found), found.sums.length, found.sums.length_op) == ([], 0, None)
 
 
 def test_the_greatest_length_is_kept_with_who_knew_it() -> None:
@@ -183,9 +183,9 @@ def test_the_greatest_length_is_kept_with_who_knew_it() -> None:
 
 
 def test_parts_add_up() -> None:
-    whole, parts = facts(MIXED), joined(MIXED[:4], MIXED[4:6], MIXED[6:])
+    whole, parts = facts(MIXED), join_facts(MIXED[:4], MIXED[4:6], MIXED[6:])
     assert parts.sums == whole.sums
-    assert set(known(parts)) >= set(known(whole))
+    assert set(list_known(parts)) >= set(list_known(whole))
     for name in ("append_offset", "append_value", "info_value", "info_start", "refused"):
         assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
 
@@ -279,7 +279,7 @@ def test_they_begin_where_the_first_of_them_does_and_nothing_may_leave_them_unle
 
 
 def test_an_acknowledged_append_behind_the_end_is_lost() -> None:
-    plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), append(3, 2, 1, 2)], values=[1])
+    plan = plan_log([append(1, 0, 1, 2), append(2, 1, 1, 2), append(3, 2, 1, 2)], values=[1])
     assert plan.wrong == (LostValue(1, 2, True), LostValue(2, 3, True))
     assert plan.lost_acked == 2
     assert plan.too_long == in_log(append(3, 2, 1, 2))
@@ -287,7 +287,7 @@ def test_an_acknowledged_append_behind_the_end_is_lost() -> None:
 
 
 def test_an_acknowledged_append_in_whose_place_another_value_stands_is_lost() -> None:
-    plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), unknown(3, 1)], values=[1, 3])
+    plan = plan_log([append(1, 0, 1, 2), append(2, 1, 1, 2), unknown(3, 1)], values=[1, 3])
     assert plan.wrong == (LostValue(1, 2, True),)
     assert (plan.lost_acked, plan.too_long) == (1, None)
     assert plan.content.tolist() == [1, 3]
@@ -296,34 +296,34 @@ def test_an_acknowledged_append_in_whose_place_another_value_stands_is_lost() ->
 
 def test_every_lost_append_is_counted_and_every_lost_place_told_once() -> None:
     twice = [append(2, 1, 1, 2), append(2, 1, 3, 4), append(5, 0, 1, 2), append(5, 0, 3, 4)]
-    plan = planned(twice, values=[1])
+    plan = plan_log(twice, values=[1])
     assert set(plan.wrong) == {LostValue(1, 2, True), LostValue(0, 5, True)}
     assert (len(plan.wrong), plan.lost_acked) == (2, 4)
 
 
 def test_what_was_read_behind_the_end_is_lost() -> None:
-    plan = planned([append(1, 0, 1, 2), read(1, 2, 3, 4), read(2, 3, 3, 4)], values=[1])
+    plan = plan_log([append(1, 0, 1, 2), read(1, 2, 3, 4), read(2, 3, 3, 4)], values=[1])
     assert plan.wrong == (LostValue(1, 2, False), LostValue(2, 3, False))
     assert plan.lost_acked == 0
 
 
 @pytest.mark.parametrize("values", [[1], [1, 3]], ids=["behind the end", "replaced"])
 def test_a_lost_append_that_was_read_is_told_once(values: list[int]) -> None:
-    plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), read(1, 2, 3, 4), unknown(3, 1)], values=values)
+    plan = plan_log([append(1, 0, 1, 2), append(2, 1, 1, 2), read(1, 2, 3, 4), unknown(3, 1)], values=values)
     assert plan.wrong == (LostValue(1, 2, True),)
 
 
 def test_a_read_that_differs_from_the_final_logs_diverges() -> None:
-    plan = planned([append(1, 0, 1, 2), read(0, 4, 3, 4), append(2, 1, 1, 2)], values=[1, 2])
+    plan = plan_log([append(1, 0, 1, 2), read(0, 4, 3, 4), append(2, 1, 1, 2)], values=[1, 2])
     assert plan.wrong == (Diverged(0, 1, 4),)
 
 
 def test_a_read_that_differs_from_an_acknowledged_append_diverges() -> None:
-    assert planned([append(1, 0, 1, 2)], [read(0, 4, 3, 4)]).wrong == (Diverged(0, 1, 4),)
+    assert plan_log([append(1, 0, 1, 2)], [read(0, 4, 3, 4)]).wrong == (Diverged(0, 1, 4),)
 
 
 def test_two_acknowledged_appends_of_different_values_at_one_place_diverge() -> None:
-    plan = planned([append(1, 0, 1, 2)], [append(2, 0, 1, 2), append(3, 1, 1, 2)])
+    plan = plan_log([append(1, 0, 1, 2)], [append(2, 0, 1, 2), append(3, 1, 1, 2)])
     (diverged,) = plan.wrong
     assert isinstance(diverged, Diverged)
     assert (diverged.offset, {diverged.value, diverged.other}) == (0, {1, 2})
@@ -335,19 +335,19 @@ def test_places_acknowledged_twice_are_told_once_each() -> None:
     values = list(range(100, 112))
     first = [append(108, 8, 1, 2), append(109, 9, 1, 2), append(109, 9, 3, 4)]
     second = [append(109, 9, 1, 2), append(110, 10, 1, 2)]
-    assert planned(first, values=values).wrong == (AckedTwice(9, 109),)
-    assert planned(first[:2], second, values=values).wrong == (AckedTwice(9, 109),)
-    assert planned(first, second, values=values).wrong == (AckedTwice(9, 109),)
+    assert plan_log(first, values=values).wrong == (AckedTwice(9, 109),)
+    assert plan_log(first[:2], second, values=values).wrong == (AckedTwice(9, 109),)
+    assert plan_log(first, second, values=values).wrong == (AckedTwice(9, 109),)
 
 
 def test_places_that_only_acknowledgements_tell_of_can_be_acknowledged_twice() -> None:
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2), append(2, 1, 3, 4), append(3, 2, 3, 4)]
-    assert planned(ops).wrong == (AckedTwice(1, 2),)
-    assert planned(ops[:2], ops[2:]).wrong == (AckedTwice(1, 2),)
+    assert plan_log(ops).wrong == (AckedTwice(1, 2),)
+    assert plan_log(ops[:2], ops[2:]).wrong == (AckedTwice(1, 2),)
 
 
 def test_parts_that_follow_each_other_fill_the_log() -> None:
-    plan = planned(
+    plan = plan_log(
         [append(100 + place, place, 1, 2) for place in range(5)],
         [append(100 + place, place, 1, 2) for place in range(5, 11)],
         values=list(range(100, 111)),
@@ -359,11 +359,11 @@ def test_parts_that_follow_each_other_fill_the_log() -> None:
 
 def test_places_that_no_acknowledged_append_fills_are_holes() -> None:
     ops = [append(1, 0, 1, 2), append(3, 2, 1, 2), unknown(7, 1)]
-    assert planned(ops, values=[1, 7, 3, 8]).holes.tolist() == [1, 3]
-    plan = planned(ops)
+    assert plan_log(ops, values=[1, 7, 3, 8]).holes.tolist() == [1, 3]
+    plan = plan_log(ops)
     assert plan.holes.tolist() == [1]
     assert plan.content.tolist() == [1, NONE, 3]
-    assert planned([*ops, read(1, 7, 3, 4)]).content.tolist() == [1, 7, 3]
+    assert plan_log([*ops, read(1, 7, 3, 4)]).content.tolist() == [1, 7, 3]
 
 
 def test_what_the_final_logs_do_not_hold_is_lost() -> None:
@@ -390,33 +390,33 @@ def test_what_left_by_a_rule_is_not_lost_but_held_against_itself() -> None:
 
 def test_without_final_logs_a_log_is_as_long_as_known_if_there_were_appends_enough() -> None:
     known = [append(1, 0, 1, 2), tail(3, 3, 4)]
-    plan = planned([*known, unknown(7, 1)], [unknown(8, 1), unknown(9, 1)])
+    plan = plan_log([*known, unknown(7, 1)], [unknown(8, 1), unknown(9, 1)])
     assert plan.content.tolist() == [1, NONE, NONE]
     assert plan.too_long is None
-    assert planned([*known, unknown(7, 1)], [unknown(8, 1)]).too_long is None
-    plan = planned(known, [unknown(7, 1)])
+    assert plan_log([*known, unknown(7, 1)], [unknown(8, 1)]).too_long is None
+    plan = plan_log(known, [unknown(7, 1)])
     assert plan.content.tolist() == [1, NONE]
     assert plan.too_long == in_log(known[1])
 
 
 def test_without_final_logs_an_append_far_behind_is_too_long_and_not_lost() -> None:
-    plan = planned([append(1, 0, 1, 2)], [append(2, 900, 1, 2), read(800, 5, 3, 4)])
+    plan = plan_log([append(1, 0, 1, 2)], [append(2, 900, 1, 2), read(800, 5, 3, 4)])
     assert plan.too_long == in_log(append(2, 900, 1, 2))
     assert (plan.wrong, plan.lost_acked) == ((), 0)
     assert len(plan.content) == 2
 
 
 def test_a_length_that_the_final_logs_reach_is_not_too_long() -> None:
-    assert planned([tail(2, 3, 4)], values=[1, 2]).too_long is None
-    assert planned([tail(2, 3, 4)], [tail(3, 5, 6)], values=[1, 2]).too_long == in_log(tail(3, 5, 6))
+    assert plan_log([tail(2, 3, 4)], values=[1, 2]).too_long is None
+    assert plan_log([tail(2, 3, 4)], [tail(3, 5, 6)], values=[1, 2]).too_long == in_log(tail(3, 5, 6))
 
 
 # Pass two.
 
 
-def timed(*parts: Sequence[Op], holes: Sequence[int] = ()) -> Times:
-    """The times of a log in these parts, recorded in this order."""
-    plan = attrs.evolve(planned(*parts), holes=np.array(holes, np.int64))
+def compute_times(*parts: Sequence[Op], holes: Sequence[int] = ()) -> Times:
+    """Returns the times of a log in these parts, recorded in this order."""
+    plan = attrs.evolve(plan_log(*parts), holes=np.array(holes, np.int64))
     return times_of([part(ops) for ops in parts], plan)
 
 
@@ -429,97 +429,109 @@ def pair(knower: Op, denier: Op) -> tuple[Op, Op]:
 
 
 def test_a_length_known_before_it_was_denied_is_a_contradiction() -> None:
-    assert contradictions(timed([knew(5, 10), denied(4, 11)])) == [pair(knew(5, 10), denied(4, 11))]
+    assert contradictions(compute_times([knew(5, 10), deny_beyond(4, 11)])) == [pair(knew(5, 10), deny_beyond(4, 11))]
 
 
 def test_a_length_denied_before_it_was_known_is_none() -> None:
-    assert contradictions(timed([denied(4, 10), knew(5, 10), denied(4, 9), denied(0, 0)])) == []
+    assert contradictions(compute_times([deny_beyond(4, 10), knew(5, 10), deny_beyond(4, 9), deny_beyond(0, 0)])) == []
 
 
 def test_a_length_that_was_not_denied_is_none() -> None:
-    assert contradictions(timed([knew(5, 10), denied(5, 11), tail(5, 11, 12), append(6, 5, 11, 12)])) == []
+    assert contradictions(compute_times([knew(5, 10), deny_beyond(5, 11), tail(5, 11, 12), append(6, 5, 11, 12)])) == []
 
 
 def test_where_no_length_was_known_nothing_is_contradicted() -> None:
-    assert contradictions(timed([denied(0, 3), tail(0, 4, 5), unknown(7, 1)])) == []
+    assert contradictions(compute_times([deny_beyond(0, 3), tail(0, 4, 5), unknown(7, 1)])) == []
 
 
 def test_where_nothing_was_denied_nothing_is_contradicted() -> None:
-    assert contradictions(timed([knew(9, 1)], [knew(5, 3), knew(4, 9)], [knew(9, 2)])) == []
+    assert contradictions(compute_times([knew(9, 1)], [knew(5, 3), knew(4, 9)], [knew(9, 2)])) == []
 
 
 def test_the_length_of_one_contradicts_an_empty_log() -> None:
-    assert contradictions(timed([knew(1, 3), denied(0, 4)])) == [pair(knew(1, 3), denied(0, 4))]
+    assert contradictions(compute_times([knew(1, 3), deny_beyond(0, 4)])) == [pair(knew(1, 3), deny_beyond(0, 4))]
 
 
 def test_what_ended_in_another_part_counts_and_is_named() -> None:
-    times = timed([knew(2, 1), denied(4, 11), denied(2, 9)], [knew(3, 10)], [knew(5, 10)], [knew(9, 12)])
-    assert contradictions(times) == [pair(knew(5, 10), denied(4, 11))]
+    times = compute_times(
+        [knew(2, 1), deny_beyond(4, 11), deny_beyond(2, 9)], [knew(3, 10)], [knew(5, 10)], [knew(9, 12)]
+    )
+    assert contradictions(times) == [pair(knew(5, 10), deny_beyond(4, 11))]
 
 
 def test_what_was_known_before_the_part_counts_and_is_named() -> None:
-    times = timed([knew(5, 1)], [knew(2, 3), denied(4, 11), denied(5, 4)])
-    assert contradictions(times) == [pair(knew(5, 1), denied(4, 11))]
+    times = compute_times([knew(5, 1)], [knew(2, 3), deny_beyond(4, 11), deny_beyond(5, 4)])
+    assert contradictions(times) == [pair(knew(5, 1), deny_beyond(4, 11))]
 
 
 def test_what_ended_as_a_denial_began_cannot_contradict_it() -> None:
-    assert contradictions(timed([denied(4, 10), denied(4, 9)], [knew(5, 10)], [knew(5, 16)])) == []
-    assert contradictions(timed([denied(4, 10), denied(4, 15)], [knew(5, 15)], [unknown(7, 1), denied(0, 4)])) == []
+    assert contradictions(compute_times([deny_beyond(4, 10), deny_beyond(4, 9)], [knew(5, 10)], [knew(5, 16)])) == []
+    assert (
+        contradictions(
+            compute_times([deny_beyond(4, 10), deny_beyond(4, 15)], [knew(5, 15)], [unknown(7, 1), deny_beyond(0, 4)])
+        )
+        == []
+    )
 
 
 def test_of_two_lengths_the_greater_is_named() -> None:
-    times = timed([knew(5, 1)], [knew(6, 3), denied(4, 11)])
-    assert contradictions(times) == [pair(knew(6, 3), denied(4, 11))]
-    times = timed([knew(7, 1)], [knew(6, 3), denied(4, 11)])
-    assert contradictions(times) == [pair(knew(7, 1), denied(4, 11))]
+    times = compute_times([knew(5, 1)], [knew(6, 3), deny_beyond(4, 11)])
+    assert contradictions(times) == [pair(knew(6, 3), deny_beyond(4, 11))]
+    times = compute_times([knew(7, 1)], [knew(6, 3), deny_beyond(4, 11)])
+    assert contradictions(times) == [pair(knew(7, 1), deny_beyond(4, 11))]
 
 
 def test_a_length_that_was_known_before_the_part_and_became_known_again_contradicts_once() -> None:
-    times = timed([knew(5, 1)], [denied(4, 11), knew(5, 12), denied(4, 14)])
-    assert contradictions(times) == [pair(knew(5, 1), denied(4, 11))]
+    times = compute_times([knew(5, 1)], [deny_beyond(4, 11), knew(5, 12), deny_beyond(4, 14)])
+    assert contradictions(times) == [pair(knew(5, 1), deny_beyond(4, 11))]
 
 
 def test_a_length_that_is_denied_in_several_parts_is_contradicted_once() -> None:
     wrong = append(9, 3, 30, 31)
-    times = timed([knew(5, 1), denied(4, 11)], [denied(4, 12)], [denied(3, 13), wrong], [append(8, 3, 32, 33)])
+    times = compute_times(
+        [knew(5, 1), deny_beyond(4, 11)], [deny_beyond(4, 12)], [deny_beyond(3, 13), wrong], [append(8, 3, 32, 33)]
+    )
     assert contradictions(times) == [pair(knew(5, 1), wrong)]
 
 
 def test_who_knew_the_length_first_is_named() -> None:
-    ops = [knew(1, 10), knew(5, 10), knew(5, 12, process=21), knew(3, 13), denied(4, 14), knew(9, 15)]
-    assert contradictions(timed(ops)) == [pair(knew(5, 10), denied(4, 14))]
+    ops = [knew(1, 10), knew(5, 10), knew(5, 12, process=21), knew(3, 13), deny_beyond(4, 14), knew(9, 15)]
+    assert contradictions(compute_times(ops)) == [pair(knew(5, 10), deny_beyond(4, 14))]
 
 
 def test_all_that_one_operation_contradicts_is_one_contradiction() -> None:
-    times = timed([knew(50, 10), *[denied(length, 20 + length) for length in range(40)]])
-    assert contradictions(times) == [pair(knew(50, 10), denied(0, 20))]
+    times = compute_times([knew(50, 10), *[deny_beyond(length, 20 + length) for length in range(40)]])
+    assert contradictions(times) == [pair(knew(50, 10), deny_beyond(0, 20))]
 
 
 def test_each_operation_that_knew_a_denied_length_is_one_contradiction() -> None:
-    ops = [knew(5, 10), denied(4, 11), knew(6, 20), denied(4, 21), denied(5, 22)]
-    assert contradictions(timed(ops)) == [pair(knew(5, 10), denied(4, 11)), pair(knew(6, 20), denied(4, 21))]
+    ops = [knew(5, 10), deny_beyond(4, 11), knew(6, 20), deny_beyond(4, 21), deny_beyond(5, 22)]
+    assert contradictions(compute_times(ops)) == [
+        pair(knew(5, 10), deny_beyond(4, 11)),
+        pair(knew(6, 20), deny_beyond(4, 21)),
+    ]
 
 
 def test_an_append_that_was_put_in_the_wrong_place_is_the_better_example() -> None:
     wrong = append(9, 3, 30, 31)
-    assert contradictions(timed([knew(5, 10), denied(4, 11), wrong])) == [pair(knew(5, 10), wrong)]
+    assert contradictions(compute_times([knew(5, 10), deny_beyond(4, 11), wrong])) == [pair(knew(5, 10), wrong)]
 
 
 def test_of_contradictions_the_first_five_are_told() -> None:
-    ops = [op for step in range(1, 8) for op in (knew(10 * step, 10 * step), denied(0, 10 * step + 5))]
+    ops = [op for step in range(1, 8) for op in (knew(10 * step, 10 * step), deny_beyond(0, 10 * step + 5))]
     expected = [pair(*ops[at : at + 2]) for at in range(0, 10, 2)]
-    assert timed(ops).examples == expected
-    assert timed(*([op] for op in ops)).examples == expected
+    assert compute_times(ops).examples == expected
+    assert compute_times(*([op] for op in ops)).examples == expected
 
 
 def test_a_place_was_known_to_be_filled_when_the_first_greater_length_was() -> None:
-    ops = [tail(3, 0, 20), knew(1, 10), tail(7, 0, 15), unknown(9, 1), denied(9, 4)]
+    ops = [tail(3, 0, 20), knew(1, 10), tail(7, 0, 15), unknown(9, 1), deny_beyond(9, 4)]
     for parts in ([ops], [ops[:2], ops[2:]], [ops[2:], ops[:2]]):
-        assert timed(*parts, holes=[0, 1, 2, 6, 7]).deadlines.tolist() == [10, 15, 15, 15, NEVER]
+        assert compute_times(*parts, holes=[0, 1, 2, 6, 7]).deadlines.tolist() == [10, 15, 15, 15, NEVER]
 
 
 def test_without_holes_there_are_no_deadlines() -> None:
-    assert timed([knew(5, 10)]).deadlines.tolist() == []
+    assert compute_times([knew(5, 10)]).deadlines.tolist() == []
 
 
 # The holes.
@@ -529,9 +541,9 @@ SEEN = 7
 
 
 def holes_of_seen(deadlines: Sequence[int], starts: Sequence[int]) -> list[Wrong]:
-    """What stays empty if `SEEN` stands at every place, was known by then and was appended at these times."""
+    """Returns the holes that stay if `SEEN` stands at every place, was known by then and was appended at these times."""
     ops = [unknown(SEEN, start) for start in starts]
-    plan = planned(ops[::2], ops[1::2], values=[SEEN] * len(deadlines))
+    plan = plan_log(ops[::2], ops[1::2], values=[SEEN] * len(deadlines))
     return holes_filled(plan, np.array(deadlines, np.int64))
 
 
@@ -564,9 +576,9 @@ def test_a_value_appended_after_it_was_known_was_seen_early() -> None:
 
 
 def test_the_place_seen_early_is_the_one_in_the_log() -> None:
-    plan = planned([append(1, 0, 1, 2), unknown(SEEN, 9)], values=[1, SEEN])
+    plan = plan_log([append(1, 0, 1, 2), unknown(SEEN, 9)], values=[1, SEEN])
     assert holes_filled(plan, np.array([4])) == [SeenEarly(1, SEEN, deadline=4, reach=1)]
-    plan = planned([append(1, 0, 1, 2)], values=[1, SEEN])
+    plan = plan_log([append(1, 0, 1, 2)], values=[1, SEEN])
     assert holes_filled(plan, np.array([4])) == [Unwritten(1, SEEN)]
 
 
@@ -588,10 +600,10 @@ def test_a_place_seen_early_names_how_far_its_rivals_reach(
 
 
 def holes_of_unseen(deadlines: Sequence[int], starts: Sequence[int]) -> list[Wrong]:
-    """What stays empty if no operation saw the holes, known to be filled by then, and other values were appended."""
+    """Returns the holes that stay if no operation saw them, known to be filled by then, and other values were appended."""
     count = len(deadlines)
     ops = [unknown(20 + at, start) for at, start in enumerate(starts)]
-    plan = planned([*ops, append(1, count, 1, 2)], values=[*[NONE] * count, 1])
+    plan = plan_log([*ops, append(1, count, 1, 2)], values=[*[NONE] * count, 1])
     return holes_filled(plan, np.array(deadlines, np.int64))
 
 
@@ -625,30 +637,30 @@ def test_an_unseen_place_without_an_append_is_a_gap(
 
 
 def test_a_gap_is_named_by_its_place_in_the_log() -> None:
-    plan = planned([append(1, 0, 1, 2), append(3, 2, 1, 2), unknown(7, 20)])
+    plan = plan_log([append(1, 0, 1, 2), append(3, 2, 1, 2), unknown(7, 20)])
     assert holes_filled(plan, np.array([3])) == [Gap(1, 3)]
 
 
 def test_a_seen_place_takes_the_latest_append_and_leaves_the_earlier_for_the_unseen() -> None:
-    plan = planned([read(1, SEEN, 8, 9), unknown(SEEN, 8), unknown(SEEN, 1)])
+    plan = plan_log([read(1, SEEN, 8, 9), unknown(SEEN, 8), unknown(SEEN, 1)])
     assert plan.content.tolist() == [NONE, SEEN]
     assert holes_filled(plan, np.array([2, 9])) == []
 
 
 def test_an_append_that_a_seen_place_needs_fills_no_unseen_one() -> None:
-    plan = planned([append(1, 0, 1, 2), read(1, SEEN, 3, 9), tail(3, 3, 9), unknown(SEEN, 1), unknown(8, 10)])
+    plan = plan_log([append(1, 0, 1, 2), read(1, SEEN, 3, 9), tail(3, 3, 9), unknown(SEEN, 1), unknown(8, 10)])
     assert plan.content.tolist() == [1, SEEN, NONE]
     assert holes_filled(plan, np.array([9, 9])) == [Gap(2, 9)]
 
 
 def test_a_seen_place_is_judged_though_a_later_one_was_not_seen() -> None:
-    plan = planned([read(0, SEEN, 1, 9), tail(2, 1, 9), unknown(8, 1), unknown(9, 1)])
+    plan = plan_log([read(0, SEEN, 1, 9), tail(2, 1, 9), unknown(8, 1), unknown(9, 1)])
     assert plan.content.tolist() == [SEEN, NONE]
     assert holes_filled(plan, np.array([9, 9])) == [Unwritten(0, SEEN)]
 
 
 def test_values_do_not_take_each_others_appends() -> None:
-    plan = planned([unknown(7, 1), unknown(8, 10), unknown(8, 20)], values=[7, 8])
+    plan = plan_log([unknown(7, 1), unknown(8, 10), unknown(8, 20)], values=[7, 8])
     assert holes_filled(plan, np.array([5, 9])) == [SeenEarly(1, 8, deadline=9, reach=1)]
-    plan = planned([unknown(7, 20), unknown(8, 1)], values=[8, 7])
+    plan = plan_log([unknown(7, 20), unknown(8, 1)], values=[8, 7])
     assert holes_filled(plan, np.array([5, 9])) == [SeenEarly(1, 7, deadline=9, reach=1)]
