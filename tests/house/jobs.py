@@ -74,7 +74,7 @@ def wide_classes(sources: Iterable[tidy.Source]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for source in sources:
         if source.path.parts[0] in tidy.PACKAGES:
-            for node in ast.walk(source.tree):
+            for node in source.nodes:
                 if isinstance(node, ast.ClassDef):
                     name = f"{source.path.parts[0]}.{node.name}"
                     counts[name] = max(counts.get(name, 0), len(set(attributes(node))))

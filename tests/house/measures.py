@@ -42,7 +42,7 @@ def shapes(product: Iterable[tidy.Source]) -> Iterator[str]:
     widest = (0, "")
     many: list[str] = []
     for source in product:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef):
                 widest = max(widest, (len(attributes(node)), f"{source.path}:{node.name}"))
             elif (

@@ -15,8 +15,10 @@
 """
 
 import ast
+import functools
 import re
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -49,6 +51,7 @@ PICKLES_ITS_OWN = (
 CODE_RUNNING_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"})
 CODE_RUNNING_CALLS = frozenset({"eval", "exec"})
 MACHINE_PATH = re.compile(r"""(?<![\w./\]*])/(?:home|root|Users|work|mnt|opt)/[\w.-]""")
+_PARSING = threading.Lock()
 AUTHOR_TALK = re.compile(r"\b(?:sub-?)?agents?\b|\bissues? #?\d|\bco-authored-by\b", re.IGNORECASE)
 
 
@@ -59,6 +62,8 @@ class Source:
     path: Path
     text: str
     tree: ast.Module
+    nodes: Sequence[ast.AST]
+    """Every node of the tree, as `ast.walk` finds them."""
 
     @property
     def product(self) -> bool:
@@ -92,7 +97,19 @@ def sources(root: Path) -> Iterator[Source]:
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             text = path.read_text()
-            yield Source(path.relative_to(root), text, ast.parse(text))
+            yield Source(path.relative_to(root), text, *_parse_once(text))
+
+
+def _parse_once(text: str) -> tuple[ast.Module, Sequence[ast.AST]]:
+    """Returns the tree of a source and its nodes. The checks run side by side, and read the same sources."""
+    with _PARSING:
+        return _parse(text)
+
+
+@functools.cache
+def _parse(text: str) -> tuple[ast.Module, Sequence[ast.AST]]:
+    tree = ast.parse(text)
+    return tree, tuple(ast.walk(tree))
 
 
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
@@ -130,7 +147,7 @@ def many_parameters(source: Source) -> Iterator[str]:
     """Yields the functions of the checker that take too many parameters; `self` and `cls` do not count."""
     if not any(source.path.is_relative_to(folder) for folder in FEW_PARAMETERS):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             of = node.args
             named = [parameter.arg for parameter in (*of.posonlyargs, *of.args, *of.kwonlyargs)]
@@ -161,7 +178,7 @@ def repeated_names(root: Path) -> Iterator[str]:
 
 def find_imports(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """Yields the modules that one file imports, by their full names."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -174,7 +191,7 @@ def dangerous_formats(source: Source) -> Iterator[str]:
         is_its_own = module == "pickle" and str(source.path).endswith(PICKLES_ITS_OWN)
         if source.product and module.partition(".")[0] in CODE_RUNNING_MODULES and not is_its_own:
             yield source.at(node, f"{module} can run code while it reads")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CODE_RUNNING_CALLS:
             yield source.at(node, f"{node.func.id}() runs what it is given")
 
@@ -189,7 +206,7 @@ def imports_of_tests(source: Source) -> Iterator[str]:
 
 def chance(source: Source) -> Iterator[str]:
     """In the pure ring, `random.Random` is a type that arrives as an argument; everything else in `random` is global."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "random":
             for alias in node.names:
                 if alias.name != "Random":

@@ -43,7 +43,7 @@ def clauses(source: tidy.Source) -> Iterator[str]:
 
 def docstrings(source: tidy.Source) -> Iterator[tuple[ast.Expr, str]]:
     """Yields every docstring of a source, also those behind attributes and constants."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node, node.value.value
 
@@ -56,7 +56,7 @@ def first_word(text: str) -> str:
 
 def participles(source: tidy.Source) -> Iterator[str]:
     """Yields a complaint for each function that is named by a bare participle."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and is_participle(node.name)

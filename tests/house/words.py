@@ -89,7 +89,7 @@ def in_comments(source: tidy.Source) -> Iterator[Place]:
 
 def in_strings(source: tidy.Source) -> Iterator[Place]:
     """Docstrings, also those of attributes, and the strings in what is raised, asserted, or returned by `__str__`."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         texts: list[ast.AST] = []
         match node:
             case ast.Expr(value=ast.Constant(value=str()) as docstring):
