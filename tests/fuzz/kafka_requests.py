@@ -52,6 +52,8 @@ BAD_SETTINGS = [
     ("unclean.leader.election.enable", "perhaps"),
 ]
 BASE_MS = 1_700_000_000_000
+REPEATED, REPEATED_SHARE, REPEATED_BYTES_MAX = 1_000, 0.02, 1_000
+"""The entries of an array are repeated so often, in this share of the requests, if a request is not longer."""
 COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
 
 
@@ -262,6 +264,18 @@ def value(row: NamedField, key: int, version: int, rng: random.Random) -> Any:
     return one()
 
 
+def repeat_entries(asked: Any, rng: random.Random) -> Any:
+    """Returns the message with the entries of one of its arrays repeated, as no sane client does.
+
+    What a request costs must grow with its size alone: neither with its square, nor with how often it names a thing.
+    """
+    arrays = [row.name for row in rows(type(asked)) if row.field.is_array and getattr(asked, row.name)]
+    if not arrays:
+        return asked
+    name = rng.choice(arrays)
+    return attrs.evolve(asked, **{name: getattr(asked, name) * REPEATED})
+
+
 def request(rng: random.Random) -> bytearray:
     """A frame with a request that can be decoded."""
     api, version = rng.choice(VERSIONS)
@@ -271,7 +285,11 @@ def request(rng: random.Random) -> bytearray:
     header = RequestHeader(api.key, version, rng.getrandbits(31), rng.choice([None, "", "fuzz", "c" * 30_000]))
     while True:
         try:
-            return bytearray(b"".join(api.encode_request(header, message(api.request, api.key, version, rng))))
+            asked = message(api.request, api.key, version, rng)
+            frame = b"".join(api.encode_request(header, asked))
+            if rng.random() < REPEATED_SHARE and len(frame) < REPEATED_BYTES_MAX:
+                frame = b"".join(api.encode_request(header, repeat_entries(asked, rng)))
+            return bytearray(frame)
         except CannotEncode:
             continue  # a text that is too long for a version that is not flexible
 

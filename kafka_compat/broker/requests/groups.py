@@ -4,6 +4,7 @@ A request about several groups is split among the partitions of the offsets topi
 in requests become names here, and names in answers become ids.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -280,21 +281,26 @@ class GroupApiRequests:
 
     @serves(OFFSET_FETCH.key)
     def offset_fetch(self, call: ClientCall) -> None:
-        """From version 10 on topics are named by id."""
+        """From version 10 on topics are named by id.
+
+        A group that is named several times is answered as often, in the order of the request.
+        """
         request: OffsetFetchRequest = call.request
         if call.version < TOPIC_ID_VERSION:
             self.ask(call)
             return
-        unknown: dict[str, list[OffsetFetchTopicResponse]] = {}
-        groups = tuple(self._fill_names(group, unknown.setdefault(group.group_id, [])) for group in request.groups)
+        unknown: defaultdict[str, deque[list[OffsetFetchTopicResponse]]] = defaultdict(deque)
+        groups: list[OffsetFetchGroup] = []
+        for group in request.groups:
+            unknown[group.group_id].append([])
+            groups.append(self._fill_names(group, unknown[group.group_id][-1]))
 
         def respond(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
-            call.answer(
-                evolve(response, groups=tuple(self._fill_ids(each, unknown[each.group_id]) for each in response.groups))
-            )
+            answered = tuple(self._fill_ids(each, unknown[each.group_id].popleft()) for each in response.groups)
+            call.answer(evolve(response, groups=answered))
 
-        self._ask(call, evolve(request, groups=groups), respond)
+        self._ask(call, evolve(request, groups=tuple(groups)), respond)
 
     def _fill_names(self, group: OffsetFetchGroup, unknown: list[OffsetFetchTopicResponse]) -> OffsetFetchGroup:
         if group.topics is None:

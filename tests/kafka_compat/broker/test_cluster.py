@@ -1,6 +1,7 @@
 """Three brokers in one process: what was acknowledged survives, and clients cannot end a broker."""
 
 import random
+import uuid
 
 import attrs
 import pytest
@@ -9,7 +10,14 @@ import trio
 from kafka_compat.model import NO_LEADER
 from kafka_compat.protocol.api import RequestHeader
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
+from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
+from kafka_compat.protocol.apis.offset_fetch import (
+    OFFSET_FETCH,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+)
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
@@ -244,3 +252,20 @@ async def test_a_broker_that_stood_still_sends_a_heartbeat_as_soon_as_it_notices
         clock._clock = lambda: trio.current_time() + 50
         await brokers.until(lambda: parts.registration._beats > before)
         assert clock() < ran + 30, "fifty seconds of standing still are no time in which others were silent"
+
+
+async def test_a_group_that_is_named_twice_is_answered_twice_each_time_with_its_own_topics() -> None:
+    """A topic without a name is answered where it was asked for, and nowhere else: else an answer grows with the square."""
+    strangers = [uuid.UUID(int=number).bytes for number in (1, 2)]
+    groups = tuple(
+        OffsetFetchGroup(group_id="g", topics=(OffsetFetchTopic(topic_id=each, partition_indexes=(0,)),))
+        for each in strangers
+    )
+    settings = {"offsets_topic_replication_factor": "1", "offsets_topic_num_partitions": "1"}
+    async with cluster(1, **settings) as brokers, brokers.client(1) as client:
+        found = FindCoordinatorRequest(key_type=0, coordinator_keys=("g",))
+        with trio.fail_after(20):
+            while (await client.ask(FIND_COORDINATOR, 4, found)).coordinators[0].error_code != NONE:
+                await trio.lowlevel.checkpoint()
+        answer = await client.ask(OFFSET_FETCH, 10, OffsetFetchRequest(groups=groups))
+        assert [[topic.topic_id for topic in each.topics] for each in answer.groups] == [[each] for each in strangers]
