@@ -415,7 +415,7 @@ STREAM: Sequence[Mutant] = (
             "            if slave.heard_at + config.silence_s_max < 0:\n",
         ),
         (
-            "            due = min(due, slave.heard_at + self._config.silence_s_max)\n",
+            "            due = min(due, slave.heard_at + silence_s_max)\n",
             "            due = min(due, math.inf)\n",
         ),
         oracles=["script"],
