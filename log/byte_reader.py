@@ -1,5 +1,4 @@
-"""Reading ranges of bytes from a log whose offsets are bytes: each of its batches takes one offset for each byte of its
-payload.
+"""Reading ranges of bytes from a log whose batches take one offset for each byte of their payload.
 
 A range costs what is read of it: the batch that holds it is found in the index, and ranges that lie close behind each
 other are taken from one read. A batch of which all is wanted, and any of up to `CHECKED_BYTES`, is read whole and

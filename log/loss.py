@@ -16,8 +16,7 @@ from log.segment import RESET_SUFFIX, SEGMENT_SUFFIX
 
 
 def missing_files(disk: Disk, directory: str, *, log_id: int) -> str | None:
-    """Returns what is missing of a log that was opened and flushed in `directory` before; None if recovery would notice
-    all losses.
+    """Returns what is missing of a log that was flushed in `directory` before; None if recovery would notice it.
 
     Reads names and the durable-end checkpoint, changes nothing. Raises what the disk raises.
     """
@@ -45,8 +44,7 @@ ASIDE_SUFFIX = ".lost"
 
 
 def set_aside(disk: Disk, directory: str, *, keep: Collection[str]) -> None:
-    """Give every file of the log another name, `*.lost`, so that the next opening makes a new one; those named in
-    `keep` stay.
+    """Give every file of the log another name, `*.lost`, so that a new one is made next; those in `keep` stay.
 
     `LOST_NAME` is durable before the first name changes, and the durable-end checkpoint goes next: a crash at any
     moment leaves what this call was made for, or a directory that `missing_files` finds incomplete. What was set aside

@@ -1,5 +1,4 @@
-"""Removes segments that have left the log from the disk: the log-start checkpoint first, then names; keeps spare files
-and room.
+"""Removes segments that have left the log: first the log-start checkpoint, then names; keeps spare files and room.
 
 The flush's thread carries out what the owner's has decided. Both threads give and take spare files, each in one step.
 """

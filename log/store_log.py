@@ -423,8 +423,7 @@ class StoreLog:
     # Reading
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[StoredBatch]:
-        """Returns batches from the one that holds or follows `offset` on: at most `bytes_max` bytes, but at least one
-        batch.
+        """Returns batches from the one that holds or follows `offset` on: at most `bytes_max` bytes, at least one.
 
         Batches that begin at or after `end_offset` are left out. Payloads are views of the bytes read, checked against
         their CRC. Raises `OffsetOutOfRange` before the start or after the end, `CorruptLog` for damage.

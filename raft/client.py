@@ -135,9 +135,7 @@ class Connection:
         return self._broken is None
 
     def is_alive(self) -> bool:
-        """Returns whether the connection is open, after a look at the socket: if the node has closed its side, the next
-        request should use another connection.
-        """
+        """Returns True if the connection is open, after a look at the socket for a node that has closed its side."""
         if self._decoder.failure is not None:
             self._break(str(self._decoder.failure))
         if self._broken is None and not self._has_reader:
@@ -178,8 +176,7 @@ class Connection:
         return await self._ask(lambda request_id: client_codec.encode_append(request_id, batch), Appended)
 
     async def read(self, offset: int, bytes_max: int = DEFAULT_READ_BYTES) -> Records:
-        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed
-        end.
+        """Returns committed entries from the one that holds `offset` on; none from the committed end on.
 
         Raises `RecordsTrimmed`, which contains the start of the log, if its retention removed the records.
         """
@@ -425,8 +422,7 @@ class Client:
     async def read(
         self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = ignore_attempt
     ) -> Records:
-        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed
-        end.
+        """Returns committed entries from the one that holds `offset` on; none from the committed end on.
 
         Raises `RecordsTrimmed`, which contains the start of the log of the node that was asked, if the records have
         left that log by its retention. The read is not repeated elsewhere: other logs will soon be trimmed as well.

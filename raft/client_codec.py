@@ -1,5 +1,4 @@
-"""The native client protocol as bytes: requests, replies and the handshake, checked like peer messages are (see
-`codec`).
+"""The native client protocol as bytes: requests, replies and the handshake, checked like peer messages (`codec`).
 
 A request carries an id that its reply repeats; a client may have many under way. Records travel as one *batch*
 (`record_batch`): the same bytes rest in the log and come back to readers, several batches of one entry end to end.

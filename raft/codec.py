@@ -111,9 +111,7 @@ def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list
 
 
 def crc_of_data(data: Buffer, body: Buffer, body_crc: int | None) -> int | None:
-    """Returns the CRC of large data that is a view of the end of `body`, computed from that of the body; None if the
-    data has to be read for it.
-    """
+    """Returns the CRC of large data at the end of `body`, from that of the body; None if it has to be read."""
     if body_crc is None or type(data) is not memoryview or len(data) < JOINING_BYTES:
         return None
     return join_crcs(crc32c.crc32c(body[: -len(data)]), body_crc, len(data))

@@ -11,8 +11,7 @@ MIB = 1024 * 1024
 
 
 def of_declared_types(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
-    """Returns the fields, as a transformer of attrs: each takes values of its own type only, and raises `TypeError` for
-    others.
+    """Returns the fields, as a transformer of attrs: each raises `TypeError` for values of other types.
 
     A number of seconds may be whole, but must be finite.
     """

@@ -266,8 +266,7 @@ class RaftGroup:
         return self._driver.status()
 
     def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
-        """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of
-        leadership.
+        """Have `subscriber` called with all commits behind `after_index`, in order, and with changes of leadership.
 
         See `raft.subscription` for what it gets, and when. Returns the subscription, which `close` or the group ends.
         """

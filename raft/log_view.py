@@ -116,8 +116,7 @@ class LogView:
         return index <= self.last_index and self.term_at(index) == term
 
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
-        """Returns the last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any
-        more).
+        """Returns the last position not above `index` whose term is not above `term`; (0, 0) if there is none.
 
         Both sides of a rejected AppendEntries use it: what lies above cannot match; each round trip skips a term.
         """

@@ -1,8 +1,7 @@
 """Member: the parts of one running node, put together: log, driver, links, disk and port.
 
 It takes part in the rounds of a reactor. When everything that was ready has been read, the driver decides; when its
-messages to peers have left, the disk begins; then clients are answered. The timer requests a round whenever the driver
-is due.
+messages to peers have left, the disk begins; then clients are answered. A timer requests rounds for the driver.
 """
 
 import random

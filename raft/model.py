@@ -119,8 +119,7 @@ ORIGIN = LogStart()
 
 @frozen
 class HardState:
-    """The state that a node must keep across restarts: the newest term it has seen and its vote in it (paper section
-    5.2).
+    """The state that a node must keep across restarts: the newest term and its vote in it (paper section 5.2).
 
     `floor` is the end that its log had before a repair truncated it; (0, 0) if nothing is missing.
     """

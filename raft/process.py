@@ -1,5 +1,4 @@
-"""The common parts of processes that serve one node of a cluster: flags, JSON lines on stdout, garbage collection, the
-end.
+"""The common parts of processes that serve one node: flags, JSON lines on stdout, garbage collection, the end.
 
 Used by `raft.node`, and by the processes of other systems, whose harness then reads them in the same way.
 """

@@ -1,5 +1,4 @@
-"""The server side of a node's port: which connections are accepted, what clients may request, and how much of it at
-once.
+"""The server side of a node's port: its connections, what clients may request, and how much at once.
 
 A connection begins as a `Handshake`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
 cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.

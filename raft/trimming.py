@@ -1,5 +1,4 @@
-"""Trimmer: by the retention rule the oldest entries leave the log, and a snapshot of the state machine takes their
-place.
+"""Trimmer: by the retention rule the oldest entries leave the log, and a snapshot takes their place.
 
 The rule is applied `TRIM_EVERY_S`, and each time that the log has grown by a file. Whole files leave, whose entries are
 all committed, durable and applied here.

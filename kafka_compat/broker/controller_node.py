@@ -74,9 +74,7 @@ class ControllerNode:
         return self._elected_at is not None
 
     def note_applied(self, index: int) -> bool:
-        """Everything up to `index` is applied. Returns True if this node becomes the controller by it: nothing from
-        before its leadership is missing.
-        """
+        """All up to `index` is applied. Returns True if this node becomes the controller by it, lacking nothing."""
         if self._elected_at is None or index < self._elected_at:
             return False
         self._elected_at = None

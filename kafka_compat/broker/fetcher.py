@@ -1,5 +1,4 @@
-"""Fetches all partitions that this broker follows at one leader, with Kafka's Fetch in an incremental session
-(KIP-227).
+"""Fetches all partitions followed at one leader, with Kafka's Fetch in an incremental session (KIP-227).
 
 The replica of a partition orders the position to fetch from (`fetch`), and gets one answer (`on_answer`). The partition
 then rests until the next order. At most two requests are on their way: one waits at the leader, and a second one, which

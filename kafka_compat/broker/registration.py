@@ -67,9 +67,7 @@ class Registration:
                 self._beat(now)
 
     def hurry(self) -> None:
-        """Send the next heartbeat as soon as the answer to the present one is there: the controller is another one, or
-        this broker wants to shut down.
-        """
+        """Send the next heartbeat with the answer to the present one: a new controller, or a wish to shut down."""
         self._hurries = True
         if self._registered and not self._awaits_answer and not self._ended:
             self._due = 0.0

@@ -1,5 +1,4 @@
-"""The replicas of this broker: carries out the orders of their deciders on logs, at the controller and at other
-brokers.
+"""The replicas of this broker: carries out their deciders' orders on logs, at the controller and at brokers.
 
 A `LocalReplica` is one replica with its log. `step` takes an event and carries out all of its effects before the next
 event.

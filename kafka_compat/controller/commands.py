@@ -82,8 +82,7 @@ class FenceBroker:
 
 @frozen
 class BeginShutdown:
-    """A broker begins a controlled shutdown: it loses ISRs and leaderships as in `FenceBroker`, but continues to serve
-    fetches.
+    """A broker begins a controlled shutdown: it loses ISRs and leaderships as in `FenceBroker`, but serves fetches.
 
     Answered by `Acknowledged`; the error is STALE_BROKER_EPOCH if the registration has another `epoch`.
     """

@@ -1,8 +1,7 @@
 """One classic group: its state, members and votes. `membership` decides the consequences of requests.
 
 A group is Empty until a member joins. It is in PreparingRebalance while members join again, in CompletingRebalance
-until the assignment of the group's leader is written, and Stable until something changes. A group that is being deleted
-is Dead.
+until the assignment of the group's leader is written, and Stable until something changes. Being deleted, it is Dead.
 """
 
 import enum

@@ -1,5 +1,4 @@
-"""The records of `__consumer_offsets`: Kafka's own formats, so that its tools can read them and a broker can be
-replaced.
+"""The records of `__consumer_offsets`: Kafka's own formats, for its tools, and to replace brokers.
 
 A key begins with a version that also names its kind: 0 and 1 are committed offsets, 2 is a group. A value begins with a
 version of its own. All integers are big endian; strings and bytes have the format of the protocol. (Kafka's message

@@ -1,5 +1,4 @@
-"""Kafka's primitive types as bytes, big endian: reads each at a position of a buffer, and appends each to a list of
-pieces.
+"""Kafka's primitive types as bytes, big endian: reads each at a position of a buffer, and appends each to a list.
 
 A reader takes a memoryview and a position, and returns the value and the position after it. It compares every announced
 length with the remaining bytes before it allocates. A reader raises `MalformedMessage`. One that runs over the end of

@@ -1,5 +1,4 @@
-"""Cuts a byte stream into frames, for any wire: the port, and the decoder of wires whose frames begin with their
-length.
+"""Cuts a byte stream into frames, for any wire: the port, and the decoder of frames that begin with their length.
 
 A `LengthPrefixedDecoder` takes the stream in whatever pieces it arrives and gives whole frames back:
 
@@ -64,8 +63,7 @@ class Decoder(Protocol[FrameT]):
 
 
 class LengthPrefixedDecoder(ABC, Generic[FrameT]):
-    """Keeps what has arrived of a frame; how frames lie in bytes that are at hand is `_decode`'s, each wire has its
-    own.
+    """Keeps what has arrived of a frame; how they lie in bytes is `_decode`'s, one for each wire.
 
     `body_bytes_max` and `trusted` may change while the connection lives (after a handshake).
     """

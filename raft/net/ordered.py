@@ -54,8 +54,7 @@ class Reply:
 class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):
     """The requests of one connection, answered in their order.
 
-    `serve` may answer at once, later, or raise `WireError`, which closes the connection. `on_closed` is called once, at
-    the end.
+    `serve` may answer at once, later, or raise `WireError`, which closes the connection. `on_closed` is called once.
     """
 
     def __init__(

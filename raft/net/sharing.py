@@ -22,8 +22,7 @@ CHECKED_BYTES = _CHECKED_HEADER.size
 
 
 def is_native(first: Buffer) -> bool:
-    """Returns True if a connection that begins with these `FIRST_BYTES` speaks the native wire: the version follows the
-    length.
+    """Returns True if a connection that begins with these `FIRST_BYTES` speaks the native wire.
 
     A wire can share a port with it if that byte is never `PROTOCOL_VERSION` in the first frame of a connection. In
     Kafka's frames it is the upper byte of the API key, which is 0.
@@ -32,8 +31,7 @@ def is_native(first: Buffer) -> bool:
 
 
 def native_type(first: Buffer) -> int | None:
-    """Returns the message type of the native frame that begins with these `CHECKED_BYTES`; None if they begin no native
-    frame.
+    """Returns the message type of the native frame that these `CHECKED_BYTES` begin; None if they begin none.
 
     For wires whose fifth byte may be `PROTOCOL_VERSION`, as RocketMQ's with a binary header: the check of the native
     header tells them apart, and where it fits by chance, the type, which is the sixth byte: there the upper one of a

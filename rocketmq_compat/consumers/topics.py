@@ -153,8 +153,7 @@ class TopicTable(WatchedTable[str]):
     def update(self, time_ms: int, topic: TopicConfig) -> None:
         """Create or change a topic for an operator.
 
-        Raises `RequestRefused` with INVALID_PARAMETER for an illegal name or a system topic, and for illegal numbers of
-        queues.
+        Raises `RequestRefused` with INVALID_PARAMETER for an illegal name, a system topic, or bad numbers of queues.
         """
         validate_topic_name(topic.topic_name)
         if is_system_topic(topic.topic_name):

@@ -1,5 +1,4 @@
-"""The client's side of a connection: from a broker to name servers, from a slave to its master, and from our own tools
-and tests.
+"""The client's side of a connection: from a broker to name servers, from a slave to its master, and from tools.
 
 `ask` dials when it has to, and returns the answer or raises `RemotingFailed`, which states if the request may have been
 carried out. Answers are matched by `opaque`, so requests overlap and a late answer is dropped. After a failure the next

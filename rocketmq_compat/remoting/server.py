@@ -1,5 +1,4 @@
-"""A port that speaks the remoting protocol: accepts connections, gives each a session, and reports the ends of
-connections.
+"""A port that speaks the remoting protocol: gives each connection a session, and reports its end.
 
 A name server has one, a broker two (clients of old send to `listenPort` - 2). Brokers speak the native wire among
 themselves, on the same port: the `PortSharer` of a connection's first frame type takes it over.

@@ -1,5 +1,4 @@
-"""CommitLogReplica: one copy of a broker's commit log, the master's or a slave's, with RocketMQ's replication of fixed
-roles.
+"""CommitLogReplica: one copy of a broker's commit log, master's or slave's, with RocketMQ's fixed roles.
 
 The one decider of this package. `step(now, event)` takes a fact and returns orders (effects), which the shell carries
 out at once and in order. It owns no socket, file or clock, so that a broker, the simulator and a test run the same

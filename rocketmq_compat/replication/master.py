@@ -1,5 +1,4 @@
-"""A replica that is the master: it appends the records of clients, pushes its log to slaves, and answers when a promise
-holds.
+"""A replica that is the master: it appends records, pushes its log to slaves, and answers when a promise holds.
 
 Rules, with their sources:
 

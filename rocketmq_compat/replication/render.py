@@ -8,8 +8,7 @@ from rocketmq_compat.replication.slave import Slave
 def render(replica: CommitLogReplica) -> str:
     """Returns, for example, `master e3 log=[0,90) flushed=60 confirm=60 epochs=1@0,3@60 {1:60/90}`.
 
-    In braces is each slave with its reported end and its pushed end; `!` marks a slave whose log goes on for so many
-    bytes alone.
+    In braces is each slave with its reported end and its pushed end; `!` marks one that goes on for so many bytes.
     """
     log = replica.log
     epochs = ",".join(f"{entry.epoch}@{entry.start}" for entry in log.epochs.entries()) or "-"

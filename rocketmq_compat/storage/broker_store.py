@@ -473,8 +473,7 @@ class MessageStore:
     def trim(self, offset: int) -> int:
         """Trim the log before the batch at this physical offset, but only within the last checkpoint.
 
-        Returns the start. Consumers no longer see the trimmed messages; the files go with the next flush and the next
-        checkpoint.
+        Returns the start. Consumers no longer see the messages; the files go with the next flush and checkpoint.
         """
         before = self.log.start_offset
         start = self.log.trim(min(offset, self.derived.saved))
@@ -512,8 +511,7 @@ class MessageStore:
         count_max: int = 32,
         tags: Container[int] | None = None,
     ) -> FoundMessages:
-        """Returns messages of a queue from `offset` on: at most `count_max` and `bytes_max`, but at least one if there
-        is one.
+        """Returns messages of a queue from `offset` on: at most `count_max` and `bytes_max`, at least one of any.
 
         With `tags` only messages whose tag has one of these hashes; the consumer compares the tags themselves, since
         two may have one hash.

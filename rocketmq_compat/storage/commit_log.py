@@ -139,8 +139,7 @@ class CommitLog(LogFacts):
         return max(self.start_offset, batches[0].base_offset)
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[StoredBatch]:
-        """Returns batches from this physical offset on, for another copy: at most `bytes_max` bytes, but at least one
-        batch.
+        """Returns batches from this physical offset on, for a copy: at most `bytes_max` bytes, but at least one.
 
         All of them end at or below `end_offset`. If `offset` lies inside of a batch, only the rest of that is returned.
         Payloads are views of the bytes read, checked against their CRC. Raises `OffsetOutOfRange` before the start or

@@ -362,8 +362,7 @@ class ConsumeQueues:
 
 
 def write_units(disk: Disk, parts: Sequence[UnitsToWrite], threads: int) -> None:
-    """Write these parts of files with their names, durably, in so many threads, to share the commits of the file
-    system.
+    """Write these parts of files with their names, durably, in so many threads, to share commits.
 
     Raises `NoSpace` or `StorageFailed`, after all are done; the call may be repeated.
     """

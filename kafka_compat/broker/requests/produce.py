@@ -1,5 +1,4 @@
-"""Produce: walks the records of each batch before its leader takes it, and answers when every partition has its
-outcome.
+"""Produce: walks the records of each batch before its leader takes it, and answers when all outcomes are there.
 
 With acks=0 there is no answer. A refused batch then closes the connection, which is the only way to report the error.
 

@@ -1,5 +1,4 @@
-"""Administration of topics: CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders, carried out by the
-controller.
+"""Administration of topics: CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders, by the controller.
 
 The timeout of a request limits the wait for the controller. When a success is answered, it has been committed, and this
 broker has applied it.

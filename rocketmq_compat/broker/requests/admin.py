@@ -1,6 +1,4 @@
-"""Administrators: topics and groups (17, 18, 21, 200, 201, 207, 215, 351, 352), settings (25, 26) and state (28, 202,
-208, 305).
-"""
+"""Administrators: topics, groups, settings and the state of the broker."""
 
 from collections.abc import Callable
 from typing import Final

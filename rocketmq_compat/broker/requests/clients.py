@@ -1,5 +1,4 @@
-"""Clients: heartbeats (34), leaving (35), a check of their subscriptions (46), and the members of a group (38, 203,
-204, 300).
+"""Clients: heartbeats (34), leaving (35), a check of subscriptions (46), and members of groups (38, 203, 204, 300).
 
 The broker notifies clients of changed members (40).
 """

@@ -1,5 +1,4 @@
-"""Name servers: brokers register (103, 104, 904, 322), clients ask for routes (105), and administrators change
-settings.
+"""Name servers: brokers register (103, 104, 904, 322), clients ask for routes (105), administrators change settings.
 
 The codes of administrators are 100 to 102, 205 and 327.
 """
