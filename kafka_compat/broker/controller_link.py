@@ -2,8 +2,8 @@
 
 A command goes to the known leader. If it was certainly not committed (no leader, a broker that no longer leads, no
 connection) it is sent again until its time is up. Otherwise its outcome is unknown. A result is handed out once this
-broker has applied its command: a client that knows of a new topic finds it here. The controller refuses a command that
-no longer applies (epochs, names that exist), so a caller that understands this may send it again.
+broker has applied its command, or its time is up: a client that knows of a new topic finds it here. The controller
+refuses a command that no longer applies (epochs, names that exist), so a caller that understands this may send it again.
 """
 
 import math

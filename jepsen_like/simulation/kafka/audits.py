@@ -8,9 +8,10 @@ K2 acknowledgement         with acks=all it is on every member of the maximal IS
 K3 committed               what was below a high watermark does not change; a reader sees nothing else
 K4 election                a leader is an active member of the ISR or eligible, or was found by comparison, unless
                            unclean elections are allowed; epochs grow
-K5 once                    a producer's sequence is in a partition's log once, and without gaps
+K5 once                    a producer's sequence is in a partition's log once, and without gaps; who reads a log
+                           again knows its producers
 K6 follower                below a follower's high watermark its log is the truth
-K7 metadata                brokers that have applied as much have the same image
+K7 metadata                brokers that have applied as much have the same image, and the logs of their replicas alone
 K8 offsets                 a group's offset that was acknowledged is not lost, nor replaced by an older one
 K9 registration            a broker epoch belongs to one process, a producer id to one producer
 K10 owners                 see `group_truth`
@@ -32,7 +33,8 @@ from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, PartitionState, TopicPartition
 from kafka_compat.partition.effects import SendAlterPartition
 from kafka_compat.partition.leader import LeaderReplica
-from kafka_compat.partition.model import NO_OFFSET
+from kafka_compat.partition.model import NO_OFFSET, SequenceRange
+from kafka_compat.partition.producer_state import BATCHES_KEPT
 
 SEQUENCE_MAX = 2**31 - 1
 Report = Callable[[str, int, str], None]
@@ -57,6 +59,14 @@ class KafkaAudits:
         wanted = max(self._knobs.min_isr, 2) if partition.topic == OFFSETS_TOPIC else self._knobs.min_isr
         return min(wanted, self._knobs.replication_factor)
 
+    def _truth(self, replica: LocalReplica) -> PartitionTruth | None:
+        """Returns what must be true of a replica; None if its topic is deleted, or it counts for nothing since a loss
+        that has an excuse.
+        """
+        truth = self.truths.get(replica.partition)
+        is_present = truth is not None and truth.state.topic_id == replica.topic_id
+        return truth if truth is not None and is_present and replica.leader_epoch > truth.excused else None
+
     def log_of(self, node: int, partition: TopicPartition) -> LogView | None:
         """Returns the log on a broker's disk."""
         return self._brokers[node].view(partition)
@@ -77,6 +87,9 @@ class KafkaAudits:
         for delta in self.machine.drain_changes():
             for registration in delta.brokers:
                 self.counts["fenced_brokers"] += registration.fenced
+            for topic in delta.topics_deleted:
+                for number in range(len(topic.partitions)):
+                    del self.truths[TopicPartition(topic.name, number)]
             for partition, state in delta.partitions.items():
                 truth = self.truths.get(partition)
                 if truth is None:
@@ -185,7 +198,9 @@ class KafkaAudits:
 
     def on_lost(self, node: int, partition: TopicPartition) -> None:
         """A broker's disk lost a part of a log."""
-        truth = self.truths[partition]
+        truth = self.truths.get(partition)
+        if truth is None:
+            return
         truth.tainted.add(node)
         copies = [self.log_of(each, partition) for each in truth.state.replicas]
         end = truth.lose_what_no_one_has(copies, truth.state.leader_epoch)
@@ -200,7 +215,7 @@ class KafkaAudits:
         broker: SimulatedBroker,
         replica: LocalReplica,
     ) -> None:
-        """See `ReplicaWatch`."""
+        """A leader's batch is in its log."""
         self.counts["appends"] += 1
         log = _view(broker, replica)
         info = log.batches[-1].info
@@ -215,31 +230,79 @@ class KafkaAudits:
                 self._report("K5", broker.node, f"{replica.partition}: {what}")
             return
 
+    def on_hosted(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
+        """A replica begins with what its disk has: what it takes for committed is so."""
+        truth = self._truth(replica)
+        if (
+            truth is not None
+            and truth.excused < 0
+            and replica.high_watermark > max(truth.end, replica.log.start_offset)
+        ):
+            what = f"begins with the high watermark {replica.high_watermark}, and {truth.end} is committed"
+            self._report("K6", broker.node, f"{replica.partition}: it {what}")
+        self.on_restored(broker, replica)
+
+    def on_restored(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
+        """A replica has read its log: it knows the last batches of each producer there, and no other ones."""
+        log = _view(broker, replica)
+        if log.end != replica.decider.log_end:
+            return
+        wanted: dict[int, tuple[int, tuple[SequenceRange, ...]]] = {}
+        for info in (batch.info for batch in log.batches if batch.info.producer_id >= 0):
+            epoch, ranges = wanted.get(info.producer_id, (-1, ()))
+            last = (info.base_sequence + info.offset_count - 1) & SEQUENCE_MAX
+            new = SequenceRange(info.base_sequence, last, info.base_offset, info.end_offset)
+            kept = (*(ranges if epoch == info.producer_epoch else ()), new)[-BATCHES_KEPT:]
+            wanted[info.producer_id] = info.producer_epoch, kept
+        for known in replica.decider.producer_snapshot(broker.reading()):
+            epoch, ranges = wanted.pop(known.producer_id, (known.epoch, ()))
+            if (epoch, ranges) != (known.epoch, tuple(each for each in known.batches if each.end_offset > log.start)):
+                what = f"knows {known}, and its log has {ranges} of epoch {epoch}"
+                self._report("K5", broker.node, f"{replica.partition}: it {what}")
+        if wanted:
+            self._report("K5", broker.node, f"{replica.partition}: it does not know the producers {sorted(wanted)}")
+
+    def on_flushed(self, broker: SimulatedBroker, replica: LocalReplica, end: int) -> None:
+        """A replica learns that its log is durable up to `end`."""
+        covered = _view(broker, replica).read(0, end)
+        if covered and not broker.has_durably(replica.partition, covered[-1]):
+            what = f"the batch at {covered[-1].info.base_offset} is not durable, and counts as flushed up to {end}"
+            self._report("K2", broker.node, f"{replica.partition}: {what}")
+
     def on_shortened(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
-        """See `ReplicaWatch`."""
-        truth = self.truths[replica.partition]
-        if broker.node in (*truth.state.isr, *truth.state.elr) and broker.node not in truth.tainted:
+        """A log was truncated, reset or trimmed."""
+        truth = self.truths.get(replica.partition)
+        if (
+            truth is not None
+            and broker.node in (*truth.state.isr, *truth.state.elr)
+            and broker.node not in truth.tainted
+        ):
             self._check_members(replica.partition, truth)
 
     def leads(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
-        """See `ReplicaWatch`."""
-        truth = self.truths[replica.partition]
-        if replica.leader_epoch <= truth.excused or replica.leader_epoch != truth.state.leader_epoch:
+        """A replica begins to lead."""
+        truth = self._truth(replica)
+        if truth is None or replica.leader_epoch != truth.state.leader_epoch:
             return
         lack = truth.lacks(_view(broker, replica), truth.end)
         if lack:
             self._report("K11", broker.node, f"{replica.partition}: it leads, and has {lack}, which another copy has")
 
     def may_trim(self, broker: SimulatedBroker, replica: LocalReplica, offset: int) -> None:
-        """See `ReplicaWatch`."""
+        """Retention or a client lets a replica forget what is below `offset` and its high watermark."""
+        truth = self.truths.get(replica.partition)
+        if truth is None:
+            return
+        if replica.partition.topic == OFFSETS_TOPIC:
+            self._report("K8", broker.node, f"{replica.partition}: a compacted log loses what is below {offset}")
         high_watermark = replica.decider.high_watermark
         end = high_watermark if offset == NO_OFFSET else min(offset, high_watermark)
-        self.truths[replica.partition].forget(_view(broker, replica), end)
+        truth.forget(_view(broker, replica), end)
 
     def high_watermark_moved(self, broker: SimulatedBroker, replica: LocalReplica, high_watermark: int) -> None:
-        """See `ReplicaWatch`."""
-        truth = self.truths[replica.partition]
-        if replica.leader_epoch <= truth.excused or broker.node in truth.tainted:
+        """A replica has another high watermark."""
+        truth = self._truth(replica)
+        if truth is None or broker.node in truth.tainted:
             return
         log = _view(broker, replica)
         if not replica.leads:
@@ -255,7 +318,7 @@ class KafkaAudits:
 
     def answers_produce(self, broker: SimulatedBroker, replica: LocalReplica, base_offset: int, value: str) -> None:
         """A batch is acknowledged with acks=all."""
-        truth, partition = self.truths[replica.partition], replica.partition
+        truth, partition = self._truth(replica), replica.partition
         self.counts["acknowledgements"] += 1
         role = replica.decider.role
         assert isinstance(role, LeaderReplica), "only a leader acknowledges"
@@ -266,7 +329,7 @@ class KafkaAudits:
         elif held is not None and held.value != value:
             what = f"{value} is acknowledged at {base_offset}, where {held.value} is"
             self._report("K2", broker.node, f"{partition}: {what}")
-        if replica.leader_epoch <= truth.excused or held is None or broker.node in truth.tainted:
+        if truth is None or held is None or broker.node in truth.tainted:
             return
         if len(role.isr.maximal) < self.min_isr(partition):
             self._report("K2", broker.node, f"{partition}: acknowledged by {sorted(role.isr.maximal)} alone")
@@ -285,15 +348,25 @@ class KafkaAudits:
         batches: Sequence[LoggedBatch],
     ) -> None:
         """A consumer reads these batches."""
-        truth = self.truths[replica.partition]
+        truth = self._truth(replica)
         self.counts["reads"] += bool(batches)
-        if replica.leader_epoch <= truth.excused or broker.node in truth.tainted:
+        if truth is None or broker.node in truth.tainted:
             return
         for batch in batches:
             at = truth.place(batch.info.base_offset)
             if truth.committed[at : at + 1] != [batch]:
                 what = f"{batch.value} at {batch.info.base_offset} is read, and not committed"
                 self._report("K3", broker.node, f"{replica.partition}: {what}")
+
+    def lists(self, broker: SimulatedBroker, replica: LocalReplica, time_ms: int, offset: int) -> None:
+        """A consumer learns that `offset` is the first at or after a time; NO_OFFSET if there is none."""
+        self.counts["offsets_listed"] += offset != NO_OFFSET
+        log, end = _view(broker, replica), replica.decider.high_watermark
+        late = (batch.info.base_offset for batch in log.batches if batch.newest_ms >= time_ms)
+        due = max(next(late, end), log.start)
+        if offset != (due if due < end else NO_OFFSET):
+            what = f"{offset} is listed for {time_ms}, where {due} was due, below {end}"
+            self._report("K3", broker.node, f"{replica.partition}: {what}")
 
     # ---------------------------------------------------------------- the end
 
@@ -311,6 +384,14 @@ class KafkaAudits:
                     self._report("K3", node, f"{partition}: its log is not the leader's")
                 else:
                     self.counts["compacted_logs"] += log.is_compacted
+        assigned = {node: set[TopicPartition]() for node in self._brokers}
+        for partition, truth in self.truths.items():
+            for node in truth.state.replicas:
+                assigned[node].add(partition)
+        for node, partitions in assigned.items():
+            store = self._brokers[node].store
+            if store.logs.keys() != partitions and not store.keeps_strays:
+                self._report("K7", node, f"it has the logs {sorted(store.logs)}, and not {sorted(partitions)}")
         snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}
         for node, snapshot in snapshots.items():
             if self._brokers[node].image.index == self.image.index and snapshot != self.machine.snapshot():

@@ -11,26 +11,20 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from jepsen_like.simulation.kafka.logs import Batches, LoggedBatch, LogView, find_losses, view_all
-from jepsen_like.simulation.kafka.messages import BrokerMessage, CommitNews, TcpKind, TcpSegment
+from jepsen_like.simulation.kafka.connections import ServedConnection, SimulatedPeer, decode_answer
+from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView, find_losses, view_all
+from jepsen_like.simulation.kafka.messages import BrokerMessage, CommitNews
 from jepsen_like.simulation.kafka.quorum import ControlQuorum, Outcome, Settled
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.tcp import (
-    Endpoint,
-    ServedConnection,
-    SimulatedPeer,
-    SimulatedTcp,
-    TcpEnd,
-    decode_answer,
-)
-from jepsen_like.simulation.kafka.watched import ReplicaWatch, WatchedReplicas
+from jepsen_like.simulation.kafka.watched import WatchedReplicas
 from jepsen_like.simulation.kernel.disks import PowerFailed, failing_after
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.process import SimulatedProcess
+from jepsen_like.simulation.kernel.sockets import Endpoint, ResendingSockets, Segment, SegmentKind, Socket, refusal
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.broker.calls import ClientCall, Requests
 from kafka_compat.broker.context import Context
@@ -38,7 +32,7 @@ from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.hosting import BrokerReplaced
 from kafka_compat.broker.parts import BrokerParts
-from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
+from kafka_compat.broker.replicas import Answer, Replicas
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage
@@ -56,6 +50,14 @@ from kafka_compat.protocol.apis.fetch import (
     FetchResponse,
     FetchTopic,
 )
+from kafka_compat.protocol.apis.list_offsets import (
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kafka_compat.protocol.batch_header import batch_headers
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
@@ -71,6 +73,9 @@ from raft.net.decoder import Buffer
 from raft.net.ordered import Reply
 from raft.results import Applied
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
+
 CLUSTER = "simulated"
 DIRECTORY = "partitions"
 STORE = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=512, open_files_max=16, threads=1)
@@ -83,45 +88,10 @@ FETCH_BACKOFF_MS = 100
 FETCH_VERSION = 12
 """The last that names topics."""
 FETCH_BYTES = 2_000
+LIST_VERSION = 7
+RETENTION_CHECK_MS = 700
 TORN_CALLS_MAX = 12
 CRASHES = (*NODE_ERRORS, PartitionError, RaftError)
-
-
-class BrokerWorld(ReplicaWatch, Protocol):
-    """The world as a broker sees it."""
-
-    now: float
-    batches: Batches
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
-
-    def send(self, sender: int, to: int, message: BrokerMessage) -> None:
-        """Put a message on the wire."""
-
-    def count_received(self, node: int, connection: int) -> int:
-        """Returns how many segments of a connection this end has received."""
-
-    def new_connection(self) -> int:
-        """Returns a number that no connection has had."""
-
-    def acknowledges(self, broker: "SimulatedBroker", replica: LocalReplica, base_offset: int, value: str) -> None:
-        """A client learns that its batch is on all members of the ISR."""
-
-    def reads(self, broker: "SimulatedBroker", replica: LocalReplica, batches: list[LoggedBatch]) -> None:
-        """A consumer gets these batches."""
-
-    def on_told(self, broker: "SimulatedBroker", event: str, fields: Mapping[str, object]) -> None:
-        """A broker reports an event."""
-
-    def on_stopped(self, broker: "SimulatedBroker") -> None:
-        """A broker has shut down in good order; it is to start again."""
-
-    def on_replaced(self, broker: "SimulatedBroker") -> None:
-        """Another process is registered in its place: it stops, and is started again."""
-
-    def on_crashed(self, broker: "SimulatedBroker", error: Exception) -> None:
-        """A broker died of its own assertions, or of a bug."""
 
 
 @attrs.define(eq=False)
@@ -160,26 +130,25 @@ class SimulatedBroker(SimulatedProcess):
     ERRORS = (*CRASHES, BrokerReplaced)
     ROUND_S = 1e-5
 
-    def __init__(
-        self, world: BrokerWorld, knobs: KafkaKnobs, node: int, nodes: list[int], quorum: ControlQuorum
-    ) -> None:
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, node: int, quorum: ControlQuorum) -> None:
         super().__init__(world, node)
         self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
         self.metadata: tuple[int, bytes] | None = None
         """The newest snapshot of the image that is on its disk, with its index."""
         self.ends_connections = True
         """True while its operating system answers for it."""
+        self._backup: tuple[MemoryDisk, tuple[int, bytes] | None] | None = None
+        """The disk and the snapshot as the last process found them."""
         self._loads = 0
         self.machine = MetadataMachine()
         self.parts: BrokerParts
         self.store: BrokerStore
-        self.tcp: SimulatedTcp
+        self.tcp: ResendingSockets
         self._views: dict[TopicPartition, LogView] = {}
         self._boot = 1
         self._world = world
         self._knobs = knobs
         self._settings = build_settings(knobs)
-        self._peers = [each for each in nodes if each != node]
         self._quorum = quorum
         self._rng = stream(knobs.seed, f"broker/{node}")
         self._wall_skew_ms = self._rng.randint(-WALL_SKEW_MS, WALL_SKEW_MS)
@@ -224,9 +193,12 @@ class SimulatedBroker(SimulatedProcess):
 
     # ---------------------------------------------------------------- life and death
 
-    def start(self, snapshot: bool) -> None:
-        """A process begins, with what is on the disk. Raises the errors of the disk."""
-        knobs = self._knobs
+    def start(self, snapshot: bool, *, calls_max: int | None = None) -> None:
+        """A process begins, with what is on the disk.
+
+        Raises the errors of the disk, and `PowerFailed` if it ends while it opens its logs, by the number of calls.
+        """
+        knobs, views = self._knobs, self._views
         self._disk_queue.clear()
         self._is_ending = False
         self.term = self.commit = 0
@@ -237,9 +209,17 @@ class SimulatedBroker(SimulatedProcess):
             index, content = self.metadata
             self.machine.restore(content)
             self.commit = index
-        self.store = self._open_store(self.disk)
+        self._backup = self.disk.after_kill(random.Random(0)), self.metadata
+        self.disk.before_call = None if calls_max is None else failing_after(calls_max)
+        try:
+            self.store = self._open_store(self.disk)
+        except PowerFailed:
+            self._views = views
+            raise
+        finally:
+            self.disk.before_call = None
         self.begin_life()
-        self.tcp = SimulatedTcp(self)
+        self.tcp = ResendingSockets(self)
         self.parts = self._build_parts()
         self.ends_connections = True
         self.later(knobs.checkpoint_s, self._checkpoint)
@@ -287,7 +267,7 @@ class SimulatedBroker(SimulatedProcess):
                 self._connect(),
                 self._connect(),
                 self.reading,
-                command_timeout_s=knobs.command_timeout_s,
+                command_timeout_s=knobs.timeout_s,
             ),
             settings=self._settings,
             clock=self.reading,
@@ -311,22 +291,28 @@ class SimulatedBroker(SimulatedProcess):
         )
 
     def _connect(self) -> dict[int, SimulatedPeer]:
-        timeout_s = self._knobs.fetch_timeout_s
-        return {peer: SimulatedPeer(self, self.tcp, peer, self._rng, dial_timeout_s=timeout_s) for peer in self._peers}
+        timeout_s = self._knobs.timeout_s
+        peers = (each for each in range(1, self._knobs.nodes + 1) if each != self.node)
+        return {peer: SimulatedPeer(self, self.tcp, peer, self._rng, dial_timeout_s=timeout_s) for peer in peers}
 
     def _tell(self, event: str, **fields: object) -> None:
         self._world.on_told(self, event, fields)
 
     def kill(self) -> None:
-        """The process is gone; what it wrote stays in the page cache."""
-        if self._knobs.fence_on_close:
-            self.tcp.close_all()
-        self._stop()
+        """The process is gone, also one that has hardly begun; what it wrote stays in the page cache."""
+        if self.up:
+            if self._knobs.fence_on_close:
+                self.tcp.close_all()
+            self._stop()
         self.disk = self.disk.after_kill(stream(self._knobs.seed, f"kill/{self.node}/{self.lives}"))
 
     def cut_power(self, rng: random.Random) -> list[TopicPartition]:
-        """Everything volatile is gone, and so may be whatever was not synced. Returns the logs that lack something."""
-        self._stop()
+        """Everything volatile is gone, and so may be whatever was not synced, also by a process that has ended.
+
+        Returns the logs that lack something.
+        """
+        if self.up:
+            self._stop()
         self.ends_connections = False
         self._boot += 1
         self.disk = self.disk.after_crash(rng)
@@ -336,6 +322,15 @@ class SimulatedBroker(SimulatedProcess):
         """Give a broker that is down a new disk. Returns the logs that the old one had."""
         self.disk = MemoryDisk(self.disk.rng)
         self.metadata = None
+        return self.look_again()
+
+    def go_back(self) -> list[TopicPartition]:
+        """Give a broker that is down its disk as it was when the last process began. Returns the logs that lack
+        something.
+        """
+        assert self._backup is not None, "it has run once"
+        disk, self.metadata = self._backup
+        self.disk = disk.after_kill(self.disk.rng)
         return self.look_again()
 
     def _stop(self) -> None:
@@ -486,23 +481,23 @@ class SimulatedBroker(SimulatedProcess):
     # ---------------------------------------------------------------- connections
 
     def now(self) -> float:
-        """See `TcpHost`."""
+        """See `PeerHost`."""
         return self._world.now
 
-    def transmit(self, to: int, segment: TcpSegment) -> None:
-        """See `TcpHost`."""
+    def transmit(self, to: int, segment: Segment) -> None:
+        """See `PeerHost`."""
         self._world.send(self.node, to, segment)
 
     def count_received(self, peer: int, connection: int) -> int:
-        """See `TcpHost`."""
+        """See `PeerHost`."""
         return self._world.count_received(peer, connection)
 
     def new_connection(self) -> int:
-        """See `TcpHost`."""
+        """See `PeerHost`."""
         return self._world.new_connection()
 
-    def accept(self, socket: TcpEnd) -> Endpoint:
-        """See `TcpHost`."""
+    def accept(self, socket: Socket) -> Endpoint:
+        """See `PeerHost`."""
         parts = self.parts
         requests = Requests(parts.handlers, parts.gate, self._connection_closed, _do_nothing)
         return ServedConnection(self.tcp, socket, requests.session)
@@ -518,8 +513,8 @@ class SimulatedBroker(SimulatedProcess):
             self.learn(message.term, message.leader, message.commit)
         elif self.up:
             self.tcp.receive(sender, message)
-        elif self.ends_connections and message.kind is not TcpKind.END:
-            self.transmit(sender, message.refusal())
+        elif self.ends_connections and message.kind is not SegmentKind.END:
+            self.transmit(sender, refusal(message.connection))
 
     # ---------------------------------------------------------------- the raft group
 
@@ -623,10 +618,28 @@ class SimulatedBroker(SimulatedProcess):
                 for at, header in batch_headers(memoryview(records))
             ]
             if replica is not None and answer.error_code == KafkaErrorCode.NONE:
-                self._world.reads(self, replica, batches)
+                self._world.audits.reads(self, replica, batches)
             done(answer, batches[-1].info.end_offset if batches else 0)
 
         self.serve(FETCH, FETCH_VERSION, request, on_answered)
+
+    def list_offset(
+        self, partition: TopicPartition, time_ms: int, done: Callable[[ListOffsetsPartitionResponse], None]
+    ) -> None:
+        """A consumer asks for the first offset at or after a time."""
+        asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=time_ms)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=(ListOffsetsTopic(name=partition.topic, partitions=(asked,)),)
+        )
+
+        def on_answered(response: ListOffsetsResponse) -> None:
+            answer = response.topics[0].partitions[0]
+            replica = self.replicas.hosted.get(partition)
+            if replica is not None and answer.error_code == KafkaErrorCode.NONE:
+                self._world.audits.lists(self, replica, time_ms, answer.offset)
+            done(answer)
+
+        self.serve(LIST_OFFSETS, LIST_VERSION, request, on_answered)
 
     def trim(self, partition: TopicPartition, offset: int, *, by_client: bool) -> None:
         """Retention, or DeleteRecords, cuts a log."""
@@ -653,10 +666,11 @@ def build_settings(knobs: KafkaKnobs) -> Settings:
         "replica.fetch.max.bytes": rng.choice((500, 1_500, 1 << 20)),
         "replica.fetch.response.max.bytes": rng.choice((1_000, 1 << 20)),
         "replica.fetch.backoff.ms": FETCH_BACKOFF_MS,
-        "replica.socket.timeout.ms": max(1, round((knobs.fetch_timeout_s - knobs.fetch_wait_s) * 1000)),
+        "replica.socket.timeout.ms": max(1, round((knobs.timeout_s - knobs.fetch_wait_s) * 1000)),
         "replica.high.watermark.checkpoint.interval.ms": round(knobs.checkpoint_s * 1000),
         "log.segment.bytes": SEGMENT_BYTES,
         "log.cleaner.backoff.ms": 1_000,
+        "log.retention.check.interval.ms": RETENTION_CHECK_MS if knobs.alters else 300_000,
         "group.min.session.timeout.ms": 10,
         "group.initial.rebalance.delay.ms": 100,
         "offsets.commit.timeout.ms": 1_000,

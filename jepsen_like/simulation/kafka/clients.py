@@ -3,12 +3,13 @@
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from jepsen_like.simulation.kafka.broker import BEGIN_MS, SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.wire import ClientWire, ClientWorld
+from jepsen_like.simulation.kafka.wire import ClientWire
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.broker.replicas import Answer
 from kafka_compat.coordinator.effects import GroupResponse
@@ -16,6 +17,7 @@ from kafka_compat.model import TopicPartition
 from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.partition.model import NO_OFFSET, BatchInfo
 from kafka_compat.protocol.apis.fetch import FetchPartitionResponse
+from kafka_compat.protocol.apis.list_offsets import ListOffsetsPartitionResponse
 from kafka_compat.protocol.apis.offset_commit import (
     OffsetCommitPartition,
     OffsetCommitRequest,
@@ -27,7 +29,15 @@ from kafka_compat.protocol.batch_header import HEADER_BYTES, encode_batch_header
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
+
 TOPIC = "data"
+BRIEF = "brief"
+"""A topic that an administrator deletes now and then."""
+BRIEF_SHARE = 0.2
+LISTS = 0.25
+"""The share of reads that first look for a time."""
 COMMIT_VERSION = 7
 FETCH_VERSION = 7
 RETRIES_MAX = 12
@@ -63,7 +73,7 @@ class SentBatch:
 class KafkaClient:
     """One client; its parts share what it knows of leaders."""
 
-    def __init__(self, world: ClientWorld, knobs: KafkaKnobs, number: int) -> None:
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, number: int) -> None:
         self.number = number
         self.sent: list[SentBatch] = []
         self.considered = 0
@@ -81,6 +91,7 @@ class KafkaClient:
         self._position: Counter[TopicPartition] = Counter()
         self.committing = 0
         self.acknowledged = -1
+        """The highest offset that was acknowledged, or read: from then on it is not lost."""
         self.unresolved: set[int] = set()
         """Offsets whose commit had no answer: they may be written at any time."""
         self._commit_until = 0.0
@@ -89,6 +100,8 @@ class KafkaClient:
         self.group = f"group-{number}"
 
     def _partition(self) -> TopicPartition:
+        if self._knobs.alters and self.rng.random() < BRIEF_SHARE:
+            return TopicPartition(BRIEF, 0)
         return TopicPartition(TOPIC, self.rng.randrange(self._knobs.partitions))
 
     # ---------------------------------------------------------------- producing
@@ -194,6 +207,9 @@ class KafkaClient:
             return
         world.schedule(world.now + max(knobs.think_s, knobs.fetch_wait_s), self.read)
         partition = self._partition()
+        if self.rng.random() < LISTS:
+            self._seek(partition)
+            return
 
         def on_done(answer: FetchPartitionResponse, end: int) -> None:
             if answer.error_code == KafkaErrorCode.OFFSET_OUT_OF_RANGE:
@@ -203,6 +219,19 @@ class KafkaClient:
 
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             broker.fetch(partition, self._position[partition], answers)
+
+        self._wire.call(self._wire.leader(partition), ask, on_done)
+
+    def _seek(self, partition: TopicPartition) -> None:
+        """Go on at some time."""
+        time_ms = BEGIN_MS + int(1000 * self._world.now * self.rng.random())
+
+        def on_done(answer: ListOffsetsPartitionResponse) -> None:
+            if answer.offset >= 0:
+                self._position[partition] = answer.offset
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            broker.list_offset(partition, time_ms, answers)
 
         self._wire.call(self._wire.leader(partition), ask, on_done)
 
@@ -261,7 +290,9 @@ class KafkaClient:
             offset = found.committed_offset
             self._world.counts["offset_fetches"] += 1
             if (offset < acknowledged and offset not in self.unresolved) or offset > self.committing:
-                self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
+                what = f"{acknowledged} was acknowledged or read before"
+                self._world.report("K8", 0, f"{self.group} has offset {offset}, and {what}")
+            self.acknowledged = max(self.acknowledged, offset)
 
         self._wire.ask_group(request, FETCH_VERSION, on_done, stale=stale)
 

@@ -1,15 +1,16 @@
 """Damages the disk of a broker that is down, or lets parts of it vanish; what is left is for the next start to find.
 
-Every fault leaves a trace that a broker can see: a checksum that does not match, a file that ends inside a frame, a file
-that is missing.
+Every fault leaves a trace that a broker can see: a checksum that does not match, a file that ends inside a frame or
+before the high watermark, a file that is missing.
 """
 
+import contextlib
 import random
 from collections.abc import Mapping
 
 from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from kafka_compat.model import TopicPartition
-from kafka_compat.storage.checkpoints import HIGH_WATERMARKS_NAME
+from kafka_compat.storage.checkpoints import HIGH_WATERMARKS_NAME, HighWatermarks, read_identity
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
 from log.segment import SEGMENT_SUFFIX
@@ -74,19 +75,30 @@ class DiskFaults:
         return path
 
     def _damage_log(self, partition: TopicPartition, view: LogView) -> bool:
-        """Flip a bit in a frame of a log, or cut its file inside of one. Returns False for an empty log."""
+        """Flip a bit in a frame of a log, or cut its file inside or before one. Returns False for an empty log."""
         if not view.batches:
             return False
         path, at, batch = self._place(partition, self._rng.choice(view.batches))
-        if self._rng.random() < 0.5:
+        kind = self._rng.random()
+        if kind < 0.3 and batch.info.base_offset < self._high_watermark(partition):
+            self._cut(path, at - HEADER_BYTES)
+        elif kind < 0.65:
             first, size = at - HEADER_BYTES, HEADER_BYTES + len(batch.content)
             self._disk.flip_bit(path, 8 * first + self._rng.randrange(8 * size))
         else:
-            file = self._disk.open(path, create=False)
-            file.cut(self._rng.randrange(at - HEADER_BYTES + 1, at + len(batch.content)))
-            file.sync()
-            file.close()
+            self._cut(path, self._rng.randrange(at - HEADER_BYTES + 1, at + len(batch.content)))
         return True
+
+    def _cut(self, path: str, size: int) -> None:
+        with contextlib.closing(self._disk.open(path, create=False)) as file:
+            file.cut(size)
+            file.sync()
+
+    def _high_watermark(self, partition: TopicPartition) -> int:
+        """Returns the high watermark in the checkpoint."""
+        identity = read_identity(self._disk, self._log_directory(partition))
+        values = HighWatermarks(self._disk, self._directory)
+        return 0 if identity is None else values.of(identity[1], partition.partition)
 
     def _place(self, partition: TopicPartition, batch: LoggedBatch) -> tuple[str, int, LoggedBatch]:
         prefix = f"{self._log_directory(partition)}/"

@@ -28,6 +28,7 @@ class LoggedBatch:
     content: bytes = attrs.field(repr=False)
     keyed: tuple[KafkaRecord, ...] = attrs.field(repr=False)
     """Its records with keys, which compaction may remove."""
+    newest_ms: int = attrs.field(repr=False)
 
 
 class Batches:
@@ -57,8 +58,8 @@ def _read(content: bytes) -> LoggedBatch:
     )
     first, *others = read_records(content)
     if first.key is None:
-        return LoggedBatch(info, (first.value or b"").decode(), content, ())
-    return LoggedBatch(info, "", content, (first, *others))
+        return LoggedBatch(info, (first.value or b"").decode(), content, (), header.max_timestamp)
+    return LoggedBatch(info, "", content, (first, *others), header.max_timestamp)
 
 
 @attrs.define(eq=False)

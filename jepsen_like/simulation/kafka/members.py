@@ -4,11 +4,12 @@ a word.
 
 import enum
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from jepsen_like.simulation.kafka.clients import COMMIT_VERSION, FETCH_VERSION, TOPIC
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.wire import ClientWire, ClientWorld
+from jepsen_like.simulation.kafka.wire import ClientWire
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -23,6 +24,9 @@ from kafka_compat.protocol.apis.offset_commit import (
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchTopic
 from kafka_compat.protocol.apis.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
 
 GROUP = "members"
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION = 7, 3, 3, 3
@@ -45,7 +49,7 @@ class MemberState(enum.Enum):
 class SimulatedMember:
     """One consumer. It gives up what it owns before it joins again, and when its session has ended by its own clock."""
 
-    def __init__(self, world: ClientWorld, knobs: KafkaKnobs, number: int, truth: GroupTruth) -> None:
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, number: int, truth: GroupTruth) -> None:
         rng = self._rng = stream(knobs.seed, f"member/{number}")
         self.number = number
         self._world = world
@@ -75,7 +79,7 @@ class SimulatedMember:
         world = self._world
         if world.healed:
             return
-        world.schedule(world.now + self._knobs.group_session_s * (0.1 + 0.1 * self._rng.random()), self.wake)
+        world.schedule(world.now + self._knobs.session_s * (0.1 + 0.1 * self._rng.random()), self.wake)
         if self._state is MemberState.STABLE and world.now > self._alive_until:
             self._lose()
         elif world.now < self._waits_until:
@@ -134,7 +138,7 @@ class SimulatedMember:
     def _join(self) -> None:
         self._lose()
         self._state = MemberState.JOINING
-        session_ms = round(self._knobs.group_session_s * 1e3)
+        session_ms = round(self._knobs.session_s * 1e3)
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=session_ms,
@@ -144,7 +148,7 @@ class SimulatedMember:
             protocol_type="consumer",
             protocols=(JoinGroupProtocol(name="range", metadata=b""),),
         )
-        done = self._ask(self._on_joined, 2.5 * self._knobs.group_session_s + self._knobs.request_s)
+        done = self._ask(self._on_joined, 2.5 * self._knobs.session_s + self._knobs.request_s)
         self._wire.ask_group(request, JOIN_VERSION, done, member_suffix=f"{self.number}-{self._lives}-{self._ticket}")
 
     def _on_joined(self, response: GroupResponse) -> None:
@@ -194,12 +198,12 @@ class SimulatedMember:
             if response.error_code == KafkaErrorCode.NONE:
                 self._state = MemberState.STABLE
                 self._owned = frozenset(response.assignment)
-                self._alive_until = asked_at + self._knobs.group_session_s
+                self._alive_until = asked_at + self._knobs.session_s
                 self._world.counts["group_assignments"] += 1
             else:
                 self._on_refused(response.error_code)
 
-        done = self._ask(on_synced, 2.5 * self._knobs.group_session_s + self._knobs.request_s)
+        done = self._ask(on_synced, 2.5 * self._knobs.session_s + self._knobs.request_s)
         self._wire.ask_group(request, SYNC_VERSION, done, tap=tap)
 
     def _on_refused(self, error: int) -> None:
@@ -228,7 +232,7 @@ class SimulatedMember:
         def on_done(response: GroupResponse) -> None:
             assert isinstance(response, HeartbeatResponse), "a heartbeat is answered as one"
             if response.error_code == KafkaErrorCode.NONE:
-                self._alive_until = asked_at + self._knobs.group_session_s
+                self._alive_until = asked_at + self._knobs.session_s
             else:
                 self._on_refused(response.error_code)
 

@@ -3,37 +3,23 @@ its own.
 """
 
 import random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
-from jepsen_like.simulation.kafka.quorum import ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kernel.nemesis import BrokerNemesis, BrokersWorld
-from jepsen_like.simulation.kernel.network import Link
+from jepsen_like.simulation.kernel.nemesis import BrokerNemesis
 from jepsen_like.simulation.kernel.swarm import FaultKind
 
-
-class KafkaVictims(BrokersWorld[SimulatedBroker], Protocol):
-    """The world as the nemesis sees it."""
-
-    quorum: ControlQuorum
-
-    def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
-        """Ask a process to end, and kill it if it does not; start it again after a while."""
-
-    def spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
-        """Damage its disk, or let parts of it vanish, before its next start."""
-
-    def reset(self, link: Link[int]) -> None:
-        """Break the connection of one direction."""
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
 
 
-class KafkaNemesis(BrokerNemesis[SimulatedBroker, KafkaVictims]):
+class KafkaNemesis(BrokerNemesis[SimulatedBroker, "KafkaWorld"]):
     """Carries out planned faults."""
 
     JUMPS = (0.2, 1.0, 5.0)
 
-    def __init__(self, world: KafkaVictims, knobs: KafkaKnobs) -> None:
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs) -> None:
         super().__init__(world, knobs, silence_s=knobs.session_s, wipes=knobs.wipes)
         self._knobs = knobs
         self._nodes = list(world.brokers)
@@ -75,6 +61,10 @@ class KafkaNemesis(BrokerNemesis[SimulatedBroker, KafkaVictims]):
         chosen = [first, *rng.sample([each for each in self._nodes if each != first], count - 1)]
         return [self._world.brokers[node] for node in chosen if self._world.brokers[node].up]
 
+    def _cut(self, broker: SimulatedBroker, rng: random.Random) -> None:
+        """Cut the power, also of a machine whose broker is down."""
+        self._world.cut_power(broker, self._lasts(rng), wipes=rng.random() < self._knobs.wipes)
+
     def _kill(self, broker: SimulatedBroker, rng: random.Random) -> None:
         if rng.random() < self._knobs.graceful:
             self._shut_down(broker, self._lasts(rng))
@@ -108,7 +98,7 @@ class KafkaNemesis(BrokerNemesis[SimulatedBroker, KafkaVictims]):
         start_gap_s = rng.choice((0.0, 0.1, 1.0)) * session_s
         quiet_s = rng.choice((0.1, 1.0, 2.0)) * session_s
         spoiled = rng.sample(self._nodes, rng.randint(0, count - 1))
-        fault = rng.choice((FaultKind.DAMAGE, FaultKind.VANISH))
+        fault = rng.choice((FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.POWER_CUT))
         for place, node in enumerate(order):
             stops_s = place * gap_s
             starts_s = stops_s + quiet_s if rolling else count * gap_s + quiet_s + starts.index(node) * start_gap_s

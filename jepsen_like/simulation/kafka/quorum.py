@@ -8,54 +8,23 @@ believing in itself, and brokers learn of commits late.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
-from jepsen_like.simulation.kafka.messages import BrokerMessage, CommitNews
+from jepsen_like.simulation.kafka.messages import CommitNews
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kernel.network import SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from raft.errors import OutcomeUnknown, RaftError
 from raft.results import Applied
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.broker import SimulatedBroker
+    from jepsen_like.simulation.kafka.world import KafkaWorld
+
 Outcome = Applied | RaftError
 Settled = Callable[[Outcome], None]
 TICK_S = 0.1
-
-
-class QuorumMember(Protocol):
-    """One broker as the raft group sees it."""
-
-    node: int
-    up: bool
-    paused: bool
-    term: int
-    """The newest term that this process knows."""
-    commit: int
-    """Up to where this process knows that the log is committed."""
-
-    def learn(self, term: int, leader: int, commit: int) -> None:
-        """The group's leader, or news of it, reaches this broker."""
-
-    def settle(self, process: int, settled: Settled, outcome: Outcome) -> None:
-        """The outcome of what this process proposed, if it still lives."""
-
-    def result_of(self, index: int) -> bytes | None:
-        """Returns the machine's result of the command at `index`, if it was applied in this life."""
-
-
-class QuorumWorld(Protocol):
-    """The world as the group sees it."""
-
-    now: float
-    network: SimulatedNetwork[int, BrokerMessage]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
-
-    def on_committed(self, index: int, command: bytes) -> None:
-        """A command is committed: the truth of the cluster changes."""
 
 
 @attrs.frozen(eq=False)
@@ -68,7 +37,7 @@ class _Proposed:
 class ControlQuorum:
     """The group. `log[i]` is the command at index i + 1."""
 
-    def __init__(self, world: QuorumWorld, knobs: KafkaKnobs, members: Mapping[int, QuorumMember]) -> None:
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, members: Mapping[int, "SimulatedBroker"]) -> None:
         self.log: list[bytes] = []
         self.leader: int | None = None
         self.term = 0
@@ -178,7 +147,7 @@ class ControlQuorum:
         self._tell()
         return True
 
-    def on_learned(self, member: QuorumMember) -> None:
+    def on_learned(self, member: "SimulatedBroker") -> None:
         """A broker knows the newest term, so what it had proposed as an earlier leader has ended, with an unknown
         outcome.
         """

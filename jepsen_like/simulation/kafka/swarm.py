@@ -52,14 +52,13 @@ class KafkaKnobs(Knobs):
     lag_s: float
     """replica.lag.time.max.ms."""
     session_s: float
-    """broker.session.timeout.ms; heartbeats come twice in it."""
+    """broker.session.timeout.ms; heartbeats come twice in it. A member of the group has as long a session."""
     fence_on_close: bool
     balance_s: float
     """leader.imbalance.check.interval.seconds; 0: no automatic rebalance."""
     fetch_wait_s: float
-    fetch_timeout_s: float
-    """A follower gives up a fetch after this time, and sends it again."""
-    command_timeout_s: float
+    timeout_s: float
+    """A broker gives up a fetch or a command after this time, and sends it again."""
     commit_s: float
     """The raft group takes this long to commit a command."""
     election_s: float
@@ -80,6 +79,10 @@ class KafkaKnobs(Knobs):
     """The probability that a killed broker is asked to shut down instead."""
     snapshots: float
     """The probability that a broker that starts has a snapshot of the metadata."""
+    relapses: float
+    """The probability that a broker that starts ends while it opens its logs or soon after, or loses its controller
+    then.
+    """
     acks_all: float
     """The share of producers with acks=all; others have acks=1 or, seldom, 0."""
     idempotent: float
@@ -94,7 +97,8 @@ class KafkaKnobs(Knobs):
     readers: int
     members: int
     """Members of the consumer group; 0: there is none."""
-    group_session_s: float
+    alters: float
+    """An administrator makes or deletes a topic, or changes a setting, this often, per second; 0: there is none."""
     trims: float
     """Retention or DeleteRecords cuts a log this often, per second."""
 
@@ -126,8 +130,7 @@ KAFKA_CALM = KafkaKnobs(
     fence_on_close=True,
     balance_s=0.0,
     fetch_wait_s=0.3,
-    fetch_timeout_s=0.8,
-    command_timeout_s=0.8,
+    timeout_s=0.8,
     commit_s=0.005,
     election_s=0.3,
     apply_lag=0.0,
@@ -139,6 +142,7 @@ KAFKA_CALM = KafkaKnobs(
     wipes=0.0,
     graceful=0.0,
     snapshots=0.0,
+    relapses=0.0,
     acks_all=1.0,
     idempotent=1.0,
     burst=1,
@@ -148,7 +152,7 @@ KAFKA_CALM = KafkaKnobs(
     late=0.0,
     readers=0,
     members=0,
-    group_session_s=1.0,
+    alters=0.0,
     trims=0.0,
 )
 """A good network, quick disks, no clients, no faults."""
@@ -183,10 +187,11 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         fence_on_close=rng.random() < 0.7,
         balance_s=rng.choice((0.0, 0.0, 0.5, 1.5)),
         fetch_wait_s=rng.choice((0.1, 0.3)),
-        fetch_timeout_s=rng.choice((0.4, 0.8)),
-        command_timeout_s=rng.choice((0.3, 0.8)),
+        timeout_s=max(rng.choice((0.4, 0.8)), rng.choice((0.3, 0.8))),
         commit_s=rng.choice((0.002, 0.01, 0.05)),
         election_s=rng.choice((0.1, 0.3, 0.8)),
+        alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
+        relapses=stream(seed, "relapses").choice((0.0, 0.3, 0.6)),
         trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),
         **_local(rng),
         **_load(rng),
@@ -224,5 +229,4 @@ def _load(rng: random.Random) -> dict[str, Any]:
         "late": rng.choice((0.0, 0.0, 0.03, 0.1)),
         "readers": rng.choice((0, 1, 1)),
         "members": rng.choice((0, 0, 2, 3)),
-        "group_session_s": rng.choice((0.6, 1.2)),
     }

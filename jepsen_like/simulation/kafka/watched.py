@@ -2,10 +2,11 @@
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Fetchers, LocalReplica, Replicas
+from kafka_compat.model import TopicPartition
 from kafka_compat.partition.effects import (
     AppendBatches,
     Effect,
@@ -16,39 +17,14 @@ from kafka_compat.partition.effects import (
     ResetLog,
     TruncateLog,
 )
-from kafka_compat.partition.events import Event, LogStartDue, Truncated
+from kafka_compat.partition.events import Event, Flushed, LogStartDue, Truncated
 from kafka_compat.storage.broker_store import BrokerStore
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.broker import SimulatedBroker
+    from jepsen_like.simulation.kafka.world import KafkaWorld
+
 News = PartitionRoleChanged | HighWatermarkMoved | RefusePeer
-
-
-class ReplicaWatch(Protocol):
-    """The observers."""
-
-    def on_stepped(self, host: Any, replica: LocalReplica, event: Event, effects: list[Effect]) -> None:
-        """A decider has decided; nothing is carried out yet."""
-
-    def on_appended(self, host: Any, replica: LocalReplica) -> None:
-        """A leader's batch is in its log."""
-
-    def on_shortened(self, host: Any, replica: LocalReplica) -> None:
-        """A log was truncated, reset or trimmed."""
-
-    def may_trim(self, host: Any, replica: LocalReplica, offset: int) -> None:
-        """Retention or a client lets a replica forget what is below `offset` and its high watermark."""
-
-    def leads(self, host: Any, replica: LocalReplica) -> None:
-        """A replica begins to lead."""
-
-    def high_watermark_moved(self, host: Any, replica: LocalReplica, high_watermark: int) -> None:
-        """A replica has another high watermark."""
-
-
-class ReplicasHost(Protocol):
-    """The broker of the replicas."""
-
-    def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action` after some time, if this process still lives."""
 
 
 class WatchedReplicas(Replicas):
@@ -56,8 +32,8 @@ class WatchedReplicas(Replicas):
 
     def __init__(
         self,
-        host: ReplicasHost,
-        watch: ReplicaWatch,
+        broker: "SimulatedBroker",
+        world: "KafkaWorld",
         rng: random.Random,
         truncation_s: float,
         context: Context,
@@ -67,8 +43,9 @@ class WatchedReplicas(Replicas):
         on_role: Callable[[LocalReplica, PartitionRoleChanged], None],
         on_removed: Callable[[LocalReplica], None],
     ) -> None:
-        self._broker = host
-        self._watch = watch
+        self._broker = broker
+        self._world = world
+        self._audits = world.audits
         self._rng = rng
         self._truncation_s = truncation_s
         self._event: Event
@@ -88,28 +65,37 @@ class WatchedReplicas(Replicas):
 
     def _step(self, hosted: LocalReplica, event: Event) -> None:
         if isinstance(event, LogStartDue):
-            self._watch.may_trim(self._broker, hosted, event.offset)
+            self._audits.may_trim(self._broker, hosted, event.offset)
+        elif isinstance(event, Flushed):
+            self._audits.on_flushed(self._broker, hosted, event.end)
         self._event = event
         super()._step(hosted, event)
+        if isinstance(event, Truncated):
+            self._audits.on_restored(self._broker, hosted)
+
+    def _host(self, partition: TopicPartition, topic_id: bytes) -> LocalReplica:
+        hosted = super()._host(partition, topic_id)
+        self._audits.on_hosted(self._broker, hosted)
+        return hosted
 
     def _execute(self, hosted: LocalReplica, effects: Iterable[Effect]) -> None:
         ordered = list(effects)
-        self._watch.on_stepped(self._broker, hosted, self._event, ordered)
+        self._world.on_stepped(self._broker, hosted, self._event, ordered)
         super()._execute(hosted, ordered)
         if any(isinstance(effect, ResetLog | MoveLogStart | TruncateLog) for effect in ordered):
-            self._watch.on_shortened(self._broker, hosted)
+            self._audits.on_shortened(self._broker, hosted)
 
     def _append(self, hosted: LocalReplica, order: AppendBatches) -> None:
         super()._append(hosted, order)
         if order.leader_epoch >= 0:
-            self._watch.on_appended(self._broker, hosted)
+            self._audits.on_appended(self._broker, hosted)
 
     def _note(self, hosted: LocalReplica, news: News) -> None:
         match news:
             case HighWatermarkMoved():
-                self._watch.high_watermark_moved(self._broker, hosted, news.high_watermark)
+                self._audits.high_watermark_moved(self._broker, hosted, news.high_watermark)
             case PartitionRoleChanged() if hosted.leads:
-                self._watch.leads(self._broker, hosted)
-                self._watch.high_watermark_moved(self._broker, hosted, hosted.decider.high_watermark)
+                self._audits.leads(self._broker, hosted)
+                self._audits.high_watermark_moved(self._broker, hosted, hosted.decider.high_watermark)
             case _:
                 pass

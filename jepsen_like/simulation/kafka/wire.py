@@ -3,9 +3,8 @@ lost.
 """
 
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
@@ -15,33 +14,14 @@ from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
-
-class ClientWorld(Protocol):
-    """The world as clients see it."""
-
-    now: float
-    healed: bool
-    requests: int
-    counts: Counter[str]
-    brokers: Mapping[int, SimulatedBroker]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
-
-    def leader_of(self, node: int, partition: TopicPartition) -> int:
-        """Returns the leader as this broker knows it; NO_LEADER if no broker leads."""
-
-    def leads_groups(self, node: int) -> bool:
-        """Returns True if the controller has this broker as the leader of the offsets topic."""
-
-    def accuse_group(self, group: str, sentence: str) -> None:
-        """A group's offsets are not what was acknowledged."""
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
 
 
 class ClientWire:
     """The requests of one client, which draws from its own stream."""
 
-    def __init__(self, world: ClientWorld, knobs: KafkaKnobs, rng: random.Random) -> None:
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, rng: random.Random) -> None:
         self._world = world
         self._knobs = knobs
         self._rng = rng

@@ -4,21 +4,24 @@ While the nemesis strikes, clients work; once all faults have ended, every broke
 sync again, and a produce request to every partition and a commit of an offset must succeed.
 """
 
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from jepsen_like.simulation.kafka.administrator import SimulatedAdministrator
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
 from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTES, SimulatedBroker
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
 from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
-from jepsen_like.simulation.kafka.logs import Batches, LoggedBatch, LogView
+from jepsen_like.simulation.kafka.logs import Batches, LogView
 from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
 from jepsen_like.simulation.kafka.messages import BrokerMessage
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.disks import PowerFailed
 from jepsen_like.simulation.kernel.findings import CRASH
 from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
@@ -34,6 +37,7 @@ from kafka_compat.controller.commands import (
     UnfenceBroker,
     encode_command,
 )
+from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
@@ -43,8 +47,12 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 PROBE_CLIENT = 90
 PROBE_EVERY_S = 1.0
 UNCLEAN = "unclean.leader.election.enable"
-WHOLE_DISK = 0.25
-"""The probability that what vanishes is the whole disk."""
+WHOLE_DISK, OLDER_DISK = 0.25, 0.4
+"""The probability that what vanishes is the whole disk, or else what was written since a broker's last start."""
+OPENING_CALLS = (40, 200)
+"""So many calls of its disk a broker makes as it opens its logs; more if it repairs them."""
+SOON_S = (0.03, 0.3)
+"""A relapse comes so soon after a start."""
 
 
 class KafkaWorld(SimulatedWorld[KafkaKnobs]):
@@ -60,7 +68,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         brokers: dict[int, SimulatedBroker] = {}
         self.brokers: Mapping[int, SimulatedBroker] = brokers
         self.quorum = ControlQuorum(self, knobs, brokers)
-        brokers.update({node: SimulatedBroker(self, knobs, node, nodes, self.quorum) for node in nodes})
+        brokers.update({node: SimulatedBroker(self, knobs, node, self.quorum) for node in nodes})
         self.audits = KafkaAudits(knobs, self.brokers, self.report)
         self.audits.on_excuse = self._on_excused
         self.nemesis = KafkaNemesis(self, knobs)
@@ -91,6 +99,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 self.schedule(knobs.think_s * client.rng.random(), client.commit_or_fetch)
         for number, member in enumerate(self.members):
             self.schedule(0.1 * number, member.wake)
+        if knobs.alters:
+            self.schedule(1.0 / knobs.alters, SimulatedAdministrator(self, knobs).wake)
         if knobs.trims:
             self.schedule(1.0 / knobs.trims, self._trim)
         for fault in knobs.faults:
@@ -120,7 +130,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     # ---------------------------------------------------------------- the wire
 
     def send(self, sender: int, to: int, message: BrokerMessage) -> None:
-        """See `BrokerWorld`."""
+        """Put a message on the wire."""
         self.network.transmit(self.now, (sender, to), message)
         if self.nemesis.trap_send == sender and not self.healed:
             self.nemesis.trap_send = None
@@ -135,34 +145,34 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.brokers[to].receive(sender, parcel.message)
 
     def count_received(self, node: int, connection: int) -> int:
-        """See `BrokerWorld`."""
+        """Returns how many segments of a connection the operating system of a node has received."""
         broker = self.brokers[node]
         socket = broker.tcp.open.get(connection) if broker.up else None
         return 0 if socket is None else socket.due
 
     def new_connection(self) -> int:
-        """See `BrokerWorld`."""
+        """Returns a number that no connection has had."""
         self._connections += 1
         return self._connections
 
     def on_told(self, broker: SimulatedBroker, event: str, fields: Mapping[str, object]) -> None:
-        """See `BrokerWorld`."""
+        """A broker reports an event."""
         self.counts[f"told_{event}"] += 1
         if self.observer is not None:
             self.note(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]), broker.node)
 
     def on_replaced(self, broker: SimulatedBroker) -> None:
-        """See `BrokerWorld`."""
+        """Another process is registered in its place: it stops, and is started again."""
         self.counts["processes_replaced"] += 1
         self.kill(broker, 0.2)
 
     def on_crashed(self, broker: SimulatedBroker, error: Exception) -> None:
-        """See `BrokerWorld`."""
+        """A broker died of its own assertions, or of a bug."""
         self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
         self.kill(broker, 1.0)
 
     def reset(self, link: Link[int]) -> None:
-        """See `KafkaVictims`."""
+        """Break the connections of one direction."""
         self.network.reset(link)
         sender, to = link
         if self.brokers[sender].up:
@@ -175,11 +185,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     # ---------------------------------------------------------------- life and death
 
     def on_committed(self, index: int, command: bytes) -> None:
-        """See `QuorumWorld`."""
+        """A command is committed: the truth of the cluster changes."""
         self.audits.on_committed(index, command)
 
     def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
-        """See `KafkaVictims`."""
+        """Kill a process; start it again after a while."""
         if not broker.up:
             return
         self.counts["kills"] += 1
@@ -188,30 +198,36 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.schedule(self.now + back_after_s, self._start, broker)
 
     def cut_power(self, broker: SimulatedBroker, back_after_s: float, *, wipes: bool) -> None:
-        """See `KafkaVictims`."""
-        if not broker.up:
-            return
-        self.counts["power_cuts"] += 1
+        """Cut a machine's power, which may cost the disk; start its broker again after a while."""
+        was_up = broker.up
+        self.counts["power_cuts" if was_up else "power_cuts_while_down"] += 1
         self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
-        lost = broker.cut_power(stream(self.knobs.seed, f"cut/{broker.process}"))
+        lost = broker.cut_power(stream(self.knobs.seed, f"cut/{broker.process}/{was_up}"))
         if wipes:
             self.counts["wipes"] += 1
             lost += broker.wipe()
         elif self.knobs.before_ack:
             lost = []
         self._on_lost(broker, lost)
-        self.schedule(self.now + back_after_s, self._start, broker)
+        if was_up:
+            self.schedule(self.now + back_after_s, self._start, broker)
 
     def spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
-        """See `KafkaVictims`."""
+        """Damage a disk, let parts of it vanish, or cut the power once more, before the next start."""
         self._spoils[broker.node] = fault
 
     def _spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
-        """Damage or wipe the disk of a broker that is down."""
+        """Damage or wipe the disk of a broker that is down, or cut its power."""
+        if fault is FaultKind.POWER_CUT:
+            self.cut_power(broker, 0.0, wipes=False)
+            return
         rng = stream(self.knobs.seed, f"spoil/{broker.node}/{broker.lives}")
         faults = DiskFaults(broker.disk, DIRECTORY, broker.views, rng)
         if fault is FaultKind.VANISH and rng.random() < WHOLE_DISK:
             struck, lost = "the whole disk", broker.wipe()
+        elif fault is FaultKind.VANISH and rng.random() < OLDER_DISK:
+            self.counts["older_disks"] += 1
+            struck, lost = "everything since its last start", broker.go_back()
         else:
             struck = faults.damage() if fault is FaultKind.DAMAGE else faults.vanish()
             lost = broker.look_again()
@@ -225,13 +241,13 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.audits.on_lost(broker.node, partition)
 
     def on_stopped(self, broker: SimulatedBroker) -> None:
-        """See `BrokerWorld`."""
+        """A broker has shut down in good order; it is to start again."""
         self.counts["shutdowns"] += 1
         self.note("has shut down", broker.node)
         self.schedule(self.now + self._away_s.pop(broker.node, 0.3), self._start, broker)
 
     def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
-        """See `KafkaVictims`."""
+        """Ask a process to end, and kill it if it does not; start it again after a while."""
         self.note("asked to shut down", broker.node)
         self._away_s[broker.node] = back_after_s
         broker.take(broker.shut_down)
@@ -248,12 +264,39 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         if fault is not None:
             self._spoil(broker, fault)
         self.counts["restarts"] += 1
-        rng = stream(self.knobs.seed, f"start/{broker.node}/{broker.lives}")
+        rng = stream(self.knobs.seed, f"start/{broker.node}/{self.counts['restarts']}")
         self.note("starts", broker.node)
+        chance = 0.0 if self.healed else self.knobs.relapses * (1 if fault is None else 2)
+        relapses = rng.random() < chance
+        opens = rng.randrange(rng.choice(OPENING_CALLS)) if relapses and rng.random() < 0.5 else None
         try:
-            broker.start(rng.random() < self.knobs.snapshots)
+            broker.start(rng.random() < self.knobs.snapshots, calls_max=opens)
+        except PowerFailed:
+            self.counts["starts_broken_off"] += 1
+            self._end_at_once(broker, rng)
+            self.schedule(self.now + rng.random() * SOON_S[1], self._start, broker)
         except CRASHES as error:
             self.report(CRASH, broker.node, f"at its start: {type(error).__name__}: {error}")
+        else:
+            if relapses:
+                soon_s = rng.random() * rng.choice(SOON_S)
+                self.schedule(self.now + soon_s, self._relapse, broker, broker.process, rng)
+
+    def _end_at_once(self, broker: SimulatedBroker, rng: random.Random) -> None:
+        if rng.random() < 0.5:
+            self.cut_power(broker, SOON_S[1], wipes=False)
+        elif broker.up:
+            self.kill(broker, SOON_S[1])
+        else:
+            broker.kill()
+
+    def _relapse(self, broker: SimulatedBroker, process: int, rng: random.Random) -> None:
+        if broker.lives_as(process) and not self.healed:
+            self.counts["relapses"] += 1
+            if rng.random() < 0.3:
+                self.quorum.elect(avoid=self.quorum.leader)
+            else:
+                self._end_at_once(broker, rng)
 
     def _on_excused(self, partition: TopicPartition, end: int) -> None:
         if partition.topic == OFFSETS_TOPIC:
@@ -280,7 +323,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     # ---------------------------------------------------------------- what brokers do
 
     def on_stepped(self, host: SimulatedBroker, replica: LocalReplica, event: Event, effects: Sequence[Effect]) -> None:
-        """See `ReplicaWatch`."""
+        """A decider has decided; nothing is carried out yet."""
         self.steps += 1
         for effect in effects:
             self.counts["alter_partitions"] += isinstance(effect, SendAlterPartition)
@@ -291,49 +334,26 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             words, orders = (ADDRESS.sub("", text) for text in (repr(event), "; ".join(map(repr, effects))))
             self.observer(TraceEvent(self.now, f"n{host.node}", f"{replica.partition} {words}", describe(host), orders))
 
-    def on_appended(self, host: SimulatedBroker, replica: LocalReplica) -> None:
-        """See `ReplicaWatch`."""
-        self.audits.on_appended(host, replica)
-
-    def on_shortened(self, host: SimulatedBroker, replica: LocalReplica) -> None:
-        """See `ReplicaWatch`."""
-        self.audits.on_shortened(host, replica)
-
-    def may_trim(self, host: SimulatedBroker, replica: LocalReplica, offset: int) -> None:
-        """See `ReplicaWatch`."""
-        self.audits.may_trim(host, replica, offset)
-
-    def leads(self, host: SimulatedBroker, replica: LocalReplica) -> None:
-        """See `ReplicaWatch`."""
-        self.audits.leads(host, replica)
-
-    def high_watermark_moved(self, host: SimulatedBroker, replica: LocalReplica, high_watermark: int) -> None:
-        """See `ReplicaWatch`."""
-        self.audits.high_watermark_moved(host, replica, high_watermark)
-
     def acknowledges(self, broker: SimulatedBroker, replica: LocalReplica, base_offset: int, value: str) -> None:
-        """See `BrokerWorld`: the wire tap."""
+        """A client learns that its batch is on all members of the ISR."""
         self.audits.answers_produce(broker, replica, base_offset, value)
         if self.nemesis.trap_answer and not self.healed:
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
 
-    def reads(self, broker: SimulatedBroker, replica: LocalReplica, batches: list[LoggedBatch]) -> None:
-        """See `BrokerWorld`: the wire tap."""
-        self.audits.reads(broker, replica, batches)
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as the committed commands make it."""
+        return self.audits.image
 
     def leader_of(self, node: int, partition: TopicPartition) -> int:
-        """See `ClientWorld`."""
+        """Returns the leader as this broker knows it; NO_LEADER if no broker leads."""
         state = self.brokers[node].image.partition(partition)
         return NO_LEADER if state is None else state.leader
 
     def leads_groups(self, node: int) -> bool:
-        """See `ClientWorld`."""
+        """Returns True if the controller has this broker as the leader of the offsets topic."""
         return self.audits.truths[TopicPartition(OFFSETS_TOPIC, 0)].state.leader == node
-
-    def accuse_group(self, group: str, sentence: str) -> None:
-        """See `ClientWorld`."""
-        self.report("K8", 0, f"{group} {sentence}")
 
     # ---------------------------------------------------------------- healing and the end
 
@@ -399,7 +419,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         logs = [log.batches for (partition, _) in self.audits.truths.items() if (log := self._log_of_leader(partition))]
         values = Counter(batch.value for batches in logs for batch in batches if batch.value)
         for value, count in values.items():
-            if count > 1 and not self.knobs.trims:
+            if count > 1 and not self.knobs.trims and not self.knobs.alters:
                 self.report("K5", 0, f"{value} is in the log {count} times")
         for client in (*self.clients, self.probe):
             for sent in client.sent:

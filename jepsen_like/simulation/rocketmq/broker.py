@@ -14,11 +14,11 @@ from typing import Protocol, overload
 import attrs
 
 from jepsen_like.simulation.kernel.process import ProcessHost
+from jepsen_like.simulation.kernel.sockets import Endpoint, Segment, Socket
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.held import HeldLog, LossKind
 from jepsen_like.simulation.rocketmq.links import SimulatedLinks
 from jepsen_like.simulation.rocketmq.process import BEGIN_MS, QUEUES, BrokerProcess
-from jepsen_like.simulation.rocketmq.sockets import StreamSegment
 from jepsen_like.simulation.rocketmq.stores import (
     DIRECTORY,
     damage_log,
@@ -66,7 +66,7 @@ class GroupWorld(ProcessHost, Protocol):
 
     master: int
 
-    def transmit(self, sender: int, to: int, segment: StreamSegment) -> None:
+    def transmit(self, sender: int, to: int, segment: Segment) -> None:
         """Put a segment on the wire."""
 
     def new_connection(self) -> int:
@@ -397,19 +397,29 @@ class GroupBroker(BrokerProcess):
 
     # ---------------------------------------------------------------- the network
 
-    def transmit(self, to: int, segment: StreamSegment) -> None:
-        """See `LinksHost`."""
+    def transmit(self, to: int, segment: Segment) -> None:
+        """See `SocketHost`."""
         self._group.transmit(self.node, to, segment)
 
-    def next_connection(self) -> tuple[int, int]:
+    def new_connection(self) -> int:
+        """See `SocketHost`."""
+        return self._group.new_connection()
+
+    def accept(self, socket: Socket) -> Endpoint | None:
+        """See `SocketHost`."""
+        return self.links.accept(socket) if self.listens else None
+
+    @property
+    def master(self) -> int:
         """See `LinksHost`."""
-        return self._group.new_connection(), self._group.master
+        return self._group.master
 
     def report(self, event: Event) -> None:
         """See `LinksHost`."""
         if self.up:
             self.copy.step(event)
 
-    def receive(self, sender: int, segment: StreamSegment) -> None:
+    def receive(self, sender: int, segment: Segment) -> None:
         """A segment arrives."""
-        self.links.sockets.receive(sender, segment)
+        if self.up:
+            self.links.sockets.receive(sender, segment)

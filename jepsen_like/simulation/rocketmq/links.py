@@ -8,38 +8,35 @@ from typing import Protocol
 
 import attrs
 
-from jepsen_like.simulation.rocketmq.sockets import SimulatedSockets, Socket, StreamSegment
+from jepsen_like.simulation.kernel.sockets import SimulatedSockets, Socket, SocketHost
 from raft.net.errors import WireError
+from raft.net.framing import FrameDecoder
 from rocketmq_compat.replication.events import Connected, Event, HaConnectionClosed, Received
-from rocketmq_compat.replication.ha_codec import decode, encode
+from rocketmq_compat.replication.ha_codec import decode, encode, ha_decoder
 from rocketmq_compat.replication.messages import HaMessage, Push, Tables
 
 
-class LinksHost(Protocol):
+class LinksHost(SocketHost, Protocol):
     """The process that has the connections."""
-
-    node: int
 
     @property
     def listens(self) -> bool:
         """True if connections are accepted here."""
 
-    def transmit(self, to: int, segment: StreamSegment) -> None:
-        """Put a segment on the wire."""
-
-    def next_connection(self) -> tuple[int, int]:
-        """Returns the number of a new socket, and the node of the master."""
+    @property
+    def master(self) -> int:
+        """The node that a slave dials."""
 
     def report(self, event: Event) -> None:
         """Give a fact to the decider."""
 
 
 class SimulatedLinks:
-    """See `HaLinks`, which this implements, and `SocketHost`, which it is to its sockets."""
+    """See `HaLinks`, which this implements."""
 
     def __init__(self, host: LinksHost, rng: random.Random, rot: float) -> None:
         """`rot` is the probability that a push leaves with other bytes than its checksum was made of."""
-        self.sockets = SimulatedSockets(self, host.transmit)
+        self.sockets = SimulatedSockets(host)
         self.dials: dict[int, int] = {}
         """The decider's number by the number of a dialed socket."""
         self._host = host
@@ -52,9 +49,15 @@ class SimulatedLinks:
 
     def dial(self, connection: int) -> None:
         """See `HaLinks`."""
-        socket, master = self._host.next_connection()
-        self.dials[socket] = connection
-        self.sockets.dial(socket, master)
+        socket = self.sockets.dial(self._host.master, link := _Link(self._host, self.sockets, connection))
+        link.socket = socket
+        self.dials[socket.connection] = connection
+
+    def accept(self, socket: Socket) -> "_Link":
+        """Returns the owner of a connection that a slave has dialed."""
+        link = _Link(self._host, self.sockets, socket.connection)
+        link.socket = socket
+        return link
 
     def send(self, connection: int, message: HaMessage) -> None:
         """See `HaLinks`."""
@@ -73,53 +76,52 @@ class SimulatedLinks:
     def close(self, connection: int, reason: str) -> None:
         """See `HaLinks`. What was sent before leaves first."""
         self.flush()
-        self.sockets.close(self._socket(connection))
+        socket = self.sockets.open.get(self._socket(connection))
+        if socket is not None:
+            self.sockets.close(socket)
 
-    def say(self, socket: int, message: HaMessage) -> None:
+    def say(self, connection: int, message: HaMessage) -> None:
         """Put a message on a socket, also one that the decider has not ordered."""
-        self.sockets.send(socket, b"".join(encode(message)))
+        socket = self.sockets.open.get(connection)
+        if socket is not None:
+            self.sockets.send(socket, b"".join(encode(message)))
 
     def _socket(self, connection: int) -> int:
         if self._host.listens:
             return connection
         return next((socket for socket, dialed in self.dials.items() if dialed == connection), 0)
 
-    def name_of(self, socket: int) -> int:
-        """Returns the decider's number of a socket."""
-        return self.dials.get(socket, socket)
 
-    # ---------------------------------------------------------------- what arrives
+@attrs.define(eq=False)
+class _Link:
+    """The owner of one connection, which the decider knows by another number if it was dialed here."""
 
-    @property
-    def listens(self) -> bool:
-        """See `SocketHost`."""
-        return self._host.listens
+    host: LinksHost
+    sockets: SimulatedSockets[LinksHost]
+    name: int
+    socket: Socket = attrs.field(init=False)
+    decoder: FrameDecoder = attrs.field(factory=ha_decoder)
 
-    def on_accepted(self, connection: int) -> None:
-        """See `SocketHost`."""
-        self._host.report(Connected(connection))
+    def on_established(self) -> None:
+        """See `Endpoint`."""
+        self.host.report(Connected(self.name))
 
-    def on_established(self, connection: int) -> None:
-        """See `SocketHost`."""
-        self._host.report(Connected(self.dials[connection]))
-
-    def on_arrived(self, socket: Socket, data: bytes) -> None:
-        """See `SocketHost`: bytes that are no message end the connection."""
-        name = self.name_of(socket.connection)
+    def on_data(self, data: bytes) -> None:
+        """See `Endpoint`: bytes that are no message end the connection."""
         try:
-            messages = [_with_bytes(decode(frame)) for frame in socket.decoder.feed(data)]
-            if socket.decoder.failure is not None:
-                raise socket.decoder.failure
+            messages = [_with_bytes(decode(frame)) for frame in self.decoder.feed(data)]
+            if self.decoder.failure is not None:
+                raise self.decoder.failure
         except WireError:
-            self.sockets.close(socket.connection)
-            self._host.report(HaConnectionClosed(name))
+            self.sockets.close(self.socket)
+            self.on_ended(by_peer=False)
             return
         for message in messages:
-            self._host.report(Received(name, message))
+            self.host.report(Received(self.name, message))
 
-    def on_ended(self, connection: int) -> None:
-        """See `SocketHost`."""
-        self._host.report(HaConnectionClosed(self.name_of(connection)))
+    def on_ended(self, *, by_peer: bool) -> None:
+        """See `Endpoint`."""
+        self.host.report(HaConnectionClosed(self.name))
 
 
 def _with_bytes(message: HaMessage) -> HaMessage:

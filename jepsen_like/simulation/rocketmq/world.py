@@ -12,6 +12,7 @@ import attrs
 
 from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
 from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.sockets import Segment, SegmentKind
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import SimulatedWorld
@@ -22,7 +23,6 @@ from jepsen_like.simulation.rocketmq.held import LossKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.operations import SimulatedOperator
 from jepsen_like.simulation.rocketmq.process import IDLE_ROUNDS_MAX
-from jepsen_like.simulation.rocketmq.sockets import SegmentKind, StreamSegment
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.errors import CorruptLog
 from rocketmq_compat.broker.puts import PutOutcome
@@ -47,7 +47,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         knobs = self.knobs
         nodes = list(range(1, knobs.nodes + 1))
         self.master = 1
-        self.network: SimulatedNetwork[int, StreamSegment] = SimulatedNetwork(knobs, nodes, self._post)
+        self.network: SimulatedNetwork[int, Segment] = SimulatedNetwork(knobs, nodes, self._post)
         self.brokers: Mapping[int, GroupBroker] = {node: GroupBroker(self, knobs, node) for node in nodes}
         self.audits = RocketmqAudits(knobs, self.brokers, self.report)
         self.operator = SimulatedOperator(self, knobs)
@@ -82,7 +82,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         self._connections += 1
         return self._connections
 
-    def transmit(self, sender: int, to: int, segment: StreamSegment) -> None:
+    def transmit(self, sender: int, to: int, segment: Segment) -> None:
         """See `GroupWorld`."""
         if sender == to:  # who was promoted dials itself no more
             return
@@ -102,14 +102,13 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             self.nemesis.trap_send = None
             self.schedule(self.now, self._sprung, self.brokers[sender])
 
-    def _post(self, arrival: float, parcel: Parcel[int, StreamSegment]) -> None:
+    def _post(self, arrival: float, parcel: Parcel[int, Segment]) -> None:
         self.schedule(arrival, self._arrives, parcel)
 
-    def _arrives(self, parcel: Parcel[int, StreamSegment]) -> None:
+    def _arrives(self, parcel: Parcel[int, Segment]) -> None:
         if self.network.arrives(parcel):
             sender, to = parcel.link
-            broker = self.brokers[to]
-            broker.take(broker.receive, sender, parcel.message)
+            self.brokers[to].receive(sender, parcel.message)
 
     # ---------------------------------------------------------------- life and death
 
@@ -183,10 +182,8 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
 
     def reset_connections(self, broker: GroupBroker) -> None:
         """See `RocketmqVictims`."""
-        sockets = broker.links.sockets
-        for connection in list(sockets.open):
-            self.nemesis.counts["resets"] += 1
-            broker.take(sockets.reset, connection)
+        if broker.up:
+            self.nemesis.counts["resets"] += broker.links.sockets.reset()
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """See `RocketmqVictims`."""

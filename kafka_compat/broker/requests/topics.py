@@ -1,7 +1,7 @@
 """Administration of topics: CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders, by the controller.
 
 The timeout of a request limits the wait for the controller. When a success is answered, it has been committed, and this
-broker has applied it.
+broker has applied it, or could not within that time.
 """
 
 from collections import Counter

@@ -1,0 +1,135 @@
+"""An administrator of a simulated Kafka cluster: makes a topic, deletes it and makes it again, and changes settings.
+
+What is answered as done has been committed, and the broker that answers has applied it, or had no more time.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jepsen_like.simulation.kafka.broker import SEGMENT_BYTES, SimulatedBroker
+from jepsen_like.simulation.kafka.clients import BRIEF, TOPIC
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kafka.wire import ClientWire
+from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.controller.commands import ResourceKind, ResourceName
+from kafka_compat.protocol.api import Api
+from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
+from kafka_compat.protocol.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest
+from kafka_compat.protocol.apis.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS,
+    IncrementalAlterConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
+
+CREATE_VERSION, DELETE_VERSION, ALTER_VERSION = 7, 4, 1
+SETTINGS = {
+    "segment.bytes": (SEGMENT_BYTES, 2 * SEGMENT_BYTES),
+    "retention.bytes": (2 * SEGMENT_BYTES, 1 << 30),
+    "retention.ms": (3_000, 1 << 30),
+}
+"""Least values of which one is drawn; no value is set twice."""
+
+
+class SimulatedAdministrator:
+    """Asks any broker."""
+
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs) -> None:
+        self._world = world
+        self._knobs = knobs
+        self._rng = stream(knobs.seed, "administrator")
+        self._wire = ClientWire(world, knobs, self._rng)
+        self._altered = 0
+
+    def wake(self) -> None:
+        """Change something; until the world heals."""
+        world, rng = self._world, self._rng
+        if world.healed:
+            return
+        world.schedule(world.now + (0.5 + rng.random()) / self._knobs.alters, self.wake)
+        if rng.random() < 0.4:
+            self._alter(rng.choice(list(SETTINGS)))
+        elif BRIEF in world.image.topics:
+            self._delete()
+        else:
+            self._create()
+
+    def _ask(
+        self, api: Api[Any, Any], version: int, request: object, lags: Callable[[SimulatedBroker, Any], bool]
+    ) -> None:
+        """Send a request to any broker; `lags` returns True if an answer that it gives now is too early."""
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            gives_up_at = broker.reading() + self._knobs.timeout_s
+
+            def on_answered(response: Any) -> None:
+                if lags(broker, response) and broker.reading() < gives_up_at:
+                    self._world.report("K7", broker.node, f"it answers {response}, and has not applied it")
+                answers(response)
+
+            broker.serve(api, version, request, on_answered)
+
+        self._wire.call(self._rng.randint(1, self._knobs.nodes), ask, lambda response: None)
+
+    def _create(self) -> None:
+        topic = CreateTopic(
+            name=BRIEF,
+            num_partitions=1,
+            replication_factor=self._knobs.replication_factor,
+            assignments=(),
+            configs=(),
+        )
+
+        def lags(broker: SimulatedBroker, response: Any) -> bool:
+            made = response.topics[0]
+            known = self._world.image.topics_by_id
+            self._world.counts["topics_created"] += not made.error_code
+            return not made.error_code and made.topic_id in known.keys() - broker.image.topics_by_id.keys()
+
+        self._ask(
+            CREATE_TOPICS,
+            CREATE_VERSION,
+            CreateTopicsRequest(topics=(topic,), timeout_ms=round(1000 * self._knobs.timeout_s)),
+            lags,
+        )
+
+    def _delete(self) -> None:
+        doomed = self._world.image.topics[BRIEF].topic_id
+
+        def lags(broker: SimulatedBroker, response: Any) -> bool:
+            error = response.responses[0].error_code
+            self._world.counts["topics_deleted"] += not error
+            return not error and doomed in broker.image.topics_by_id
+
+        self._ask(
+            DELETE_TOPICS,
+            DELETE_VERSION,
+            DeleteTopicsRequest(topic_names=(BRIEF,), timeout_ms=round(1000 * self._knobs.timeout_s)),
+            lags,
+        )
+
+    def _alter(self, name: str) -> None:
+        self._altered += 1
+        value = str(self._rng.choice(SETTINGS[name]) + self._altered)
+        change = IncrementalAlterConfig(name=name, config_operation=0, value=value)
+        resource = ResourceName(ResourceKind.TOPIC, TOPIC)
+        request = IncrementalAlterConfigsRequest(
+            resources=(
+                IncrementalAlterConfigsResource(
+                    resource_type=resource.kind, resource_name=resource.name, configs=(change,)
+                ),
+            ),
+            validate_only=False,
+        )
+
+        def lags(broker: SimulatedBroker, response: Any) -> bool:
+            if response.responses[0].error_code:
+                return False
+            self._world.counts["settings_altered"] += 1
+            values = [dict(image.configs_of(resource)).get(name) for image in (self._world.image, broker.image)]
+            return values[0] == value != values[1]
+
+        self._ask(INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, request, lags)
