@@ -12,6 +12,12 @@ PARTITION_LOG = "kafka_compat.storage.partition_log"
 STORE = "kafka_compat.storage.broker_store"
 COMPACTION = "kafka_compat.storage.compaction"
 RUN = "kafka_compat.storage.run_record"
+COORDINATORS = "kafka_compat.broker.coordinators"
+LINK = "kafka_compat.broker.controller_link"
+LISTS = "kafka_compat.broker.requests.logs"
+PRODUCERS = "kafka_compat.broker.producers"
+RETENTION = "kafka_compat.storage.retention"
+SNAPSHOTS = "kafka_compat.storage.producer_snapshots"
 
 KAFKA_HOST_BUGS: Sequence[Mutant] = (
     kafka_bug(
@@ -115,5 +121,86 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
             "                        self._newest.setdefault(record.key, record.offset)\n",
         ),
         oracles=["K1", "K6", "K8"],
+    ),
+    kafka_bug(
+        "host-followers-do-not-flush",
+        "a follower does not flush what it fetches",
+        REPLICAS,
+        (
+            "        if self._flush_before_ack:\n            self._unflushed[hosted] = None\n        for",
+            "        if self._flush_before_ack and order.leader_epoch >= 0:\n"
+            "            self._unflushed[hosted] = None\n        for",
+        ),
+        oracles=["V-liveness"],
+    ),
+    kafka_bug(
+        "host-keeps-deleted-logs",
+        "the log of a deleted topic stays",
+        REPLICAS,
+        ("            self._doomed[partition] = topic_id\n", "            pass\n"),
+        oracles=["K7"],
+    ),
+    kafka_bug(
+        "host-trusts-a-torn-end",
+        "a log whose end was torn is not doubtful",
+        STORE,
+        ("        if reason is None and found.torn_bytes_cut:", "        if False:"),
+        oracles=["K1", "K11"],
+    ),
+    kafka_bug(
+        "host-snapshots-outlive-a-truncation",
+        "a truncation leaves the snapshots of producers above it",
+        PARTITION_LOG,
+        ("            self._snapshots.remove_after(self._start_of_batch(offset))\n", ""),
+        oracles=["K5"],
+    ),
+    kafka_bug(
+        "host-reads-producers-of-earlier-epochs",
+        "a producer's batches of an earlier epoch are read with those of its present one",
+        SNAPSHOTS,
+        ("            batches = ()\n", "            pass\n"),
+        oracles=["K5"],
+    ),
+    kafka_bug(
+        "host-sequences-do-not-wrap",
+        "the first offset of a batch whose sequences wrap is wrong after a restart",
+        PRODUCERS,
+        ("last_offset - (last - first) % SEQUENCES", "last_offset - (last - first)"),
+        oracles=["K5"],
+    ),
+    kafka_bug(
+        "host-compacts-for-what-is-not-committed",
+        "an uncommitted record lets compaction remove a committed one of its key",
+        COMPACTION,
+        ("        end = min(self.high_watermark, self.log.end_offset)\n", "        end = self.log.end_offset\n"),
+        oracles=["K1", "K6", "K8"],
+    ),
+    kafka_bug(
+        "host-retains-compacted-topics-by-age",
+        "a compacted topic loses its old records",
+        RETENTION,
+        ("    if settings.compacted:\n        return log.start_offset\n", ""),
+        oracles=["K8"],
+    ),
+    kafka_bug(
+        "host-coordinates-before-all-is-loaded",
+        "a coordinator loads what was committed as its leadership began, and not all of the log",
+        COORDINATORS,
+        ("max(news.log_end, hosted.log.start_offset)", "max(hosted.high_watermark, hosted.log.start_offset)"),
+        oracles=["K8", "K10"],
+    ),
+    kafka_bug(
+        "host-answers-before-it-has-applied",
+        "a command's result is handed out before this broker has applied it",
+        LINK,
+        ("waiting.at_once or response.index <= self.applied()", "True"),
+        oracles=["K7"],
+    ),
+    kafka_bug(
+        "host-lists-what-is-not-committed",
+        "a consumer that asks for a time gets an offset above the high watermark",
+        LISTS,
+        ("            if found is not None and found[0] < latest.offset:", "            if found is not None:"),
+        oracles=["K3"],
     ),
 )

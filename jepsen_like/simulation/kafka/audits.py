@@ -16,7 +16,7 @@ K8 offsets                 a group's offset that was acknowledged is not lost, n
 K9 registration            a broker epoch belongs to one process, a producer id to one producer
 K10 owners                 see `group_truth`
 K11 best copy              a leader that was elected by clean rules has every committed record that any copy has, on any
-                           disk
+                           disk; a broker that has lost some may not be unfenced as one that could be elected so
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kafka.truth import PartitionTruth
 from kafka_compat.broker.replicas import LocalReplica
-from kafka_compat.controller.commands import RegisterBroker, ReportLogs, decode_command
+from kafka_compat.controller.commands import RegisterBroker, ReportLogs, UnfenceBroker, decode_command
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, PartitionState, TopicPartition
@@ -82,6 +82,8 @@ class KafkaAudits:
         command = decode_command(content)
         if isinstance(command, RegisterBroker):
             self._on_registered(command)
+        elif isinstance(command, UnfenceBroker):
+            self._on_unfenced(command.broker)
         elif isinstance(command, ReportLogs):
             self.counts["log_reports"] += len(command.partitions)
         for delta in self.machine.drain_changes():
@@ -106,6 +108,15 @@ class KafkaAudits:
             self._report("K9", command.broker, f"two processes have the broker epoch {registration.epoch}")
         if registration.fenced is False and command.incarnation not in self._epochs.values():
             self._report("K9", command.broker, "a process is taken for another one that is not fenced")
+
+    def _on_unfenced(self, node: int) -> None:
+        """A broker may serve: what its disk lost is known by now, and it is no member that counts."""
+        if self.image.active(node) and self._is_registered(node) and self._knobs.eligible:
+            for partition, truth in self.truths.items():
+                if node in truth.tainted.intersection((*truth.state.isr, *truth.state.elr)):
+                    lack = truth.lacks(self.log_of(node, partition), truth.end)
+                    if lack:
+                        self._report("K11", node, f"{partition}: a broker is unfenced that may lead, and has {lack}")
 
     def _on_decided(self, partition: TopicPartition, truth: PartitionTruth, state: PartitionState) -> None:
         before, truth.state = truth.state, state

@@ -17,8 +17,7 @@ import attrs
 
 from jepsen_like.simulation.kafka.connections import ServedConnection, SimulatedPeer, decode_answer
 from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView, find_losses, view_all
-from jepsen_like.simulation.kafka.messages import BrokerMessage, CommitNews
-from jepsen_like.simulation.kafka.quorum import ControlQuorum, Outcome, Settled
+from jepsen_like.simulation.kafka.quorum import BrokerMessage, CommitNews, ControlQuorum, Outcome, Settled
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kafka.watched import WatchedReplicas
 from jepsen_like.simulation.kernel.disks import PowerFailed, failing_after

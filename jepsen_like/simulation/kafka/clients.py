@@ -3,28 +3,20 @@
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from jepsen_like.simulation.kafka.broker import BEGIN_MS, SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.wire import ClientWire
+from jepsen_like.simulation.kafka.wire import ClientWire, build_offset_commit, build_offset_fetch
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.broker.replicas import Answer
-from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.partition.model import NO_OFFSET, BatchInfo
 from kafka_compat.protocol.apis.fetch import FetchPartitionResponse
 from kafka_compat.protocol.apis.list_offsets import ListOffsetsPartitionResponse
-from kafka_compat.protocol.apis.offset_commit import (
-    OffsetCommitPartition,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitTopic,
-)
-from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchTopic
 from kafka_compat.protocol.batch_header import HEADER_BYTES, encode_batch_header, read_batch_header
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
@@ -252,17 +244,11 @@ class KafkaClient:
         self._commit_until = self._world.now + 1.3 * self._knobs.request_s
         self.committing += 1
         offset = self.committing
-        partition = OffsetCommitPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-        topic = OffsetCommitTopic(name=TOPIC, partitions=(partition,))
-        request = OffsetCommitRequest(
-            group_id=self.group, generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
-        )
-
+        request = build_offset_commit(self.group, TOPIC, 0, offset)
         era = self.era
         self.unresolved.add(offset)
 
-        def on_done(response: GroupResponse) -> None:
-            assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
+        def on_done(response: Any) -> None:
             if offset == self.committing:
                 self._commit_until = 0.0
             if response.topics[0].partitions[0].error_code == KafkaErrorCode.NONE and era == self.era:
@@ -276,12 +262,10 @@ class KafkaClient:
     def fetch_offset(self) -> None:
         """Ask for the offset: not older than what was acknowledged before, not newer than what was committed."""
         acknowledged, era = self.acknowledged, self.era
-        topic = OffsetFetchTopic(name=TOPIC, partition_indexes=(0,))
         stale: list[int] = []
-        request = OffsetFetchRequest(group_id=self.group, topics=(topic,))
+        request = build_offset_fetch(self.group, TOPIC, 0)
 
-        def on_done(response: GroupResponse) -> None:
-            assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
+        def on_done(response: Any) -> None:
             if era != self.era or stale or response.error_code or not response.topics:
                 return
             found = response.topics[0].partitions[0]

@@ -4,25 +4,17 @@ a word.
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jepsen_like.simulation.kafka.clients import COMMIT_VERSION, FETCH_VERSION, TOPIC
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.wire import ClientWire
+from jepsen_like.simulation.kafka.wire import ClientWire, build_offset_commit, build_offset_fetch
 from jepsen_like.simulation.kernel.streams import stream
-from kafka_compat.coordinator.effects import GroupResponse
-from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_compat.protocol.apis.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
+from kafka_compat.protocol.apis.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_compat.protocol.apis.leave_group import LeaveGroupMember, LeaveGroupRequest
-from kafka_compat.protocol.apis.offset_commit import (
-    OffsetCommitPartition,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitTopic,
-)
-from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchTopic
-from kafka_compat.protocol.apis.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
+from kafka_compat.protocol.apis.sync_group import SyncGroupAssignment, SyncGroupRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 if TYPE_CHECKING:
@@ -116,16 +108,14 @@ class SimulatedMember:
         self._owned = frozenset()
         self._positions = {}
 
-    def _ask(
-        self, done: Callable[[GroupResponse], None], within_s: float, *, waits: bool = True
-    ) -> Callable[[GroupResponse], None]:
+    def _ask(self, done: Callable[[Any], None], within_s: float, *, waits: bool = True) -> Callable[[Any], None]:
         """Take the answer to what is asked now, unless the member has given up waiting, or has died."""
         if waits:
             self._ticket += 1
             self._waits_until = self._world.now + within_s
         ticket, life, era = self._ticket, self._lives, self._truth.era
 
-        def on_taken(response: GroupResponse) -> None:
+        def on_taken(response: Any) -> None:
             if (ticket, life) == (self._ticket, self._lives) and era == self._truth.era:
                 if waits:
                     self._waits_until = 0.0
@@ -151,8 +141,7 @@ class SimulatedMember:
         done = self._ask(self._on_joined, 2.5 * self._knobs.session_s + self._knobs.request_s)
         self._wire.ask_group(request, JOIN_VERSION, done, member_suffix=f"{self.number}-{self._lives}-{self._ticket}")
 
-    def _on_joined(self, response: GroupResponse) -> None:
-        assert isinstance(response, JoinGroupResponse), "a join is answered as one"
+    def _on_joined(self, response: Any) -> None:
         match response.error_code:
             case KafkaErrorCode.NONE if self._commits and response.generation_id == self._generation:
                 # a commit that is under way could overtake one that comes after it in the same generation
@@ -183,18 +172,16 @@ class SimulatedMember:
         asked_at, generation, truth = self._world.now, self._generation, self._truth
         name = self._instance or self._member_id
 
-        def tap() -> Callable[[GroupResponse], None]:
+        def tap() -> Callable[[Any], None]:
             era = truth.era
 
-            def on_answered(response: GroupResponse) -> None:
-                assert isinstance(response, SyncGroupResponse), "a sync is answered as one"
+            def on_answered(response: Any) -> None:
                 if response.error_code == KafkaErrorCode.NONE and era == truth.era:
                     truth.on_assigned(generation, name, frozenset(response.assignment))
 
             return on_answered
 
-        def on_synced(response: GroupResponse) -> None:
-            assert isinstance(response, SyncGroupResponse), "a sync is answered as one"
+        def on_synced(response: Any) -> None:
             if response.error_code == KafkaErrorCode.NONE:
                 self._state = MemberState.STABLE
                 self._owned = frozenset(response.assignment)
@@ -229,8 +216,7 @@ class SimulatedMember:
         )
         asked_at = self._world.now
 
-        def on_done(response: GroupResponse) -> None:
-            assert isinstance(response, HeartbeatResponse), "a heartbeat is answered as one"
+        def on_done(response: Any) -> None:
             if response.error_code == KafkaErrorCode.NONE:
                 self._alive_until = asked_at + self._knobs.session_s
             else:
@@ -246,13 +232,11 @@ class SimulatedMember:
         self._wire.ask_group(request, LEAVE_VERSION, lambda response: None)
 
     def _fetch_offset(self, partition: int) -> None:
-        topic = OffsetFetchTopic(name=TOPIC, partition_indexes=(partition,))
-        request = OffsetFetchRequest(group_id=GROUP, topics=(topic,))
+        request = build_offset_fetch(GROUP, TOPIC, partition)
         truth, stale = self._truth, list[int]()
         acknowledged = truth.committed[partition]
 
-        def on_done(response: GroupResponse) -> None:
-            assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
+        def on_done(response: Any) -> None:
             if stale or response.error_code or not response.topics or partition not in self._owned:
                 return
             found = response.topics[0].partitions[0]
@@ -266,20 +250,14 @@ class SimulatedMember:
     def _commit(self, partition: int) -> None:
         truth, generation = self._truth, self._generation
         offset = self._positions[partition] = truth.asked[partition] = truth.asked[partition] + 1
-        commit = OffsetCommitPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
-        request = OffsetCommitRequest(
-            group_id=GROUP,
-            generation_id_or_member_epoch=generation,
-            member_id=self._member_id,
-            group_instance_id=self._instance,
-            topics=(OffsetCommitTopic(name=TOPIC, partitions=(commit,)),),
+        request = build_offset_commit(
+            GROUP, TOPIC, partition, offset, generation=generation, member_id=self._member_id, instance=self._instance
         )
 
-        def tap() -> Callable[[GroupResponse], None]:
+        def tap() -> Callable[[Any], None]:
             era, newest = truth.era, truth.newest
 
-            def on_answered(response: GroupResponse) -> None:
-                assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
+            def on_answered(response: Any) -> None:
                 error = response.topics[0].partitions[0].error_code
                 if error == KafkaErrorCode.NONE and era == truth.era:
                     self._world.counts["group_commits"] += 1
@@ -294,8 +272,7 @@ class SimulatedMember:
 
         self._commits[partition] = self._world.now + 1.3 * self._knobs.request_s
 
-        def on_done(response: GroupResponse) -> None:
-            assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
+        def on_done(response: Any) -> None:
             self._commits.pop(partition, None)
             self._on_refused(response.topics[0].partitions[0].error_code)
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from jepsen_like.simulation.kafka.messages import CommitNews
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.sockets import Segment
 from jepsen_like.simulation.kernel.streams import stream
+from log.values import frozen
 from raft.errors import OutcomeUnknown, RaftError
 from raft.results import Applied
 
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.broker import SimulatedBroker
     from jepsen_like.simulation.kafka.world import KafkaWorld
 
+
+@frozen
+class CommitNews:
+    """The raft group's leader reports its term and up to where the log of commands is committed."""
+
+    term: int
+    leader: int
+    commit: int
+
+
+BrokerMessage = Segment | CommitNews
+"""What brokers send each other."""
 Outcome = Applied | RaftError
 Settled = Callable[[Outcome], None]
 TICK_S = 0.1

@@ -4,14 +4,15 @@ lost.
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from kafka_compat.coordinator.answers import error_response
-from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
+from kafka_compat.protocol.apis.offset_commit import OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic
+from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ class ClientWire:
         self,
         request: GroupRequest,
         version: int,
-        done: Callable[[GroupResponse], None],
+        done: Callable[[Any], None],
         *,
         stale: list[int] | None = None,
         member_suffix: str = "",
-        tap: Callable[[], Callable[[GroupResponse], None]] | None = None,
+        tap: Callable[[], Callable[[Any], None]] | None = None,
     ) -> None:
         """Ask the coordinator.
 
@@ -81,7 +82,8 @@ class ClientWire:
             def make_arrival(token: int) -> GroupRequestArrived:
                 return GroupRequestArrived(token, version, request, broker.wall_ms(), member_suffix=member_suffix)
 
-            def on_answered(response: GroupResponse) -> None:
+            def on_answered(response: Any) -> None:
+                assert type(response).__name__ == type(request).__name__.replace("Request", "Response")
                 if seen is not None:
                     seen(response)
                 answers(response)
@@ -90,3 +92,29 @@ class ClientWire:
                 answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 
         self.call(self.leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)
+
+
+def build_offset_commit(
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    generation: int = -1,
+    member_id: str = "",
+    instance: str | None = None,
+) -> OffsetCommitRequest:
+    """Returns the commit of one offset; without a generation it comes from outside of the group."""
+    commit = OffsetCommitPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=(OffsetCommitTopic(name=topic, partitions=(commit,)),),
+    )
+
+
+def build_offset_fetch(group: str, topic: str, partition: int) -> OffsetFetchRequest:
+    """Returns the question for one offset."""
+    return OffsetFetchRequest(group_id=group, topics=(OffsetFetchTopic(name=topic, partition_indexes=(partition,)),))

@@ -17,9 +17,8 @@ from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.logs import Batches, LogView
 from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
-from jepsen_like.simulation.kafka.messages import BrokerMessage
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
-from jepsen_like.simulation.kafka.quorum import ControlQuorum
+from jepsen_like.simulation.kafka.quorum import BrokerMessage, ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.disks import PowerFailed
 from jepsen_like.simulation.kernel.findings import CRASH
@@ -293,7 +292,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def _relapse(self, broker: SimulatedBroker, process: int, rng: random.Random) -> None:
         if broker.lives_as(process) and not self.healed:
             self.counts["relapses"] += 1
-            if rng.random() < 0.3:
+            if rng.random() < 0.4:
                 self.quorum.elect(avoid=self.quorum.leader)
             else:
                 self._end_at_once(broker, rng)
