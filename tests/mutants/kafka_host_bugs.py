@@ -1,4 +1,9 @@
-"""Deliberate bugs of Kafka's brokers around the deciders: their replicas, fetchers and disks."""
+"""Deliberate bugs of Kafka's brokers around the deciders: their replicas, fetchers, coordinators and disks.
+
+Three that were tried cannot matter, and are left out. A high watermark that a fetch session does not repeat comes with
+the next record. A store flushes as it closes, also if the broker did not ask it to. Snapshots of producers that outlive
+a reset lie below the new start of the log, where they are true.
+"""
 
 from collections.abc import Sequence
 
@@ -15,7 +20,9 @@ RUN = "kafka_compat.storage.run_record"
 COORDINATORS = "kafka_compat.broker.coordinators"
 LINK = "kafka_compat.broker.controller_link"
 LISTS = "kafka_compat.broker.requests.logs"
+PARTS = "kafka_compat.broker.parts"
 PRODUCERS = "kafka_compat.broker.producers"
+REPORTS = "kafka_compat.broker.log_reports"
 RETENTION = "kafka_compat.storage.retention"
 SNAPSHOTS = "kafka_compat.storage.producer_snapshots"
 
@@ -141,6 +148,20 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         oracles=["K7"],
     ),
     kafka_bug(
+        "host-serves-before-its-doubts-are-known",
+        "a broker may be unfenced before the controller knows its doubts",
+        PARTS,
+        ("is_ready=lambda: self._reports.ready", "is_ready=lambda: True"),
+        oracles=["K1", "K11"],
+    ),
+    kafka_bug(
+        "host-forgets-its-doubts-too-soon",
+        "doubts are cleared before the controller has them",
+        REPORTS,
+        ("        self._store.doubt(reasons)\n", "        self._store.doubts_known()\n"),
+        oracles=["K1", "K11"],
+    ),
+    kafka_bug(
         "host-trusts-a-torn-end",
         "a log whose end was torn is not doubtful",
         STORE,
@@ -187,6 +208,13 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "a coordinator loads what was committed as its leadership began, and not all of the log",
         COORDINATORS,
         ("max(news.log_end, hosted.log.start_offset)", "max(hosted.high_watermark, hosted.log.start_offset)"),
+        oracles=["K8", "K10"],
+    ),
+    kafka_bug(
+        "host-coordinates-what-is-not-committed",
+        "a coordinator serves before what it has loaded is committed",
+        COORDINATORS,
+        (" and coordinator.hosted.high_watermark >= end:", ":"),
         oracles=["K8", "K10"],
     ),
     kafka_bug(

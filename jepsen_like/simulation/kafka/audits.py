@@ -379,6 +379,15 @@ class KafkaAudits:
             what = f"{offset} is listed for {time_ms}, where {due} was due, below {end}"
             self._report("K3", broker.node, f"{replica.partition}: {what}")
 
+    def coordinates(self, broker: SimulatedBroker) -> None:
+        """A coordinator serves: the log from which it has loaded its groups cannot be lost any more."""
+        partition = TopicPartition(OFFSETS_TOPIC, 0)
+        replica = broker.replicas.hosted[partition]
+        role, high_watermark = replica.decider.role, replica.decider.high_watermark
+        if isinstance(role, LeaderReplica) and high_watermark < role.epoch_start:
+            what = f"it serves groups up to {role.epoch_start}, and {high_watermark} is committed"
+            self._report("K8", broker.node, f"{partition}: {what}")
+
     # ---------------------------------------------------------------- the end
 
     def judge(self) -> None:

@@ -28,7 +28,7 @@ TOPIC = "data"
 BRIEF = "brief"
 """A topic that an administrator deletes now and then."""
 BRIEF_SHARE = 0.2
-LISTS = 0.25
+LISTS = 0.2
 """The share of reads that first look for a time."""
 COMMIT_VERSION = 7
 FETCH_VERSION = 7

@@ -11,6 +11,7 @@ from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
+from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -84,6 +85,9 @@ class ClientWire:
 
             def on_answered(response: Any) -> None:
                 assert type(response).__name__ == type(request).__name__.replace("Request", "Response")
+                # As in Kafka, a heartbeat is welcome while groups are loaded.
+                if not isinstance(request, HeartbeatRequest) and not getattr(response, "error_code", True):
+                    self._world.audits.coordinates(broker)
                 if seen is not None:
                     seen(response)
                 answers(response)
