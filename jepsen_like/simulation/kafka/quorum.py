@@ -34,7 +34,7 @@ class CommitNews:
 
 
 BrokerMessage = Segment | CommitNews
-"""What brokers send each other."""
+"""A message of one broker to another."""
 Outcome = Applied | RaftError
 Settled = Callable[[Outcome], None]
 TICK_S = 0.1
