@@ -188,7 +188,7 @@ def execute(arguments: Sequence[str]) -> int:
             click.echo(err=True)  # behind the ^C of a terminal, as click does for one that comes alone
             return report_interrupt()
         if (full := group.subgroup(is_full_disk)) is not None:
-            return disk_full(first_of(full))
+            return disk_full(first_cause(full))
         raise
     return status if isinstance(status, int) else ExitStatus.VALID
 
@@ -231,10 +231,11 @@ def is_full_disk(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception in it that is no group."""
-    first = group.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+def first_cause(error: BaseException) -> BaseException:
+    """The first exception in a group of groups, or the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def disk_full(error: BaseException) -> int:

@@ -101,7 +101,7 @@ class Cluster:
 
         Raises `NodeDidNotStart`, in a group, if one does not.
         """
-        await _together(
+        await together(
             lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
             [node for node in nodes if not self.nodes[node].is_running],
         )
@@ -114,11 +114,11 @@ class Cluster:
                 with contextlib.suppress(NodeDidNotStart):
                     await self.nodes[node].start(self._nursery, within_s=START_WITHIN_S)
 
-        await _together(start, [node for node in nodes if not self.nodes[node].is_running])
+        await together(start, [node for node in nodes if not self.nodes[node].is_running])
 
     async def kill(self, nodes: Iterable[int]) -> None:
         """SIGKILL them together and wait until they are gone."""
-        await _together(lambda node: self.nodes[node].kill(), nodes)
+        await together(lambda node: self.nodes[node].kill(), nodes)
 
     async def cut_power(self, nodes: Iterable[int]) -> None:
         """Take the power from these together, and wait until their processes are gone and their volumes unmounted.
@@ -146,12 +146,12 @@ class Cluster:
 
     async def pause(self, nodes: Iterable[int]) -> None:
         """SIGSTOP them together and wait until all have stopped."""
-        await _together(lambda node: self.nodes[node].pause(), nodes)
+        await together(lambda node: self.nodes[node].pause(), nodes)
 
     async def stop(self, nodes: Iterable[int]) -> None:
         """SIGTERM them together and wait until they are gone."""
         running = [node for node in nodes if self.nodes[node].is_running]
-        await _together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
+        await together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
 
     async def promote(self, master: int) -> None:
         """Have this node lead, by an operator's hand: those whom that concerns are stopped and started again if they
@@ -204,7 +204,7 @@ class Cluster:
                 failed[way] = f"n{node} could not be asked: {self.nodes[node].observe()}"
 
         ways: set[Pair | int] = {pair for both in wanted.values() for pair in both} | set(clients)
-        await _together(try_one, ways)
+        await together(try_one, ways)
         found = {
             name: next((f"not carried: {failed[pair]}" for pair in both if pair in failed), f"carried {name} and back")
             for name, both in wanted.items()
@@ -253,7 +253,8 @@ class Cluster:
         return False
 
 
-async def _together(do: Callable[[T], Awaitable[None]], nodes: Iterable[T]) -> None:
+async def together(do: Callable[[T], Awaitable[None]], nodes: Iterable[T]) -> None:
+    """Do it with each of these at the same time."""
     async with trio.open_nursery() as nursery:
         for node in nodes:
             nursery.start_soon(do, node)

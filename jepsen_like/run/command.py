@@ -29,7 +29,7 @@ from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.java import require_spark
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
-from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cli import EnvironmentMissing, ExitStatus, first_cause
 from jepsen_like.cluster import namespaces, ports
 from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
@@ -55,7 +55,6 @@ from jepsen_like.run.options import (
     NO_NEMESIS,
     choose,
     directory_option,
-    first_cause,
     network_option,
     nodes_option,
     one_of,

@@ -13,6 +13,7 @@ import numpy as np
 import trio
 
 from jepsen_like.checker.verdict import Model
+from jepsen_like.cli import first_cause
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.history.files import DumpWriter, HistoryWriter
@@ -25,7 +26,6 @@ from jepsen_like.port.wires import Network
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, show
-from jepsen_like.run.options import first_cause
 from jepsen_like.run.results import Observed
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder

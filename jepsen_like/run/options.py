@@ -122,10 +122,3 @@ def unless_given(wanted: Iterable[str], given: tuple[str, ...]) -> tuple[str, ..
     """Returns those of the wanted settings `name=value` whose name is not among the given ones."""
     names = {setting.partition("=")[0].strip() for setting in given}
     return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
-
-
-def first_cause(error: BaseException) -> BaseException:
-    """The first exception in a group of groups, or the error itself."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

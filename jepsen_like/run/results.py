@@ -170,15 +170,8 @@ def _longest_turn(observed: Observed, origin_ns: int) -> LongestTurn | None:
     if not own:
         return None
     longest = max(own, key=lambda each: each.turn.ms)
-    turn = longest.turn
-    return LongestTurn(
-        node=longest.node,
-        at_s=since(longest.t_ns, origin_ns),
-        ms=turn.ms,
-        processor_ms=turn.processor_ms,
-        cause=turn.cause,
-        count=len(own),
-    )
+    at_s = since(longest.t_ns, origin_ns)
+    return LongestTurn(node=longest.node, at_s=at_s, count=len(own), **attrs.asdict(longest.turn))
 
 
 def _beside(seen: TurnSeen, fault: FaultRecord) -> bool:

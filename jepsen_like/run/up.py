@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 import trio
 
-from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cli import EnvironmentMissing, ExitStatus, first_cause
 from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.machine import Need
@@ -28,7 +28,6 @@ from jepsen_like.run.fault_desk import SOCKET, FaultDesk, ask, desk_open
 from jepsen_like.run.options import (
     choose,
     directory_option,
-    first_cause,
     network_option,
     nodes_option,
     one_of,

@@ -15,6 +15,7 @@ from log.retention import KEEP_ALL, Retention
 
 SHOWN_MAX = 5
 """Broken promises that a text names; the others are counted."""
+NOTHING_LOST = "nothing acknowledged was lost"
 UNSEEN_BYTES = 64 * 1024
 """A log may hold this much in addition to records: terms and votes, entries that were replaced."""
 
@@ -40,11 +41,7 @@ class LedgerVerdict:
         promised = f"{self.acknowledged} {_records(self.acknowledged)} acknowledged, {self.committed} in the log"
         if self.expired:
             promised += f", {self.expired} have left it"
-        if self.valid:
-            return f"{promised}: nothing acknowledged was lost"
-        more = len(self.broken) - SHOWN_MAX
-        shown = [*self.broken[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
-        return f"{promised}: " + "; ".join(shown)
+        return f"{promised}: {'; '.join(show_first(self.broken)) or NOTHING_LOST}"
 
 
 @attrs.define
@@ -152,6 +149,12 @@ class Ledger:
 
 def _records(count: int) -> str:
     return "record" if count == 1 else "records"
+
+
+def show_first(found: Sequence[str]) -> list[str]:
+    """Returns the first of these findings, and how many more there are."""
+    more = len(found) - SHOWN_MAX
+    return [*found[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
 
 
 def show(record: bytes) -> str:

@@ -2,11 +2,10 @@
 
 import random
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import trio
-
+from jepsen_like.cluster.cluster import together
 from jepsen_like.cluster.location import Site
 from jepsen_like.testing.faulty import FaultyCluster
 from jepsen_like.testing.server_thread import ServerThread
@@ -143,13 +142,6 @@ class ThreadedCluster(FaultyCluster):
             if node in self._running and self._running[node].is_paused:
                 self._running[node].resume()
                 self.tell(node, "resumed")
-
-
-async def together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
-    """Do it with each of these at the same time."""
-    async with trio.open_nursery() as nursery:
-        for node in nodes:
-            nursery.start_soon(do, node)
 
 
 def _empty(disk: MemoryDisk, directory: str) -> None:

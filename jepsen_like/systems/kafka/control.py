@@ -18,6 +18,7 @@ from jepsen_like.systems.kafka.batch_values import values_of, whole_batches
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import CONTROLLER, scope_of
 from jepsen_like.systems.kafka.wire import NoAnswer, ask
+from jepsen_like.systems.reports import ask_each
 from jepsen_like.workload.payload import decode_value
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
@@ -99,17 +100,10 @@ class KafkaControl(Control):
 
     async def view(self) -> ClusterView:
         """The metadata of every broker that answers."""
-        answers: dict[int, MetadataResponse] = {}
-
-        async def of_one(node: int) -> None:
-            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-            answer = await self._try(node, METADATA, METADATA_VERSION, request)
-            if answer is not None:
-                answers[node] = answer
-
-        async with trio.open_nursery() as nursery:
-            for node in self._direct:
-                nursery.start_soon(of_one, node)
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        answers: Mapping[int, MetadataResponse] = await ask_each(
+            self._direct, lambda node: self._try(node, METADATA, METADATA_VERSION, request)
+        )
         return ClusterView.of(answers)
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
@@ -137,24 +131,13 @@ class KafkaControl(Control):
 
         Metadata does not say so: while all brokers are fenced, it lists all.
         """
-        answers: list[DescribeClusterResponse] = []
-
-        async def of_one(node: int) -> None:
-            answer = await self._try(
-                node,
-                DESCRIBE_CLUSTER,
-                DESCRIBE_CLUSTER_VERSION,
-                DescribeClusterRequest(include_cluster_authorized_operations=False),
-            )
-            if answer is not None:
-                answers.append(answer)
-
-        async with trio.open_nursery() as nursery:
-            for node in self._direct:
-                nursery.start_soon(of_one, node)
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+        answers: Mapping[int, DescribeClusterResponse] = await ask_each(
+            self._direct, lambda node: self._try(node, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER_VERSION, request)
+        )
         return bool(answers) and all(
             answer.controller_id != NO_LEADER and {broker.broker_id for broker in answer.brokers} == self._direct.keys()
-            for answer in answers
+            for answer in answers.values()
         )
 
     async def copies(self, scope: Scope) -> tuple[int, ...]:

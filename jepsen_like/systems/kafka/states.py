@@ -1,28 +1,20 @@
 """The brokers' reports about their partitions, as `partitions.parquet` has them: leaders, ISRs, high watermarks."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from jepsen_like.history.partition_states import PartitionStates, StateKind, mask_of
 from jepsen_like.port.observations import LEADER
+from jepsen_like.systems.reports import read_events
 
 
 def states_of(nodes: Path, topic: str) -> PartitionStates:
     """From the events of every broker below a run's `nodes`; what is torn or of another topic is left out."""
-    told: list[tuple[int, int, dict[str, Any]]] = []
-    for path in sorted(nodes.glob("*/events.jsonl")):
-        for line in path.read_bytes().splitlines():
-            try:
-                event = json.loads(line)
-                if event["topic"] == topic:
-                    told.append((int(event["t_ns"]), int(path.parent.name), event))
-            except (ValueError, KeyError, TypeError):
-                continue
     states = PartitionStates()
-    for t_ns, node, event in sorted(told, key=lambda one: one[:2]):
+    for t_ns, node, event in read_events(nodes):
         try:
-            _record(states, t_ns, node, event)
+            if event["topic"] == topic:
+                _record(states, t_ns, node, event)
         except (KeyError, TypeError, ValueError):
             continue
     return states

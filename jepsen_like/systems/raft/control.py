@@ -16,6 +16,7 @@ from jepsen_like.port.port import Control, Leadership, NotServing, Scope
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft.dump import dump_logs
 from jepsen_like.systems.raft.log_workload import LOG
+from jepsen_like.systems.reports import ask_each
 from raft.client import Connection
 from raft.errors import RaftError
 
@@ -75,17 +76,7 @@ class RaftControl(Control):
 
     async def statuses(self) -> dict[int, NodeStatus]:
         """STATUS of every node that answers."""
-        answers: dict[int, NodeStatus] = {}
-
-        async def ask(node: int) -> None:
-            answer = await self.status(node)
-            if answer is not None:
-                answers[node] = answer
-
-        async with trio.open_nursery() as nursery:
-            for node in self._direct:
-                nursery.start_soon(ask, node)
-        return dict(sorted(answers.items()))
+        return await ask_each(self._direct, self.status)
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
         """The leader of the highest term that any node knows."""

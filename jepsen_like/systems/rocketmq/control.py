@@ -12,6 +12,7 @@ import trio
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.rocketmq.bodies import value_of
 from jepsen_like.systems.rocketmq.client_settings import ORDER_WORKLOAD
 from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
@@ -98,17 +99,7 @@ class RocketControl(Control):
 
     async def statuses(self) -> dict[int, BrokerStatus]:
         """Of every broker that answers."""
-        found: dict[int, BrokerStatus] = {}
-
-        async def ask(node: int) -> None:
-            status = await self.status(node)
-            if status is not None:
-                found[node] = status
-
-        async with trio.open_nursery() as nursery:
-            for node in self._brokers:
-                nursery.start_soon(ask, node)
-        return dict(sorted(found.items()))
+        return await ask_each(self._brokers, self.status)
 
     async def masters(self) -> dict[int, BrokerStatus]:
         """By the number of its group: the master of the highest epoch that answers."""

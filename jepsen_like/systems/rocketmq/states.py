@@ -2,7 +2,6 @@
 ends.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import attrs
 
 from jepsen_like.history.ops import NONE
 from jepsen_like.history.partition_states import PartitionStates, StateKind
+from jepsen_like.systems.reports import read_events
 
 MASTER = "master"
 
@@ -29,18 +29,11 @@ def copies_of(nodes: Path) -> PartitionStates:
     """From the events of every broker below a run's `nodes`, one object a group, in the order of their names; what is
     torn is left out.
     """
-    told: list[tuple[int, int, dict[str, Any]]] = []
-    for path in sorted(nodes.glob("*/events.jsonl")):
-        for line in path.read_bytes().splitlines():
-            try:
-                event = json.loads(line)
-                told.append((int(event["t_ns"]), int(path.parent.name), event))
-            except (ValueError, KeyError, TypeError):
-                continue
+    told = read_events(nodes)
     groups = sorted({str(event["group"]) for _, _, event in told if event.get("event") == "copy_moved"})
     brokers: dict[int, _Broker] = {}
     states = PartitionStates()
-    for t_ns, node, event in sorted(told, key=lambda one: one[:2]):
+    for t_ns, node, event in told:
         broker = brokers.setdefault(node, _Broker())
         try:
             _record(states, t_ns, node, event, broker, groups)
@@ -53,9 +46,8 @@ def copies_of(nodes: Path) -> PartitionStates:
 def _record(
     states: PartitionStates, t_ns: int, node: int, event: dict[str, Any], broker: _Broker, groups: list[str]
 ) -> None:
-    if (
-        event["event"] == "listening" and broker.group is not None
-    ):  # a new process: the one before said its last at `last_ns`
+    # A new process: the one before said its last at `last_ns`.
+    if event["event"] == "listening" and broker.group is not None:
         states.record(broker.last_ns, groups.index(broker.group), StateKind.ROLE, NONE, node=node)
         broker.role, broker.end, broker.confirmed = None, NONE, NONE
     if event["event"] != "copy_moved":

@@ -9,12 +9,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from jepsen_like.testing.ledger import show
+from jepsen_like.testing.ledger import NOTHING_LOST, show, show_first
 from kafka_compat.model import TopicPartition
 from kafka_compat.records import read_records
-
-SHOWN_MAX = 5
-"""Broken promises that a text names; the others are counted."""
 
 Content = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
@@ -40,10 +37,7 @@ class KafkaVerdict:
     def __str__(self) -> str:
         told = f"{self.acknowledged} acknowledged, {self.compared} partitions compared"
         told += f", {self.expired} have left their log" if self.expired else ""
-        if self.valid:
-            return f"{told}: nothing acknowledged was lost"
-        more = len(self.broken) - SHOWN_MAX
-        return f"{told}: " + "; ".join([*self.broken[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])])
+        return f"{told}: {'; '.join(show_first(self.broken)) or NOTHING_LOST}"
 
 
 @attrs.define

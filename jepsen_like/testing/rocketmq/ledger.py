@@ -8,15 +8,12 @@ lost: an operator can bring it back.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
 
 import attrs
 
-from jepsen_like.testing.ledger import show
+from jepsen_like.testing.ledger import NOTHING_LOST, show, show_first
 from rocketmq_compat.replication.acks import SendStatus
 
-TOLD_MAX: Final = 5
-"""Messages that a text names for each finding; the others are counted."""
 WIPED, WITHOUT_POWER, OVERWRITTEN = "was wiped", "lost its power", "may have been overwritten"
 
 QueueName = tuple[str, int]
@@ -104,8 +101,8 @@ class RocketVerdict:
     def __str__(self) -> str:
         told = f"{self.acknowledged} acknowledged, {self.compared} queues compared"
         told += f", {self.expired} have left their queue" if self.expired else ""
-        found = [*_first(self.broken), *_first(self.allowed), *_first(self.elsewhere)]
-        return f"{told}: " + ("; ".join(found) or "nothing acknowledged was lost")
+        found = [*show_first(self.broken), *show_first(self.allowed), *show_first(self.elsewhere)]
+        return f"{told}: " + ("; ".join(found) or NOTHING_LOST)
 
 
 @attrs.define
@@ -253,8 +250,3 @@ def _copies_with(copies: GroupCopies, message: AcknowledgedMessage) -> list[int]
 def _brokers(nodes: Collection[int]) -> str:
     listed = ", ".join(map(str, sorted(nodes)))
     return f"broker {listed}" if len(nodes) == 1 else f"brokers {listed}"
-
-
-def _first(found: tuple[str, ...]) -> list[str]:
-    more = len(found) - TOLD_MAX
-    return [*found[:TOLD_MAX], *([f"and {more} more"] if more > 0 else [])]
