@@ -9,7 +9,7 @@ import enum
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -74,7 +74,26 @@ class Absence(enum.StrEnum):
 
 def damage(data: Path, files: LogFiles, kind: Damage, rng: random.Random) -> str | None:
     """Damage one file in a node's data directory. Returns what was done, or None if there is nothing of this kind there."""
-    return _DAMAGES[kind](data, files, rng)
+    segments, indexes = _segments(data, files), sorted(data.glob(files.indexes))
+    newest = {path.parent: path for path in segments}
+    match kind:
+        case Damage.CLOSED_SEGMENT:
+            found = [path for path in segments if path != newest[path.parent]]
+        case Damage.OPEN_SEGMENT | Damage.LAST_FRAME:
+            found = list(newest.values())
+        case Damage.INDEX:
+            found = [path for path in indexes if path.stat().st_size]
+        case Damage.NO_INDEX:
+            found = indexes
+        case _:
+            assert_never(kind)
+    if not found:
+        return None
+    path = rng.choice(found)
+    if kind is Damage.NO_INDEX:
+        path.unlink()
+        return f"{path.relative_to(data)} removed"
+    return _flip(data, path, rng, last=LAST_BYTES if kind is Damage.LAST_FRAME else None)
 
 
 def is_damageable(data: Path, files: LogFiles) -> bool:
@@ -181,53 +200,9 @@ def differences(before: Listing, after: Listing) -> str:
 # -------------------------------------------------------------------- damage
 
 
-def _closed_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    newest = _last_of_each(data, files)
-    closed = [path for path in _segments(data, files) if path != newest[path.parent]]
-    return _flip(data, rng.choice(closed), rng) if closed else None
-
-
-def _open_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    newest = _last_of_each(data, files)
-    return _flip(data, rng.choice(list(newest.values())), rng) if newest else None
-
-
-def _last_frame(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    newest = _last_of_each(data, files)
-    return _flip(data, rng.choice(list(newest.values())), rng, last=LAST_BYTES) if newest else None
-
-
-def _index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    found = [path for path in sorted(data.glob(files.indexes)) if path.stat().st_size]
-    return _flip(data, rng.choice(found), rng) if found else None
-
-
-def _no_index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
-    found = sorted(data.glob(files.indexes))
-    if not found:
-        return None
-    path = rng.choice(found)
-    path.unlink()
-    return f"{path.relative_to(data)} removed"
-
-
-_DAMAGES: Final[dict[Damage, Callable[[Path, LogFiles, random.Random], str | None]]] = {
-    Damage.CLOSED_SEGMENT: _closed_segment,
-    Damage.OPEN_SEGMENT: _open_segment,
-    Damage.LAST_FRAME: _last_frame,
-    Damage.INDEX: _index,
-    Damage.NO_INDEX: _no_index,
-}
-
-
 def _segments(data: Path, files: LogFiles) -> list[Path]:
     """Those that hold something."""
     return [path for path in sorted(data.glob(files.segments)) if path.stat().st_size]
-
-
-def _last_of_each(data: Path, files: LogFiles) -> dict[Path, Path]:
-    """The newest segment that holds something, by directory."""
-    return {path.parent: path for path in _segments(data, files)}
 
 
 def _flip(data: Path, path: Path, rng: random.Random, *, last: int | None = None) -> str:

@@ -68,13 +68,8 @@ class Condition:
         return bool(self.delay_s or self.jitter_s or self.bytes_per_s)
 
     def __str__(self) -> str:
-        chances = (
-            ("loses", self.loss),
-            ("doubles", self.duplicate),
-            ("holds up", self.reorder),
-            ("damages", self.corrupt),
-        )
-        words = [f"{word} {chance:.0%}" for word, chance in chances if chance]
+        of_packets = {"loses": self.loss, "doubles": self.duplicate, "holds up": self.reorder, "damages": self.corrupt}
+        words = [f"{word} {chance:.0%}" for word, chance in of_packets.items() if chance]
         if self.is_cut:
             words.append("cut")
         if self.is_swallowing:

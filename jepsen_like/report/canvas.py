@@ -26,6 +26,10 @@ def short(value: str | float) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
+LETTER_WIDTH = 6.1
+"""Of a label, in pixels."""
+
+
 @attrs.frozen
 class Scale:
     """A map from values to pixels, linear or by decades."""
@@ -79,6 +83,11 @@ def line(points: Iterable[tuple[float, float] | None]) -> str:
         path.append(f"L{x} {y}" if drawing else f"M{x} {y}h.1")
         drawing = True
     return "".join(path)
+
+
+def fit(texts: Iterable[str], room: float) -> str:
+    """Returns the first of these labels that fits into so many pixels; empty if none does."""
+    return next((text for text in texts if len(text) * LETTER_WIDTH <= room), "")
 
 
 def seconds(value: float) -> str:

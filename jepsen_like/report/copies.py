@@ -7,10 +7,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from jepsen_like.report.canvas import Scale, element, line, round_off
+from jepsen_like.report.canvas import Scale, element, fit, line, round_off
 from jepsen_like.report.copy_states import BrokerCopy, CopyGroup, Points, RoleSpan
 from jepsen_like.report.findings import RunFindings
-from jepsen_like.report.overview import LEFT, LETTER_WIDTH, RIGHT, WIDTH, drawn_as, held_spans
+from jepsen_like.report.overview import LEFT, RIGHT, WIDTH, drawn_as, held_spans
 from jepsen_like.report.partitions import NAME_WIDTH, TONES, lane_name, picture
 
 ROLE_HEIGHT: Final = 15.0
@@ -52,11 +52,8 @@ def _role(node: int, span: RoleSpan, place: int, reach: tuple[float, float, floa
     story = element("title", f"n{node}: {role} in epoch {span.epoch} from {span.begin_s:.2f} s")
     look = f"copy-role {role} t{place % TONES}"
     yield element("rect", story, class_=look, x=left, y=top, width=max(right - left, 1.0), height=ROLE_HEIGHT)
-    fitting = [
-        text for text in (f"{role}, epoch {span.epoch}", role) if len(text) * LETTER_WIDTH + 8 <= seen_until - left
-    ]
-    if fitting:
-        yield element("text", fitting[0], class_=f"copy-text {role}", x=left + 4, y=top + 11)
+    if text := fit((f"{role}, epoch {span.epoch}", role), seen_until - left - 8):
+        yield element("text", text, class_=f"copy-text {role}", x=left + 4, y=top + 11)
 
 
 def _ends(group: CopyGroup, x: Scale, top: float) -> Iterable[Markup]:

@@ -318,15 +318,8 @@ def findings(
         values = tuple(None if value is None else float(value) for value in raw.get(name) or ())
         return values or (None,) * len(t_s)
 
-    series = Series(
-        t_s,
-        rates("ok_s"),
-        rates("fail_s"),
-        rates("info_s"),
-        latencies("p50_ms"),
-        latencies("p99_ms"),
-        rates("lost_s"),
-    )
+    ok, fail, info, lost = map(rates, ("ok_s", "fail_s", "info_s", "lost_s"))
+    series = Series(t_s, ok, fail, info, latencies("p50_ms"), latencies("p99_ms"), lost)
     if any(len(column) != len(t_s) for column in attrs.astuple(series, recurse=False)):
         raise ValueError("the columns of `series` differ in length")
     return RunFindings(
@@ -404,15 +397,9 @@ def violation_of(row: Mapping[str, Any]) -> ShownViolation:
         ShownOp(
             f=str(op["f"]),
             type=str(op["type"]),
-            process=whole(op.get("process")),
-            node=whole(op.get("node")),
             t_inv_s=float(op["t_inv_s"]),
             t_ret_s=None if op["type"] == "info" else number(op.get("t_ret_s")),
-            a=whole(op.get("a")),
-            b=whole(op.get("b")),
-            seen=whole(op.get("seen")),
-            offset=whole(op.get("offset")),
-            epoch=whole(op.get("epoch")),
+            **{name: whole(op.get(name)) for name in ("process", "node", "a", "b", "seen", "offset", "epoch")},
         )
         for op in row.get("ops") or ()
     )

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.observations import DOWN
-from jepsen_like.report.canvas import Scale, area, element, line, round_off, seconds, ticks
+from jepsen_like.report.canvas import LETTER_WIDTH, Scale, area, element, fit, line, round_off, seconds, ticks
 from jepsen_like.report.findings import RoleChange, RunFindings, Series, ShownFault, ShownViolation
 
 WIDTH = 1120.0
@@ -25,7 +25,6 @@ STRIP_HEIGHT = 9.0
 LATENCY_HEIGHT = 110.0
 LANE_HEIGHT = 22.0
 GAP = 32.0
-LETTER_WIDTH = 6.1
 BUCKETS_MAX = 900
 """More buckets than pixels show nothing; this also bounds the file."""
 
@@ -400,8 +399,7 @@ def role_span(
         return
     story = element("title", f"n{change.node}: {change.role} in term {change.term} from {change.at_s:.2f} s")
     yield element("rect", story, class_=f"role {change.role}", x=left, y=top, width=max(width, 1.0), height=height)
-    if change.role == "leader":
-        room = x(seen_until) - left - 8
-        fitting = [text for text in (f"★ term {change.term}", f"★{change.term}") if len(text) * LETTER_WIDTH <= room]
-        if fitting:
-            yield element("text", fitting[0], class_="role-text", x=left + 5, y=top + 12)
+    if change.role == "leader" and (
+        text := fit((f"★ term {change.term}", f"★{change.term}"), x(seen_until) - left - 8)
+    ):
+        yield element("text", text, class_="role-text", x=left + 5, y=top + 12)

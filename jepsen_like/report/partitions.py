@@ -7,9 +7,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from jepsen_like.report.canvas import Scale, element, line, round_off, ticks
+from jepsen_like.report.canvas import Scale, element, fit, line, round_off, ticks
 from jepsen_like.report.findings import RunFindings
-from jepsen_like.report.overview import LEFT, LETTER_WIDTH, RIGHT, WIDTH, fault_story, tone
+from jepsen_like.report.overview import LEFT, RIGHT, WIDTH, fault_story, tone
 from jepsen_like.report.queue_states import GroupLanes, OwnedPartition, PartitionLane, QueueStates
 
 NAME_WIDTH: Final = 8.0
@@ -96,13 +96,8 @@ def _lane(lane: PartitionLane, brokers: Sequence[int], x: Scale, top: float, hei
         story = element("title", f"{lane.name}: n{span.broker} leads in epoch {span.epoch} from {span.begin_s:.2f} s")
         look = f"of-broker t{brokers.index(span.broker) % TONES}"
         yield element("rect", story, class_=look, x=left, y=top, width=max(right - left, 1.0), height=LEADER_HEIGHT)
-        fitting = [
-            text
-            for text in (f"n{span.broker} epoch {span.epoch}", f"n{span.broker}")
-            if len(text) * LETTER_WIDTH + 8 <= right - left
-        ]
-        if fitting:
-            yield element("text", fitting[0], class_="role-text", x=left + 4, y=top + 10)
+        if text := fit((f"n{span.broker} epoch {span.epoch}", f"n{span.broker}"), right - left - 8):
+            yield element("text", text, class_="role-text", x=left + 4, y=top + 10)
     yield from _in_sync(lane, brokers, x, top + LEADER_HEIGHT + 2)
     yield from _marks(lane, x, top + height - MARK_HEIGHT, MARK_HEIGHT - 2)
     for moment in lane.unclean_s:
@@ -154,23 +149,14 @@ def _draw_owned(owned: OwnedPartition, x: Scale, top: float) -> Iterable[Markup]
         )
         look = f"owner t{span.member % TONES}{' together' if together else ''}{' was-lost' if span.was_lost else ''}"
         yield element("rect", story, class_=look, x=left, y=top, width=max(right - left, 1.5), height=OWNER_HEIGHT)
-        text = f"m{span.member}"
-        if len(text) * LETTER_WIDTH + 6 <= right - left:
+        if text := fit((f"m{span.member}",), right - left - 6):
             yield element("text", text, class_="role-text", x=left + 3, y=top + 11)
     for at_s, offset, is_acked in _by_pixel(owned, x):
         at = x(at_s)
         how = "was acknowledged" if is_acked else "was not acknowledged"
         story = element("title", f"{owned.name}: a commit of {offset:,} at {at_s:.2f} s {how}")
-        look = "commit" if is_acked else "commit failed"
-        yield element(
-            "line",
-            story,
-            class_=look,
-            x1=at,
-            x2=at,
-            y1=top + OWNER_HEIGHT + 1,
-            y2=top + OWNER_HEIGHT + 1 + COMMIT_HEIGHT,
-        )
+        look, begin = "commit" if is_acked else "commit failed", top + OWNER_HEIGHT + 1
+        yield element("line", story, class_=look, x1=at, x2=at, y1=begin, y2=begin + COMMIT_HEIGHT)
 
 
 def _by_pixel(owned: OwnedPartition, x: Scale) -> Iterable[tuple[float, int, bool]]:

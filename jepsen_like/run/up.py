@@ -24,7 +24,7 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
 from jepsen_like.port.wires import Network
-from jepsen_like.run.fault_desk import SOCKET, FaultDesk, ask, desk_open
+from jepsen_like.run.fault_desk import FaultDesk, ask, desk_open
 from jepsen_like.run.options import (
     choose,
     directory_option,
@@ -211,6 +211,3 @@ def description_of(data: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-__all__ = ["DATA", "SOCKET", "description_of", "keep_up", "up"]

@@ -175,14 +175,10 @@ class RocketDriver:
 
     def _run(self, load: RocketLoad, seconds: float) -> tuple[Sample, int]:
         """Returns what the load brought, and how many messages went through."""
-        topic = self._cluster.topic
-        lanes = range(load.connections)
-        if load.reads:
-            consumers = [PullConversation(topic, lane % QUEUES) for lane in lanes]
-            with WindowedLoad(self._port, consumers, load.window) as windowed:
-                sample = windowed.run(seconds)
-            return sample, sum(each.messages for each in consumers)
-        producers = [SendConversation(topic, load.record_bytes, load.batch, lane) for lane in lanes]
-        with WindowedLoad(self._port, producers, load.window) as windowed:
+        topic, lanes = self._cluster.topic, range(load.connections)
+        consumers = [PullConversation(topic, lane % QUEUES) for lane in lanes if load.reads]
+        producers = [SendConversation(topic, load.record_bytes, load.batch, lane) for lane in lanes if not load.reads]
+        with WindowedLoad(self._port, [*consumers, *producers], load.window) as windowed:
             sample = windowed.run(seconds)
-        return sample, len(sample.latencies_ns) * load.batch
+        messages = sum(each.messages for each in consumers)
+        return sample, messages if load.reads else len(sample.latencies_ns) * load.batch

@@ -20,6 +20,7 @@ from jepsen_like.systems.kafka.promises import (
     losses_allowed,
 )
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, show
+from kafka_compat.config_keys import BEFORE_ACK, FLUSH
 
 ISR: Final = "isr"
 _RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.minutes", "log.retention.hours")
@@ -62,7 +63,7 @@ class KafkaMode(Mode):
     def of_test(cls, test: Mapping[str, Any]) -> "KafkaMode":
         """Of a run's test.json. Raises `KeyError` for one without the settings that promises are made of."""
         settings = test["settings"]
-        for name in (names.ACKS, names.MIN_ISR, names.UNCLEAN, names.FLUSH, names.LAG_MS, names.SESSION_MS):
+        for name in (names.ACKS, names.MIN_ISR, names.UNCLEAN, FLUSH, names.LAG_MS, names.SESSION_MS):
             settings[name]
         return cls(test["replication"], settings)
 
@@ -95,7 +96,7 @@ class KafkaMode(Mode):
             self.acks,
             self.min_isr > 1,
             bool(self.settings[names.UNCLEAN]),
-            str(self.settings[names.FLUSH]),
+            str(self.settings[FLUSH]),
             is_eligible=int(self.settings.get(names.ELIGIBLE, 0)) > 0,
         )
 
@@ -114,7 +115,7 @@ class KafkaMode(Mode):
     @property
     def acks_are_durable(self) -> bool:
         """True if a record is on the disks of the whole ISR when it is acknowledged."""
-        return self.settings[names.FLUSH] == names.BEFORE_ACK and self.acks == ALL_ACKS
+        return self.settings[FLUSH] == BEFORE_ACK and self.acks == ALL_ACKS
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
         """Why a run could not be judged."""

@@ -25,8 +25,9 @@ from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.contents import CONTENT_KINDS
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.port.port import FaultSeen
-from jepsen_like.systems.kafka.settings import BEFORE_ACK, ELIGIBLE, PAGE_CACHE
+from jepsen_like.systems.kafka.settings import ELIGIBLE
 from jepsen_like.systems.losses import describe_losses, harms_of
+from kafka_compat.config_keys import BEFORE_ACK, PAGE_CACHE
 
 
 class MayLose(enum.IntEnum):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from kafka_compat.config import InvalidSetting, check_broker_setting
-from kafka_compat.config_keys import BEFORE_ACK, BROKER_KEYS, FLUSH, PAGE_CACHE, ConfigKind
+from kafka_compat.config_keys import BROKER_KEYS, FLUSH, PAGE_CACHE, ConfigKind
 
 ACKS: Final = "acks"
 IDEMPOTENCE: Final = "enable.idempotence"
@@ -100,28 +100,3 @@ def _parse(name: str, text: str) -> Value:
 def show(value: Value) -> str:
     """A value as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-__all__ = [
-    "ACKS",
-    "ALIASES",
-    "BEFORE_ACK",
-    "CLIENT_SETTINGS",
-    "ELIGIBLE",
-    "FACTOR",
-    "FACTOR_MAX",
-    "FLUSH",
-    "IDEMPOTENCE",
-    "LAG_MS",
-    "MIN_ISR",
-    "OFFSETS_FACTOR",
-    "PAGE_CACHE",
-    "PARTITIONS",
-    "RUN_DEFAULTS",
-    "SESSION_MS",
-    "UNCLEAN",
-    "Value",
-    "WrongSettingWord",
-    "parse_words",
-    "show",
-]
