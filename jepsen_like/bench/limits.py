@@ -6,7 +6,6 @@
 - `echo`: the same requests and acknowledgements over loopback, from the same generator, without a log.
 """
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from jepsen_like.bench.figures import Figures
 from jepsen_like.bench.generator import Generator, Sample
 from jepsen_like.bench.own_wire import EchoConversation, QuorumlogConversation
 from jepsen_like.bench.processes import LoadWorker, running, until
-from jepsen_like.bench.systems import NODES
+from jepsen_like.bench.systems import NODES, lend_directory
 from jepsen_like.bench.throughput import WARM_UP_S, figure_of_load
 from jepsen_like.cluster.ports import ReservedPorts
 
@@ -34,17 +33,14 @@ TITLES = {
 
 def disk(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Figures:
     """Both ways of writing, for every load; half the time each."""
-    workers = [LoadWorker("workers", home / f"writer-{number}", "disk") for number in range(NODES)]
-    try:
+    with lend_directory(home):
+        workers = [LoadWorker("workers", home / f"writer-{number}", "disk") for number in range(NODES)]
         with running(workers):
             for load in loads:
                 size = load.connections * len(QuorumlogConversation(load).request()) + FRAME_BYTES
                 for key in (DISK, IN_PLACE):
-                    yield figure_of_load(
-                        key, load, of_majority(workers, size, seconds / 2, load, in_place=key == IN_PLACE)
-                    )
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+                    sample = of_majority(workers, size, seconds / 2, load, in_place=key == IN_PLACE)
+                    yield figure_of_load(key, load, sample)
 
 
 def of_majority(workers: Sequence[LoadWorker], size: int, seconds: float, load: LoadShape, *, in_place: bool) -> Sample:
@@ -61,20 +57,17 @@ def of_majority(workers: Sequence[LoadWorker], size: int, seconds: float, load: 
 
 def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Figures:
     """A server that only acknowledges."""
-    with ReservedPorts(1) as reserved:
+    with lend_directory(home), ReservedPorts(1) as reserved:
         (port,) = reserved.ports
         server = LoadWorker("workers", home, "echo", str(port))
-        try:
-            with running([server]):
-                until(lambda: answers(port), "echo server", members=[server])
-                for load in loads:
-                    with Generator(port, [EchoConversation(load) for _ in range(load.connections)]) as generator:
-                        generator.run(WARM_UP_S)
-                        cpu = server.cpu_s()
-                        sample = generator.run(seconds)
-                        yield figure_of_load(ECHO, load, sample, server.cpu_s() - cpu)
-        finally:
-            shutil.rmtree(home, ignore_errors=True)
+        with running([server]):
+            until(lambda: answers(port), "echo server", members=[server])
+            for load in loads:
+                with Generator(port, [EchoConversation(load) for _ in range(load.connections)]) as generator:
+                    generator.run(WARM_UP_S)
+                    cpu = server.cpu_s()
+                    sample = generator.run(seconds)
+                    yield figure_of_load(ECHO, load, sample, server.cpu_s() - cpu)
 
 
 def answers(port: int) -> bool:

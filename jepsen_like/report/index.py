@@ -21,31 +21,12 @@ TEST: Final = "test.json"
 REPORT: Final = "report.html"
 UNFINISHED: Final = ("unknown", "Not finished", "?")
 OF_TEST: Final = (
-    "replication",
-    "nodes",
-    "workload",
-    "duration_s",
-    "rate",
-    "concurrency",
-    "nemesis",
-    "network",
-    "seed",
-    "promise",
+    *("replication", "nodes", "workload", "duration_s", "rate"),
+    *("concurrency", "nemesis", "network", "seed", "promise"),
 )
 COLUMNS: Final = (
-    ("run", False),
-    ("system", False),
-    ("mode", False),
-    ("faults", False),
-    ("verdict", False),
-    ("acked", True),
-    ("lost", True),
-    ("RTO", True),
-    ("RPO", True),
-    ("rate", True),
-    ("available", True),
-    ("p50", True),
-    ("p99", True),
+    *((name, False) for name in ("run", "system", "mode", "faults", "verdict")),
+    *((name, True) for name in ("acked", "lost", "RTO", "RPO", "rate", "available", "p50", "p99")),
 )
 """The columns of the table, and whether they hold numbers."""
 BANNERS: Final = (

@@ -21,6 +21,7 @@ PRODUCERS_HEAD = (
     "longest send, ms: median",
     "most",
 )
+COUNTS = ("acknowledged", "failed", "unknown", "moved")
 RATE = Measure("records_s", "messages/s")
 
 
@@ -40,10 +41,7 @@ def producers(document: Document) -> list[list[str]]:
                 [
                     title_of(document.systems[system]),
                     f"{len(figures)}",
-                    f"{sum(figure.acknowledged for figure in figures):,}",
-                    f"{sum(figure.failed for figure in figures):,}",
-                    f"{sum(figure.unknown for figure in figures):,}",
-                    f"{sum(figure.moved for figure in figures):,}",
+                    *(f"{sum(getattr(figure, name) for figure in figures):,}" for name in COUNTS),
                     f"{middle(longest_ms):,.0f}",
                     f"{max(longest_ms):,.0f}",
                 ]

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import attrs
+
 from jepsen_like.bench.brokers import BrokerBench
 from jepsen_like.bench.failover import KILL, fail_over
 from jepsen_like.bench.figures import ProducerErrors, Throughput
@@ -111,16 +113,7 @@ def killed_under_producers(cluster: RocketCluster, key: str, run: str, settle_s:
     killed.start()
     until(cluster.ready, "whole cluster after a fault", members=cluster.members)
     cluster.check_holds(before + found.acknowledged)
-    return ProducerErrors(
-        system=key,
-        fault=KILL,
-        run=run,
-        acknowledged=found.acknowledged,
-        failed=found.failed,
-        unknown=found.unknown,
-        moved=found.moved,
-        longest_s=found.longest_s,
-    )
+    return ProducerErrors(system=key, fault=KILL, run=run, **attrs.asdict(found))
 
 
 @contextmanager

@@ -126,13 +126,8 @@ class MovingProducers:
         self._ending.set()
         for thread in self._threads:
             thread.join()
-        return SendsOfProducers(
-            sum(each.acknowledged for each in self._found),
-            sum(each.failed for each in self._found),
-            sum(each.unknown for each in self._found),
-            sum(each.moved for each in self._found),
-            max(each.longest_s for each in self._found),
-        )
+        *counts, longest_s = zip(*map(attrs.astuple, self._found), strict=True)
+        return SendsOfProducers(*map(sum, counts), max(longest_s))
 
     def _produce(self, found: SendsOfProducers, topic: str, record_bytes: int, lane: int) -> None:
         converse = partial(SendConversation, topic, record_bytes, lane=lane)

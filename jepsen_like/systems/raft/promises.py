@@ -59,19 +59,14 @@ SERVES: Final[Mapping[str, str]] = {
     "throttle": _SLOWLY,
     "half-open": _AFTER_TIMEOUT,
     "reset": "after a new connection, or an election if it is the leader's",
-    "loss": _SLOWLY,
-    "duplicate": _SLOWLY,
-    "reorder": _SLOWLY,
-    "corrupt": _SLOWLY,
+    **dict.fromkeys(("loss", "duplicate", "reorder", "corrupt"), _SLOWLY),
     "power": _AFTER_ELECTION,
     "clock-jump": "throughout: nothing is decided by a wall clock",
     "clock-drift": "throughout, or after an election: timeouts are as long as their clocks say",
     "disk-slow": "throughout, as fast as the disks of a majority; after an election if the leader's hangs",
     "disk-short": "throughout: a write that was cut short is continued",
     "disk-full": "where a majority has room: after a handover; elsewhere it refuses until there is room",
-    "disk-error": _AFTER_ELECTION,
-    "damage": _AFTER_ELECTION,
-    "vanish": _AFTER_ELECTION,
+    **dict.fromkeys(("disk-error", "damage", "vanish"), _AFTER_ELECTION),
 }
 """The time at which the group serves again under each kind of fault, or that it still does; a missing kind does not
 happen to it.

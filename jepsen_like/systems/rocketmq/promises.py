@@ -59,25 +59,18 @@ _REACHED: Final = "once the master is reached again; in a raft group after an el
 _COMPARED: Final = "once the master has copied back what its slaves hold; in a raft group once a majority is back"
 _SLOWLY: Final = "all the time, slowly"
 SERVES: Final[Mapping[str, str]] = {
-    "kill": _BACK,
-    "pause": _BACK,
-    "restart": _BACK,
+    **dict.fromkeys(("kill", "pause", "restart"), _BACK),
     "partition": _REACHED,
     "flapping": "now and then; for good with the last cut",
-    "slow": _SLOWLY,
-    "throttle": _SLOWLY,
+    **dict.fromkeys(("slow", "throttle"), _SLOWLY),
     "half-open": _REACHED,
     "reset": "after new connections; in a raft group after an election at most",
-    "loss": _SLOWLY,
-    "duplicate": _SLOWLY,
-    "reorder": _SLOWLY,
-    "corrupt": _SLOWLY,
+    **dict.fromkeys(("loss", "duplicate", "reorder", "corrupt"), _SLOWLY),
     "power": _BACK,
     "promote-by-hand": "once an operator has let a slave lead",
     "wipe-master": "once it has copied back what its slaves have, or an operator has let one lead; with haDivergence=rocketmq at once, without "
     "what was there",
-    "damage": _COMPARED,
-    "vanish": _COMPARED,
+    **dict.fromkeys(("damage", "vanish"), _COMPARED),
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
 }
