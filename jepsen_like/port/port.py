@@ -209,9 +209,9 @@ class Mode(abc.ABC):
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
         """Returns why a run of this mode under these faults could not be judged; None if it can."""
 
-    @abc.abstractmethod
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
-        """Returns what may leave a log by retention."""
+        """Returns what may leave a log by retention; by default nothing."""
+        return KeepRule()
 
     @abc.abstractmethod
     def promise(self, kinds: Iterable[str]) -> str:

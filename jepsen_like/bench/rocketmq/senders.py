@@ -127,7 +127,8 @@ class MovingProducers:
         for thread in self._threads:
             thread.join()
         *counts, longest_s = zip(*map(attrs.astuple, self._found), strict=True)
-        return SendsOfProducers(*map(sum, counts), max(longest_s))
+        acknowledged, failed, unknown, moved = map(sum, counts)
+        return SendsOfProducers(acknowledged, failed, unknown, moved, max(longest_s))
 
     def _produce(self, found: SendsOfProducers, topic: str, record_bytes: int, lane: int) -> None:
         converse = partial(SendConversation, topic, record_bytes, lane=lane)

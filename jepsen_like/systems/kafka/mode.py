@@ -7,7 +7,6 @@ import attrs
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import KeepRule
 from jepsen_like.port.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.kafka import settings as names
 from jepsen_like.systems.kafka.promises import (
@@ -124,10 +123,6 @@ class KafkaMode(Mode):
         if any(name in self.settings for name in _RETENTION):
             return "what leaves a Kafka log by retention is not judged: leave log.retention.* to its defaults (quorumlog up takes it)"
         return None
-
-    def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
-        """Nothing leaves a log within the time of a run."""
-        return KeepRule()
 
     def promise(self, kinds: Iterable[str]) -> str:
         """In one sentence."""

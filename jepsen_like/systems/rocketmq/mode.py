@@ -8,7 +8,6 @@ import attrs
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import KeepRule
 from jepsen_like.port.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.rocketmq import client_settings
 from jepsen_like.systems.rocketmq.division import PAIRS_MAX, Division
@@ -161,10 +160,6 @@ class RocketMode(Mode):
     def is_pinned(self) -> bool:
         """True if a key stays with its queue."""
         return bool(self.settings[client_settings.ORDER] == client_settings.PINNED)
-
-    def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
-        """Nothing leaves a commit log within the time of a run."""
-        return KeepRule()
 
     def promise(self, kinds: Iterable[str]) -> str:
         """In one sentence."""
