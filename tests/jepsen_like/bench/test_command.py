@@ -92,7 +92,7 @@ def test_what_its_caller_had_it_ignore_does_not_end_it(number: signal.Signals) -
 def test_a_loss_of_ours_is_a_violation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(QuorumlogCluster, "written", lambda cluster: 0)
+    monkeypatch.setattr(QuorumlogCluster, "count_written", lambda cluster: 0)
     monkeypatch.setattr(systems, "COUNTED_WITHIN_S", 0.1)
     arguments = ["bench", "raft", "--only", "failover", "--systems", "quorumlog", "--kills", "1", "--pauses", "0"]
     assert execute([*arguments, "--directory", str(tmp_path / "data")]) == ExitStatus.VIOLATION

@@ -67,9 +67,9 @@ def test_an_old_answer_about_the_end_of_a_topic_is_no_loss_and_a_loss_stays_one(
     """A leader that was paused answers as before the pause until it learns that another one leads."""
     ends = iter([287, 287, 2195])
     driver = KafkaDriver(KafkaCluster("127.0.0.1:9"), LoadWorker("kafka.client", tmp_path), 1.0)
-    monkeypatch.setattr(driver, "_held", lambda topic, partitions: next(ends))
+    monkeypatch.setattr(driver, "_count_held", lambda topic, partitions: next(ends))
     driver._check("t", 1, 2195)
     monkeypatch.setattr(systems, "COUNTED_WITHIN_S", 0.2)
-    monkeypatch.setattr(driver, "_held", lambda topic, partitions: 287)
+    monkeypatch.setattr(driver, "_count_held", lambda topic, partitions: 287)
     with pytest.raises(RecordsMissing, match="2,195 records were acknowledged, 287 are there"):
         driver._check("t", 1, 2195)
