@@ -1,6 +1,7 @@
 """The network of a run that needs no rights: a fault proxy for every way between processes, on loopback."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -18,30 +19,26 @@ class _Struck:
     name: str
     parts: tuple[tuple[Link, Way], ...]
     since_ns: int
-    passed_before: int
-    delayed_before: int
-    swallowed_before: int
-    refused_before: int
+    before: "Counter[str]"
     condition: Condition = CLEAR
     changes: int = 0
     resets: int = 0
 
     def evidence(self, now_ns: int) -> Evidence:
-        ways = [way for _, way in self.parts]
-        delayed = sum(way.delayed_bytes for way in ways) - self.delayed_before
+        since = _tally(self.parts) - self.before
         details = {
             "bytes waiting": sum(link.waiting_bytes(way) for link, way in self.parts) if self.condition.is_cut else 0,
-            "bytes delayed": delayed,
-            "bytes held at most": max(way.most_held_bytes for way in ways) if delayed else 0,
-            "bytes swallowed": sum(way.swallowed_bytes for way in ways) - self.swallowed_before,
-            "connections refused": sum(way.refused for way in ways) - self.refused_before,
+            "bytes delayed": since["delayed"],
+            "bytes held at most": max(way.most_held_bytes for _, way in self.parts) if since["delayed"] else 0,
+            "bytes swallowed": since["swallowed"],
+            "connections refused": since["refused"],
             "connections": sum(link.connections for link in _links_of([self])),
         }
         return Evidence(
             self.name,
             self.condition,
             (now_ns - self.since_ns) / 1e9,
-            sum(way.passed_bytes for way in ways) - self.passed_before,
+            since["passed"],
             self.changes,
             self.resets,
             details,
@@ -133,17 +130,17 @@ class FaultNetwork:
         now = time.monotonic_ns()
         for name, parts in found.items():
             if name not in self._struck:
-                ways = [way for _, way in parts]
-                self._struck[name] = _Struck(
-                    name,
-                    parts,
-                    now,
-                    sum(way.passed_bytes for way in ways),
-                    sum(way.delayed_bytes for way in ways),
-                    sum(way.swallowed_bytes for way in ways),
-                    sum(way.refused for way in ways),
-                )
+                self._struck[name] = _Struck(name, parts, now, _tally(parts))
         return [self._struck[name] for name in found]
+
+
+def _tally(parts: Iterable[tuple[Link, Way]]) -> "Counter[str]":
+    """Returns what these ways have counted so far; none of it ever falls."""
+    found = Counter[str]()
+    for _, way in parts:
+        found.update(passed=way.passed_bytes, delayed=way.delayed_bytes)
+        found.update(swallowed=way.swallowed_bytes, refused=way.refused)
+    return found
 
 
 def _links_of(struck: "Iterable[_Struck]") -> list[Link]:

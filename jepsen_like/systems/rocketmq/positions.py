@@ -4,12 +4,15 @@ places.
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import attrs
 import trio
 
+from jepsen_like.cluster.cluster import together
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.rocketmq.bodies import value_of
 from jepsen_like.systems.rocketmq.clients import BrokerConnection
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
@@ -53,20 +56,18 @@ class QueueReader:
 
     async def read(self) -> list[ToldPosition]:
         """Of every group whose master answers at once; none for a queue without a position."""
-        found: list[ToldPosition] = []
+        numbers = self._numbers()
 
-        async def ask(number: int, node: int) -> None:
-            with trio.move_on_after(ANSWERS_WITHIN_S):
-                try:
-                    found.extend(await self._of_master(number, node))
-                except _NO_ANSWER:
-                    return
+        async def ask(node: int) -> list[ToldPosition] | None:
+            with trio.move_on_after(ANSWERS_WITHIN_S), suppress(*_NO_ANSWER):
+                return await self._of_master(numbers[node], node)
+            return None
 
-        async with trio.open_nursery() as nursery:
-            for number, members in enumerate(self.groups):
-                for node in members:
-                    nursery.start_soon(ask, number, node)
-        return found
+        return [each for told in (await ask_each(numbers, ask)).values() for each in told]
+
+    def _numbers(self) -> dict[int, int]:
+        """Returns the number of the group of each broker."""
+        return {node: number for number, members in enumerate(self.groups) for node in members}
 
     async def _of_master(self, number: int, node: int) -> list[ToldPosition]:
         async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
@@ -92,20 +93,16 @@ class QueueReader:
         """The object of every message that is there, by value; of what can be read within a while."""
         found: dict[int, int] = {}
 
-        async def read(number: int, node: int) -> None:
-            with trio.move_on_after(READ_WITHIN_S):
-                try:
-                    async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
-                        for queue in range(self.queues):
-                            obj = number * self.queues + queue
-                            found.update(dict.fromkeys(await _values(connection, queue), obj))
-                except (*_NO_ANSWER, MalformedRecord):
-                    return
+        numbers = self._numbers()
 
-        async with trio.open_nursery() as nursery:
-            for number, members in enumerate(self.groups):
-                for node in members:
-                    nursery.start_soon(read, number, node)
+        async def read(node: int) -> None:
+            with trio.move_on_after(READ_WITHIN_S), suppress(*_NO_ANSWER, MalformedRecord):
+                async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
+                    for queue in range(self.queues):
+                        obj = numbers[node] * self.queues + queue
+                        found.update(dict.fromkeys(await _values(connection, queue), obj))
+
+        await together(read, numbers)
         return found
 
 
