@@ -221,14 +221,14 @@ SUBJECTS: Sequence[Subject] = (
     Subject(
         module="jepsen_like.checker.log.scan",
         quick=[few_small_logs],
-        tests=[f"{CHECKER_TESTS}/{name}.py" for name in ("test_log_scan", "test_log_check", "test_retention")],
+        tests=[f"{CHECKER_TESTS}/{name}.py" for name in ("log/test_scan", "log/test_explain", "log/test_retention")],
         oracles=[planted_logs, small_logs],
         seconds_max=CHECKER_SECONDS_MAX,
     ),
     Subject(
         module="jepsen_like.checker.register.scan",
         quick=[few_small_registers],
-        tests=[f"{CHECKER_TESTS}/test_register_scan.py", f"{CHECKER_TESTS}/test_register_check.py"],
+        tests=[f"{CHECKER_TESTS}/register/test_scan.py", f"{CHECKER_TESTS}/register/test_explain.py"],
         oracles=[planted_registers, small_registers],
         seconds_max=CHECKER_SECONDS_MAX,
     ),

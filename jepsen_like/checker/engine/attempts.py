@@ -4,8 +4,6 @@ Workers import this module and the kernels, and neither Spark's own packages nor
 """
 
 import errno
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -15,35 +13,21 @@ from jepsen_like.history.files import UnreadableHistory
 
 
 @attrs.frozen
-class Unreadable:
-    """In place of a result: the input that could not be read."""
+class Failed:
+    """In place of a result: the input that could not be read, or what the machine that did the work ran out of."""
 
-    path: Path | str
-    reason: str
-
-
-@attrs.frozen
-class Lacking:
-    """In place of a result: what the machine that did the work ran out of."""
-
-    reason: str
-    full_disk: bool = False
+    error: UnreadableHistory | MemoryError | OSError
 
 
 def attempt(task: Task) -> Any:
-    """Returns a task's result, `Unreadable` or `Lacking`."""
+    """Returns a task's result, or that it `Failed`."""
     try:
         return task.execute()
     except UnreadableHistory as error:
-        return Unreadable(error.path, error.reason)
+        return Failed(error)
     except MemoryError as error:
-        return Lacking(f"a worker of the check has no memory left ({error})")
+        return Failed(MemoryError(str(error)))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        return Lacking(str(error), full_disk=True)
-
-
-def first_failure(results: Iterable[Any]) -> Unreadable | Lacking | None:
-    """Returns the first of these that is no result."""
-    return next((one for one in results if isinstance(one, Unreadable | Lacking)), None)
+        return Failed(OSError(errno.ENOSPC, str(error)))

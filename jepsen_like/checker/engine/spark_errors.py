@@ -6,9 +6,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jepsen_like.checker.engine.attempts import Lacking, Unreadable, first_failure
+from jepsen_like.checker.engine.attempts import Failed
 from jepsen_like.cli import EnvironmentMissing
-from jepsen_like.history.files import UnreadableHistory
 
 DRIVER_MEMORY: Final = "1g"
 """The heap of our JVM, through which results pass: they do not grow with the history."""
@@ -62,13 +61,11 @@ def no_executors(master: str) -> EnvironmentMissing:
 
 def require_results(results: Sequence[Any]) -> list[Any]:
     """Returns the results of tasks. Raises what one that failed for a user's reason stands for."""
-    match first_failure(results):
-        case None:
-            return list(results)
-        case Unreadable() as one:
-            raise UnreadableHistory(one.path, one.reason)
-        case Lacking() as one:
-            raise OSError(errno.ENOSPC, one.reason) if one.full_disk else EnvironmentMissing(one.reason)
+    for failed in (one for one in results if isinstance(one, Failed)):
+        if isinstance(failed.error, MemoryError):
+            raise EnvironmentMissing(f"a worker of the check has no memory left ({failed.error})")
+        raise failed.error
+    return list(results)
 
 
 def require_listener(url: str) -> None:

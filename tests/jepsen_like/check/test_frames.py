@@ -9,7 +9,7 @@ import pytest
 
 from jepsen_like.check import frames
 from jepsen_like.check.frames import Frames
-from jepsen_like.checker.engine.attempts import Unreadable
+from jepsen_like.checker.engine.attempts import Failed
 from jepsen_like.checker.verdict import Check, Model
 from jepsen_like.history.files import table_of
 from jepsen_like.history.ops import Action, Op, Outcome
@@ -53,13 +53,13 @@ def test_rows_without_a_value_are_no_history(column: str) -> None:
     at = rows.column_names.index(column)
     missing = pa.array([None, rows.column(column)[1].as_py()], rows.schema.field(at).type)
     found = judge_rows(rows.set_column(at, pa.field(column, missing.type), missing))
-    assert isinstance(found, Unreadable)
-    assert "rows without a value" in found.reason
+    assert isinstance(found, Failed)
+    assert "rows without a value" in str(found.error)
 
 
 def test_a_row_that_is_no_operation_is_no_history() -> None:
     rows = table_of(batch([1, 2], [0, 1], 1))
     at = rows.column_names.index("f")
     found = judge_rows(rows.set_column(at, rows.schema.field(at), pa.array([0, frames.FINAL_RECORD], pa.int8())))
-    assert isinstance(found, Unreadable)
-    assert "which stands for nothing" in found.reason
+    assert isinstance(found, Failed)
+    assert "which stands for nothing" in str(found.error)
