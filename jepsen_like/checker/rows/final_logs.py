@@ -1,6 +1,6 @@
 """The final logs of a run's nodes, from the records of its dump."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.history.files import Kept, UnreadableHistory
-from jepsen_like.history.ops import NONE
+from jepsen_like.history.ops import NEVER, NONE
 
 
 @attrs.frozen
@@ -62,35 +62,39 @@ def _logs_of_nodes(columns: Mapping[str, Ints], kept: Kept | None) -> tuple[Fina
     starts = kept.starts if kept is not None else {}
     for number in sorted({*np.flatnonzero(np.bincount(node)).tolist(), *starts}):
         mine = np.flatnonzero((node == number) & (offset >= starts.get(number, 0)))
-        if kept is not None:
-            _require_whole(number, offset[mine], kept)
-        if not len(mine):
-            logs.append(FinalLog(number, starts.get(number, 0), np.empty(0, np.int64), np.empty(0, np.int64)))
-            continue
-        first, end = starts.get(number, int(offset[mine].min())), int(offset[mine].max()) + 1
-        if first < 0 or end - first > 2 * len(mine) + ROWS_MANY:
-            raise UnreadableHistory(
-                Path(DUMP), f"node {number} has records from offset {first} to {end - 1}, but not between"
-            )
-        values, epochs = np.full(end - first, NONE, np.int64), np.full(end - first, NONE, np.int64)
-        values[offset[mine] - first] = value[mine]
-        epochs[offset[mine] - first] = epoch[mine]
-        if int((values != NONE).sum()) != len(mine):
-            raise UnreadableHistory(Path(DUMP), f"node {number} has two records at one offset")
-        logs.append(FinalLog(number, first, values, epochs))
+        least, last = int(offset[mine].min(initial=NEVER)), int(offset[mine].max(initial=NONE))
+        first, end = require_span(number, len(mine), least, last, kept)
+        logs.append(log_between(number, first, end, [(offset[mine], epoch[mine], value[mine])]))
     return tuple(logs)
 
 
-def _require_whole(node: int, offsets: Ints, kept: Kept) -> None:
-    """Raises `UnreadableHistory` unless these are all offsets from where the log begins to where it ends."""
-    start, end = kept.starts.get(node), kept.ends.get(node)
-    if start is None or end is None:
+def require_span(node: int, rows: int, least: int, last: int, kept: Kept | None) -> tuple[int, int]:
+    """Returns where the log of a node begins and ends, of which a dump has so many records, from `least` to `last`.
+
+    Raises `UnreadableHistory` if these are not all that `kept` states, or too few for the places between them.
+    """
+    if kept is not None and node not in kept.starts:
         raise UnreadableHistory(Path(DUMP), f"has records of node {node}, and does not say where its log begins")
-    expected = np.arange(start, end) if end - start == len(offsets) else None
-    if expected is not None and (np.sort(offsets) == expected).all():
-        return
-    if len(np.unique(offsets)) < len(offsets):
+    first = kept.starts[node] if kept is not None else least if rows else 0
+    end = last + 1 if rows else first
+    if kept is not None and (kept.ends[node] != end or end - first != rows):
+        raise UnreadableHistory(
+            Path(DUMP), f"node {node} has {rows} records, not those from offset {first} to {kept.ends[node]}, exclusive"
+        )
+    if first < 0 or end - first > 2 * rows + ROWS_MANY:
+        raise UnreadableHistory(
+            Path(DUMP), f"node {node} has records from offset {first} to {end - 1}, but not between"
+        )
+    return first, end
+
+
+def log_between(node: int, first: int, end: int, records: Iterable[Sequence[Ints]]) -> FinalLog:
+    """Returns the log of a node with these records (offsets, epochs and values). Raises `UnreadableHistory` for two at one offset."""
+    values, epochs = np.full(end - first, NONE, np.int64), np.full(end - first, NONE, np.int64)
+    rows = 0
+    for offset, epoch, value in records:
+        values[offset - first], epochs[offset - first] = value, epoch
+        rows += len(offset)
+    if int((values != NONE).sum()) != rows:
         raise UnreadableHistory(Path(DUMP), f"node {node} has two records at one offset")
-    raise UnreadableHistory(
-        Path(DUMP), f"node {node} has {len(offsets)} records, not those from offset {start} to {end}, exclusive"
-    )
+    return FinalLog(node, first, values, epochs)

@@ -12,9 +12,9 @@ import numpy as np
 
 from jepsen_like.checker.log.long.parts import buckets_of
 from jepsen_like.checker.rows.columns import Ints
-from jepsen_like.checker.rows.final_logs import DUMP, ROWS_MANY, FinalLog
+from jepsen_like.checker.rows.final_logs import DUMP, FinalLog, log_between, require_span
 from jepsen_like.history.files import Kept, UnreadableHistory, read_dump_part
-from jepsen_like.history.ops import NONE
+from jepsen_like.history.ops import NEVER, NONE
 
 
 @attrs.frozen
@@ -89,23 +89,8 @@ class FinalParts:
         nodes = {}
         for node in sorted({*by_node, *starts}):
             mine = by_node.get(node, [])
-            rows = sum(one.rows for one in mine)
-            first = starts.get(node, min((one.first for one in mine), default=0))
-            end = max((one.last + 1 for one in mine), default=first)
-            if kept is not None and node not in kept.starts:
-                raise UnreadableHistory(
-                    Path(DUMP), f"has records of node {node}, and does not say where its log begins"
-                )
-            if kept is not None and (kept.ends[node] != end or end - first != rows):
-                raise UnreadableHistory(
-                    Path(DUMP),
-                    f"node {node} has {rows} records, not those from offset {first} to {kept.ends[node]}, exclusive",
-                )
-            if first < 0 or end - first > 2 * rows + ROWS_MANY:
-                raise UnreadableHistory(
-                    Path(DUMP), f"node {node} has records from offset {first} to {end - 1}, but not between"
-                )
-            nodes[node] = (first, end)
+            least, last = min((one.first for one in mine), default=NEVER), max((one.last for one in mine), default=NONE)
+            nodes[node] = require_span(node, sum(one.rows for one in mine), least, last, kept)
         return cls(obj, every, nodes, starts, expires)
 
     @property
@@ -131,14 +116,8 @@ class FinalParts:
             first, its_end = max(first, begin), min(its_end, end)
             if first >= its_end:
                 continue
-            values, epochs = np.full(its_end - first, NONE, np.int64), np.full(its_end - first, NONE, np.int64)
-            rows = 0
-            for offset, epoch, value in found.get(node, ()):
-                values[offset - first], epochs[offset - first] = value, epoch
-                rows += len(offset)
-            if int((values != NONE).sum()) != rows:
-                raise UnreadableHistory(Path(DUMP), f"node {node} has two records at one offset")
-            logs.append(FinalLog(node, first - begin, values, epochs))
+            log = log_between(node, first, its_end, found.get(node, ()))
+            logs.append(attrs.evolve(log, first=first - begin))
         return logs
 
 
