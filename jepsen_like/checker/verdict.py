@@ -287,11 +287,6 @@ class Tolerated:
         }
 
 
-def add_counts(one: Mapping[Check, int], other: Mapping[Check, int]) -> dict[Check, int]:
-    """Returns the sums of both, in the order in which the checks come."""
-    return {check: one.get(check, 0) + other.get(check, 0) for check in (*one, *other)}
-
-
 @attrs.frozen(kw_only=True)
 class Findings:
     """The findings about one piece of a history; pieces add up."""
@@ -348,7 +343,8 @@ class Findings:
         for name in (field.name for field in attrs.fields(Findings)):
             one, two = getattr(self, name), getattr(other, name)
             fields[name] = one | two if isinstance(one, frozenset) else one if name == "counts" else one + two
-        fields["counts"] = add_counts(self.counts, other.counts)
+        checks = (*self.counts, *other.counts)
+        fields["counts"] = {check: self.counts.get(check, 0) + other.counts.get(check, 0) for check in checks}
         fields["violations"] = tuple(in_turn(fields["violations"], lambda one: one.check, VIOLATIONS_KEPT_MAX))
         fields["t_first"] = min(self.t_first, other.t_first)
         return Findings(**fields)

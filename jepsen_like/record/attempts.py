@@ -26,6 +26,9 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+NONE_OF_THEM: Final[Any] = attrs.Factory(lambda attempts: np.zeros(len(attempts.f), np.bool_), takes_self=True)
+
+
 @attrs.frozen
 class Attempts:
     """The operations of a history, one entry each (a batch of records is one operation), in no order."""
@@ -37,22 +40,14 @@ class Attempts:
     process: Ints
     records: Ints
     """The number of rows of the history that each one is: the records appended or read, one for anything else."""
-    is_lost: Bools = attrs.field()
+    is_lost: Bools = NONE_OF_THEM
     """Which of them are acknowledged appends of a record that the final logs lack."""
 
-    by_client: Bools = attrs.field()
+    by_client: Bools = NONE_OF_THEM
     """Which of them do not tell which node was asked: those of a client that finds its way by itself."""
 
     is_queue: bool = False
     """True if these are the messages of a queue, of which a producer has many under way."""
-
-    @is_lost.default
-    def _nothing_lost(self) -> Bools:
-        return np.zeros(len(self.f), np.bool_)
-
-    @by_client.default
-    def _none_by_client(self) -> Bools:
-        return np.zeros(len(self.f), np.bool_)
 
     @classmethod
     def read(cls, history: Path) -> "Attempts":

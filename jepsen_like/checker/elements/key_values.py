@@ -188,7 +188,9 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
 
 def prefixes(ops: Sequence[Op]) -> Prepared:
     """See `decide`. Unknown appends of values that no get has are left out: they need not have happened."""
-    model = Prefixes(op.values for op in ops if isinstance(op, ListOp) and _is_known_get(op))
+    model = Prefixes(
+        op.values for op in ops if isinstance(op, ListOp) and op.f is Action.READ and op.type is Outcome.OK
+    )
     relevant = [
         op
         for op in ops
@@ -198,10 +200,6 @@ def prefixes(ops: Sequence[Op]) -> Prepared:
         )
     ]
     return model, relevant
-
-
-def _is_known_get(op: Op) -> bool:
-    return op.f is Action.READ and op.type is Outcome.OK
 
 
 DEAD: Final = -1

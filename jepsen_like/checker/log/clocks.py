@@ -72,9 +72,10 @@ def clock_errors_of(directory: Path) -> ClockErrors:
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         return ClockErrors(
             tuple(
-                JumpOfClock(node, row["begun_ns"], _end_of(row["begun_ns"], row["ended_ns"]), sign * size)
+                JumpOfClock(node, row["begun_ns"], ended_ns, sign * size)
                 for row in rows
                 if row["kind"] == JUMP
+                for ended_ns in [row["ended_ns"] if row["ended_ns"] > row["begun_ns"] else NEVER]
                 for node in row["nodes"]
                 for size, signs in [_size(row["observed"].get(str(node), ""))]
                 for sign in signs
@@ -82,10 +83,6 @@ def clock_errors_of(directory: Path) -> ClockErrors:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableHistory(path, f"does not tell what was done to clocks ({error!r})") from error
-
-
-def _end_of(begun_ns: int, ended_ns: int) -> int:
-    return ended_ns if ended_ns > begun_ns else NEVER
 
 
 def _size(observed: str) -> tuple[float, tuple[int, ...]]:

@@ -130,13 +130,9 @@ def _sum_up(one: QueuePartition, breaches: Sequence[Breach], expectations: Queue
         violated=frozenset([one.number] if counts else []),
         counts=counts,
         violations=tuple(in_turn(violations, lambda one_: one_.check, EXPLAINED_MAX)),
-        acked=_count(rows, Action.SEND, Outcome.OK),
+        acked=int(((rows.f == Action.SEND) & (rows.type == Outcome.OK)).sum()),
         t_first=int(rows.t_inv[rows.f == Action.SEND].min(initial=NEVER)),
     )
-
-
-def _count(rows: Columns, action: Action, outcome: Outcome) -> int:
-    return int(((rows.f == action) & (rows.type == outcome)).sum())
 
 
 def _list_undecided(number: int, unseen: int, finals: Finals, expectations: QueueExpectations) -> tuple[Undecided, ...]:

@@ -304,13 +304,13 @@ def _two_owners(one: QueuePartition, group: Group, expectations: QueueExpectatio
     rows = one.rows
     tenures = _tenures(rows, group)
     acked = group.commits[rows.type[group.commits] == Outcome.OK]
-    name = expectations.group(group.number)
+    name, partition = expectations.group(group.number), expectations.partition(one.number)
     count, shown = 0, list[Shown]()
     for first, second in _of_one_generation(tenures):
         count += 1
         pair = (rows.op(first.row), rows.op(second.row))
         said = (
-            f"group {name} gave {one_name(one, expectations)} to two members in generation {first.generation}: "
+            f"group {name} gave {partition} to two members in generation {first.generation}: "
             f"{who(pair[0])} and {who(pair[1])}"
         )
         shown.append(Shown(pair, said))
@@ -318,24 +318,19 @@ def _two_owners(one: QueuePartition, group: Group, expectations: QueueExpectatio
     count += len(replaced)
     for commit, successor in replaced[:SHOWN_MAX]:
         op, other = rows.op(commit), rows.op(successor)
-        said = f"{describe(op)} was acknowledged, though {one_name(one, expectations)} belonged to {who(other)} when it began"
+        said = f"{describe(op)} was acknowledged, though {partition} belonged to {who(other)} when it began"
         shown.append(Shown((other, op), said))
     for tenure, successor_, alive in _moved_early(rows, tenures, acked, expectations.expelled_after_ns):
         count += 1
         ops = (rows.op(alive), rows.op(successor_.row))
         after_s = (successor_.start - int(rows.t_inv[alive])) / 1e9
         said = (
-            f"group {name} gave {one_name(one, expectations)} to {who(ops[1])} while process {tenure.process} owned it, "
+            f"group {name} gave {partition} to {who(ops[1])} while process {tenure.process} owned it, "
             f"{after_s:.3f} s after a commit of that one: it could not have been expelled yet"
         )
         shown.append(Shown(ops, said))
     processes = {tenure.process for tenure in tenures}
     return breach(Check.TWO_OWNERS, count, shown[:SHOWN_MAX]), len(processes) > 1
-
-
-def one_name(one: QueuePartition, expectations: QueueExpectations) -> str:
-    """The partition in words."""
-    return expectations.partition(one.number)
 
 
 def _of_one_generation(tenures: Sequence[_Tenure]) -> list[tuple[_Tenure, _Tenure]]:
