@@ -177,7 +177,7 @@ class RunResults:
         document: dict[str, Any] = {}
         for name in FIELDS:
             value = getattr(self, name)
-            if value is not None or name not in LEFT_OUT:
+            if value is not None or name in ALWAYS:
                 document[FIELD_OF.get(name, name)] = _as_json(value)
         return document
 
@@ -186,24 +186,8 @@ FIELDS: Final = tuple(field.name for field in attrs.fields(RunResults) if field.
 FIELD_OF: Final = {"rto": "rto_s", "rto_client": "rto_client_s"}
 """The members of the file whose fields have other names."""
 MEMBER_OF: Final = {member: field for field, member in FIELD_OF.items()}
-LEFT_OUT: Final = frozenset(
-    {
-        "unseen",
-        "recovered",
-        "given",
-        "tolerated",
-        "rto_client",
-        "retention",
-        "latency_from_intended_ms",
-        "stalls",
-        "under_faults",
-        "client",
-        "silences",
-        "promise",
-        "repro",
-    }
-)
-"""The members that the file has only where there is something to state."""
+ALWAYS: Final = frozenset({"valid", "model", "engine", "duplicated", "longest_turn", "rto", "throughput_ops_s"})
+"""The members that the file has even where there is nothing to state."""
 
 
 def count(value: Any) -> int:
