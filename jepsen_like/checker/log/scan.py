@@ -1,4 +1,4 @@
-"""Linearizability of a replicated log, decided by one sort and one running maximum, in two passes over its pieces.
+"""Linearizability of a replicated log, decided by one sort and one running maximum, in two passes over its parts.
 
 Offsets fix the order, so an operation only bounds the committed length, which never falls:
 
