@@ -19,10 +19,8 @@ invalid, because it is about the harness and not the system: a doubt leaves the 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.contents import CONTENT_KINDS, TOUCHED
@@ -31,6 +29,7 @@ from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.observations import LEADER, RoleSeen
+from jepsen_like.record.attempts import Attempts
 from jepsen_like.record.recovery_time import Writes, recovery, unbroken_s
 from jepsen_like.record.results import CheckResult
 
@@ -64,28 +63,6 @@ DOUBTS_MAX = 5
 NOTHING_SEEN = "nothing was seen of it"
 PACES = 3
 """A load that writes seldom shows service late by up to so many times its usual distance between two writes."""
-
-Ints = npt.NDArray[np.int64]
-
-
-class Operations(Protocol):
-    """The operations of a history, a batch as one."""
-
-    @property
-    def process(self) -> Ints:
-        """Which client, by its process number."""
-
-    @property
-    def outcome(self) -> Ints:
-        """An `Outcome` each."""
-
-    @property
-    def t_inv(self) -> Ints:
-        """Returns when it began."""
-
-    @property
-    def t_ret(self) -> Ints:
-        """Returns when it ended; `NEVER` for an unknown outcome."""
 
 
 def of_faults(
@@ -252,7 +229,7 @@ def _names(nodes: Sequence[int]) -> str:
     return ", ".join(f"n{node}" for node in nodes)
 
 
-def of_history(operations: Operations, counted: Mapping[Outcome, int], *, may_overlap: bool = False) -> list[str]:
+def of_history(operations: Attempts, counted: Mapping[Outcome, int], *, may_overlap: bool = False) -> list[str]:
     """Doubts about a history, of which so many operations of each outcome were `counted` as they ended.
 
     `may_overlap`: a process of a queue has many messages under way.

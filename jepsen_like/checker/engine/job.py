@@ -39,4 +39,4 @@ class Job:
 
     def share(self, array: Ints) -> Shared:
         """Makes an array reachable for tasks: as it is for those of this process, in a file for others."""
-        return self.engine.share(array) if isinstance(self.engine, LocalEngine) else self.scratch.share(array)
+        return array if isinstance(self.engine, LocalEngine) else self.scratch.share(array)

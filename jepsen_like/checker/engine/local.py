@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jepsen_like.checker.rows.columns import Ints
 from jepsen_like.checker.rows.tasks import Task
 
 
@@ -16,7 +15,3 @@ class LocalEngine:
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Executes the tasks; returns their results in the same order."""
         return [task.execute() for task in tasks]
-
-    def share(self, array: Ints) -> Ints:
-        """Returns the array itself: everything is reachable already."""
-        return array
