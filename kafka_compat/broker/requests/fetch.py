@@ -376,8 +376,8 @@ class FetchRequests:
                 partition.high_watermark = response.high_watermark
                 partition.log_start = response.log_start_offset
                 by_topic.setdefault(partition.key[:2], []).append(response)
-            if partition.failed or diverges:
-                partition.forget_sent()  # the client takes nothing else from such an answer
+            if partition.failed or diverges or has_data:
+                partition.forget_sent()  # the client may take nothing else from such an answer: it may have had the data
             if has_data:
                 # There may be more of it behind what was read.
                 session.partitions[partition.key] = session.partitions.pop(partition.key)

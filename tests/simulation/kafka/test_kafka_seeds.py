@@ -14,6 +14,7 @@ REGRESSIONS = {
     3050: "a late answer to a fetch of the same offset, with another last epoch, truncated what was committed",
     2474: "an ISR that a dead process had asked for takes part in an election",
     95: "an ISR change during a truncation left a follower without a fetch",
+    231: "a follower took no high watermark from an answer that brought the same records once more, and got it never again",
     1169: "a late registration of an earlier process ends the present one, which must come back",
 }
 REGRESSIONS_WITH_TRIMS = {
