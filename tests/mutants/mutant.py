@@ -77,6 +77,31 @@ class Mutant:
         return sum(max(len(edit.old.splitlines()), len(edit.new.splitlines())) for edit in self.edits)
 
 
+def plant(
+    name: str,
+    bug: str,
+    module: str,
+    old: str,
+    new: str,
+    *,
+    oracles: Sequence[str],
+    judge: str = "simulation",
+    explored: bool = False,
+    happy: Sequence[str] = HAPPY_PATH,
+) -> Mutant:
+    """Returns a bug at one place, where `new` stands instead of `old`."""
+    return Mutant(
+        name=name,
+        bug=bug,
+        module=module,
+        edits=[Edit(old, new)],
+        oracles=oracles,
+        judge=judge,
+        explored=explored,
+        happy=happy,
+    )
+
+
 class _Loader(importlib.machinery.SourceFileLoader):
     """Compiles the changed text; the byte code of the true module is neither read nor written."""
 

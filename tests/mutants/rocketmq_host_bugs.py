@@ -1,99 +1,103 @@
-"""Deliberate bugs of RocketMQ's hosts with fixed roles: of what carries out the orders of the decider, of the store and of the tables."""
+"""Deliberate bugs of RocketMQ's hosts with fixed roles: of what carries out the orders of the decider, of the store and of the tables.
+
+Left out, because no client could notice them:
+
+- A start that takes all of its log for durable: opening has made all of it durable (`log.store_recovery`).
+- A cut that keeps the next offsets of queues: only a master reads them, and the end of that round forgets them. The store's tests see it
+  (`rocketmq-store-a-cut-keeps-assigned-offsets`).
+"""
 
 from collections.abc import Sequence
+from functools import partial
 
-from tests.mutants.mutant import Edit, Mutant
+from tests.mutants.mutant import Mutant, plant
 
 HOST = "rocketmq_compat.broker.replicated_log"
+STORE = "rocketmq_compat.storage.broker_store"
+COMMIT_LOG = "rocketmq_compat.storage.commit_log"
 GROUPS = "rocketmq_compat.broker.put_groups"
 FLUSH = "log.store_flush"
 START = "rocketmq_compat.broker.fixed_roles"
 PAIR = "rocketmq_compat.broker.tables_of_pair"
 TABLES = "rocketmq_compat.broker.tables"
 HOST_HAPPY = ("tests/rocketmq_compat/broker/test_messages.py::test_what_was_acknowledged_is_pulled_in_order",)
-
-
-def _bug(name: str, bug: str, module: str, old: str, new: str, *oracles: str) -> Mutant:
-    return Mutant(
-        name=f"rocketmq-host-{name}",
-        bug=bug,
-        module=module,
-        edits=[Edit(old, new)],
-        oracles=oracles,
-        judge="rocketmq",
-        happy=HOST_HAPPY,
-    )
-
+_bug = partial(plant, judge="rocketmq", happy=HOST_HAPPY)
 
 ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
     _bug(
-        "a-flush-covers-what-came-since",
+        "rocketmq-host-a-flush-covers-what-came-since",
         "a flush confirms what was appended while it ran",
         HOST,
         "            self.step(CommitLogFlushed(self._store.end_flush(flush)))\n",
         "            self._store.end_flush(flush)\n            self.step(CommitLogFlushed(self._store.log.end_offset))\n",
-        "Q1",
-        "Q6",
-        "Q9",
+        oracles=["Q1", "Q6", "Q9"],
     ),
     _bug(
-        "a-flush-for-another-reason",
+        "rocketmq-host-a-flush-counts-as-it-begins",
+        "a flush is reported as soon as it has begun",
+        HOST,
+        "        self._disk.submit(flush.run, on_flushed)\n",
+        "        self._disk.submit(flush.run, on_flushed)\n        self.step(CommitLogFlushed(self._store.log.end_offset))\n",
+        oracles=["Q1", "Q6", "Q9"],
+    ),
+    _bug(
+        "rocketmq-host-a-flush-for-another-reason",
         "what is flushed as a doubt ends is not reported, and its slave waits for ever (found by the simulator)",
         HOST,
         "        if durable_end > self._decider.log.flushed_end:",
         "        if durable_end > self._store.log.end_offset:",
-        "V-liveness",
+        oracles=["V-liveness"],
     ),
     _bug(
-        "a-flushed-log-is-due",
+        "rocketmq-host-a-flushed-log-is-due",
         "a log that was flushed for another reason is due for a flush for ever: the broker never rests (found by the simulator)",
         HOST,
         "            self._flush_due = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile\n",
         "            pass\n",
-        "Q15",
+        oracles=["Q15"],
     ),
     _bug(
-        "places-of-the-first",
+        "rocketmq-host-places-of-the-first",
         "every put of a round is answered with the places of the first one",
         GROUPS,
         "            begin = end\n",
         "            end = begin\n",
-        "Q1",
+        oracles=["Q1"],
     ),
     _bug(
-        "the-reach-is-not-noted",
+        "rocketmq-host-the-reach-is-not-noted",
         "a broker does not note how far its log came, so that it does not miss what damage takes",
         HOST,
         "        self._store.copy.note_reach(LogReach(log.last_epoch, log.end_offset))\n",
         "        assert log.end_offset >= log.start_offset\n",
-        "Q12",
+        oracles=["Q12"],
     ),
     _bug(
-        "slaves-are-not-noted",
+        "rocketmq-host-slaves-are-not-noted",
         "a master does not remember the slaves that it has taken",
         HOST,
         "                    self._store.copy.change(lambda notes: attrs.evolve(notes, slaves=notes.slaves | {slave_id}))\n",
         "                    assert slave_id\n",
-        "Q14",
+        oracles=["Q14"],
     ),
     _bug(
-        "a-doubt-is-not-noted",
+        "rocketmq-host-a-doubt-is-not-noted",
         "a master that copies back forgets in a restart that its log is short",
         HOST,
         "                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))\n",
         "",
-        "Q14",
+        oracles=["Q14"],
     ),
     _bug(
-        "sure-of-what-is-not-flushed",
+        "rocketmq-host-sure-of-what-is-not-flushed",
         "what was copied back is not flushed before the doubt is forgotten",
         HOST,
         "        self._store.flush()\n\n        def on_saved",
         "        def on_saved",
-        "Q14",
+        oracles=["Q14"],
     ),
     _bug(
-        "a-doubt-ends-before-its-tables",
+        "rocketmq-host-a-doubt-ends-before-its-tables",
         "the end of a doubt is noted before the tables from the slave are on disk",
         HOST,
         "            if failure is None and self._decider.log.doubt is None:\n"
@@ -102,79 +106,118 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "            assert failure is None\n\n"
         "        self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))\n"
         "        self._tables.save(on_saved)\n",
-        "Q14",
+        oracles=["Q14"],
     ),
     _bug(
-        "pushes-across-epochs",
+        "rocketmq-host-pushes-across-epochs",
         "a push goes on into the next epoch, and its slave takes all of it for the first one",
         HOST,
         "self._decider.config.push_bytes_max, order.end_max)",
         "self._decider.config.push_bytes_max)",
-        "Q5",
+        oracles=["Q5"],
     ),
     _bug(
-        "tables-are-not-adopted",
+        "rocketmq-host-tables-are-not-adopted",
         "a master that has lost its tables takes those of a slave, and keeps its own",
         PAIR,
         "    context.offsets.merge(now, snapshot)\n",
         "    assert snapshot.offsets is not None\n",
-        "Q11",
+        oracles=["Q11"],
     ),
     _bug(
-        "lost-tables-are-new",
+        "rocketmq-host-lost-tables-are-new",
         "tables that are missing at a start were never there",
         TABLES,
         "        context.lost_tables.add(name)\n    if context.store",
         "        assert context.lost_tables is not None\n    if context.store",
-        "Q11",
+        oracles=["Q11"],
     ),
     _bug(
-        "a-flush-of-names",
+        "rocketmq-host-a-flush-of-names",
         "a flush makes the names of files durable, and not the bytes of the newest",
         FLUSH,
         "            self._active.file.sync()\n",
         "            assert self._active.size\n",
-        "Q12",
+        oracles=["Q12"],
     ),
     _bug(
-        "what-is-refused-is-answered",
+        "rocketmq-host-what-is-refused-is-answered",
         "messages that the decider refuses are answered as stored",
         GROUPS,
         "            put.done(NotStored(code, reason))\n",
         "            self.answer(SendStatus.SEND_OK)\n            break\n",
-        "Q1",
+        oracles=["Q1"],
     ),
     _bug(
-        "the-first-waits-for-all",
+        "rocketmq-host-the-first-waits-for-all",
         "whether the puts of a round wait is decided by the first of them",
         GROUPS,
         "while gathered and gathered[0].wait == puts[0].wait and size",
         "while gathered and size",
-        "Q1",
+        oracles=["Q1"],
     ),
     _bug(
-        "a-running-broker-is-not-noted",
+        "rocketmq-host-a-running-broker-is-not-noted",
         "a broker does not note that it runs, so that a loss of power looks like a stop",
         START,
         "is_running=True, flushes",
         "is_running=False, flushes",
-        "Q10",
+        oracles=["Q10"],
     ),
     _bug(
-        "a-doubt-of-a-start-is-forgotten",
+        "rocketmq-host-unflushed-is-taken-for-flushed",
+        "a broker that did not flush believes after a loss of power that all acknowledged records are there",
+        START,
+        "flushes=config.sync_flush, doubt",
+        "flushes=True, doubt",
+        oracles=["Q10", "Q17"],
+    ),
+    _bug(
+        "rocketmq-host-damage-is-not-seen",
+        "a log that was cut for damage is taken for a whole one",
+        START,
+        "reach=reach, cut=store.cut,",
+        "reach=reach, cut=None,",
+        oracles=["Q10", "Q17"],
+    ),
+    _bug(
+        "rocketmq-host-a-cut-takes-the-batch",
+        "a cut within a batch takes what stands before it in the batch",
+        STORE,
+        "            if rest:\n",
+        "            if rest and offset < batch_start:\n",
+        oracles=["Q8"],
+    ),
+    _bug(
+        "rocketmq-host-old-bytes-of-a-reset-log",
+        "the newest bytes of a log that was reset are still served from memory",
+        COMMIT_LOG,
+        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n        self._recent.clear()\n',
+        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n',
+        oracles=["Q13", "Q16"],
+    ),
+    _bug(
+        "rocketmq-host-offsets-of-the-round-before",
+        "the second batch of a round gets the queue offsets of the first",
+        STORE,
+        "            nexts.update((run.key, run.next) for run in batch.found.runs)\n            physical = batch.found.end\n",
+        "            physical = batch.found.end\n",
+        oracles=["Q13"],
+    ),
+    _bug(
+        "rocketmq-host-a-doubt-of-a-start-is-forgotten",
         "a doubt that a start finds is not noted for the next start",
         START,
         "flushes=config.sync_flush, doubt=doubt)",
         "flushes=config.sync_flush, doubt=None)",
-        "Q10",
-        "Q11",
+        oracles=["Q10", "Q11"],
     ),
     _bug(
-        "files-of-tables-are-not-noted",
+        "rocketmq-host-files-of-tables-are-not-noted",
         "a broker does not note which tables have a file, so that a lost one looks like one that never was",
         TABLES,
         "        store.copy.change(lambda notes: attrs.evolve(notes, tables=tables))\n",
         "        assert tables is not None\n",
-        "Q11",
+        oracles=["Q11"],
     ),
 )
