@@ -22,7 +22,7 @@ from jepsen_like.simulation.kafka.quorum import BrokerMessage, ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.disks import PowerFailed
 from jepsen_like.simulation.kernel.findings import CRASH
-from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind
 from jepsen_like.simulation.kernel.tracing import TraceEvent
@@ -63,7 +63,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         nodes = list(range(1, knobs.nodes + 1))
         self.batches = Batches()
         self._connections = 0
-        self.network: SimulatedNetwork[int, BrokerMessage] = SimulatedNetwork(knobs, nodes, self._post)
+        self.network: SimulatedNetwork[int, BrokerMessage] = SimulatedNetwork(knobs, nodes, self.post)
         brokers: dict[int, SimulatedBroker] = {}
         self.brokers: Mapping[int, SimulatedBroker] = brokers
         self.quorum = ControlQuorum(self, knobs, brokers)
@@ -135,13 +135,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.nemesis.trap_send = None
             self.schedule(self.now, self._sprung, self.brokers[sender])
 
-    def _post(self, arrival: float, parcel: Parcel[int, BrokerMessage]) -> None:
-        self.schedule(arrival, self._arrives, parcel)
-
-    def _arrives(self, parcel: Parcel[int, BrokerMessage]) -> None:
-        if self.network.arrives(parcel):
-            sender, to = parcel.link
-            self.brokers[to].receive(sender, parcel.message)
+    def deliver(self, sender: int, to: int, message: BrokerMessage) -> None:
+        """See `SimulatedWorld`."""
+        self.brokers[to].receive(sender, message)
 
     def count_received(self, node: int, connection: int) -> int:
         """Returns how many segments of a connection the operating system of a node has received."""

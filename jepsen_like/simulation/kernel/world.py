@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS, OracleViolation, SeedResult
-from jepsen_like.simulation.kernel.network import SimulatedNetwork
+from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.swarm import Knobs
 from jepsen_like.simulation.kernel.tracing import Observer, TraceEvent
 
@@ -84,6 +84,10 @@ class SimulatedWorld(ABC, Generic[K]):
         """Start the nodes, the clients and the planned faults, by `schedule`."""
 
     @abstractmethod
+    def deliver(self, sender: Any, to: Any, message: Any) -> None:
+        """Let a message arrive that the network has carried."""
+
+    @abstractmethod
     def end_faults(self) -> None:
         """End every fault but those of the network, which have ended; the world is `healed` from here on."""
 
@@ -132,6 +136,14 @@ class SimulatedWorld(ABC, Generic[K]):
         """Call `action(*arguments)` at time `at`; what is scheduled for the same moment happens in this order."""
         self._posted += 1
         heapq.heappush(self._heap, (at, self._posted, action, arguments))
+
+    def post(self, arrival: float, parcel: Parcel[Any, Any]) -> None:
+        """Deliver this parcel at `arrival`, if the network still carries it then."""
+        self.schedule(arrival, self._arrives, parcel)
+
+    def _arrives(self, parcel: Parcel[Any, Any]) -> None:
+        if self.network.arrives(parcel):
+            self.deliver(*parcel.link, parcel.message)
 
     def _pump(self) -> None:
         heap = self._heap

@@ -12,16 +12,16 @@ The machine carries nothing out. It is the transport, the callers and the flush 
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import attrs
 
 from jepsen_like.simulation.kernel.disks import PowerFailed, failing_after
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
-from jepsen_like.simulation.kernel.process import ProcessHost, SimulatedProcess
+from jepsen_like.simulation.kernel.process import SimulatedProcess
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.holdings import LOG_DIRECTORY, LOG_ID, Holdings
-from jepsen_like.simulation.raft.record import ClusterRecord, Replica
+from jepsen_like.simulation.raft.record import Replica
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from log.config import LogConfig
 from log.errors import LogError, StorageError
@@ -40,7 +40,10 @@ from raft.model import NO_INDEX, Entry, LogIndex, LogStart, NodeId, Term
 from raft.notices import DiskStalled, LogTrimmed, NoSpaceLeft, Notice, SnapshotInstalled
 from raft.roles import Leader
 from raft.storage import RaftStorage
-from raft.subscription import Delivered, Subscription
+from raft.subscription import Subscription
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.raft.world import RaftWorld
 
 BEGIN_MS = 1_600_000_000_000
 """A true wall clock shows this when a world begins."""
@@ -88,67 +91,6 @@ class BeforeStep(NamedTuple):
     led: bool
 
 
-class Surroundings(ProcessHost, Protocol):
-    """The world as a machine in it sees it."""
-
-    record: ClusterRecord
-
-    def on_decided(self, machine: "SimulatedMachine", before: BeforeStep) -> None:
-        """`machine` has taken one step, whose effects are still to be carried out: it may lose its power among them."""
-
-    def on_appended(self, machine: "SimulatedMachine", entries: Sequence[Entry]) -> None:
-        """`machine` is about to put `entries` into its log."""
-
-    def on_committed(self, machine: "SimulatedMachine", index: LogIndex) -> None:
-        """`machine` considers everything up to `index` committed."""
-
-    def on_stepped(
-        self, machine: "SimulatedMachine", before: BeforeStep, event: Event, effects: Sequence[Effect]
-    ) -> None:
-        """`machine` has taken one step, and the world has seen what it orders."""
-
-    def on_sent(self, machine: "SimulatedMachine", to: NodeId, message: Message) -> None:
-        """`machine` puts a message on the wire, now."""
-
-    def on_trimmed(self, machine: "SimulatedMachine", start: LogStart) -> None:
-        """The log of `machine` begins at `start` from now on."""
-
-    def on_command(self, machine: "SimulatedMachine", index: int, command: bytes) -> None:
-        """The state machine of `machine` is about to apply this command."""
-
-    def on_applied(self, machine: "SimulatedMachine") -> None:
-        """The state machine of `machine` was given more, or restored."""
-
-    def on_delivered(self, machine: "SimulatedMachine", delivered: Delivered) -> None:
-        """A subscriber at `machine` was given this."""
-
-    def on_acknowledged(
-        self, machine: "SimulatedMachine", request_id: int, base_offset: int, span: int, term: int
-    ) -> None:
-        """A client learns, now, that its records are committed."""
-
-    def on_command_done(self, machine: "SimulatedMachine", request_id: int, index: int, result: bytes) -> None:
-        """A client learns, now, the result of its command."""
-
-    def on_readable(self, machine: "SimulatedMachine", request_id: int) -> None:
-        """A client may read the present state of `machine`."""
-
-    def on_refused(self, machine: "SimulatedMachine", request_id: int, error: RaftError) -> None:
-        """A client learns that its request failed."""
-
-    def on_restarted(self, machine: "SimulatedMachine") -> None:
-        """`machine` has come up from its disk."""
-
-    def on_synced(self, machine: "SimulatedMachine") -> None:
-        """An fsync of `machine` has ended: more of its log is durable."""
-
-    def on_died(self, machine: "SimulatedMachine", error: Exception) -> None:
-        """`machine` raised and ends."""
-
-    def sprung(self, machine: "SimulatedMachine") -> None:
-        """A crash point of `machine` was reached: cut its power, now."""
-
-
 class WatchedCore(RaftCore):
     """The core; its machine looks on."""
 
@@ -187,7 +129,7 @@ class SimulatedMachine(SimulatedProcess):
 
     ERRORS: ClassVar[tuple[type[Exception], ...]] = (*NODE_ERRORS, RaftError, PowerFailed)
 
-    def __init__(self, world: Surroundings, knobs: RaftKnobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
+    def __init__(self, world: "RaftWorld", knobs: RaftKnobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
         super().__init__(world, node_id)
         self.node_id = node_id
         self.core: RaftCore | None = None
@@ -579,6 +521,8 @@ class SimulatedMachine(SimulatedProcess):
         self.counts["slow_flushes"] += took > usual
         now = self._world.now
         self._world.schedule(now + took, self._disk_synced, self.process, running)
+        if flush.retiring and knobs.trim_crash and self._flush_rng.random() < knobs.trim_crash:
+            self.traps.in_flush = self._flush_rng.random()
         if self.traps.in_flush is not None:
             self._world.schedule(now + took * self.traps.in_flush, self._spring_in_flush, self.process, running)
 
@@ -586,7 +530,8 @@ class SimulatedMachine(SimulatedProcess):
         """Power fails in the middle: some of the flush's calls may have come through, the last of them in part."""
         if not self.lives_as(process):
             return
-        allowed = self._crash_rng.choice((0, 0, 1, 2, 4, 7))
+        usual = (0, 0, 1, 2, 4, 7)
+        allowed = self._crash_rng.randrange(24) if running.flush.retiring else self._crash_rng.choice(usual)
         with contextlib.suppress(PowerFailed, StorageError):
             self.held.disk.before_call = failing_after(allowed)
             running.run_rest(self.held.disk)

@@ -1,10 +1,10 @@
 """Strikes the cluster as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
 
 import random
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, assert_never
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, assert_never
 
-from jepsen_like.simulation.kernel.nemesis import LinkNemesis, NemesisWorld
+from jepsen_like.simulation.kernel.nemesis import LinkNemesis
 from jepsen_like.simulation.kernel.network import Link
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
@@ -22,7 +22,10 @@ from raft.messages import (
     RequestVote,
     VoteReply,
 )
-from raft.model import NodeId, Position
+from raft.model import NodeId
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.raft.world import RaftWorld
 
 CUT_AFTER: Sequence[type[Message]] = (
     VoteReply,
@@ -36,30 +39,12 @@ CUT_AFTER: Sequence[type[Message]] = (
 """After which messages power is cut; an accepted append is the promise that matters most."""
 
 
-class Victims(NemesisWorld, Protocol):
-    """The world as the nemesis sees it."""
-
-    machines: Mapping[NodeId, SimulatedMachine]
-
-    def cut_power(self, machine: SimulatedMachine, back_after_s: float) -> None:
-        """Cut a machine's power; start it again after a while."""
-
-    def kill(self, machine: SimulatedMachine, back_after_s: float) -> None:
-        """Kill a machine's process; start it again after a while."""
-
-    def reset(self, link: Link[NodeId]) -> None:
-        """Break the connection of one direction and tell both ends."""
-
-    def committed_position(self) -> Position:
-        """Returns the end of the committed log."""
-
-
-class SimulatedNemesis(LinkNemesis[Victims]):
+class SimulatedNemesis(LinkNemesis["RaftWorld"]):
     """Carries out planned faults."""
 
     BURST_LOSS = 0.35
 
-    def __init__(self, world: Victims, knobs: RaftKnobs) -> None:
+    def __init__(self, world: "RaftWorld", knobs: RaftKnobs) -> None:
         super().__init__(world, knobs)
         self._knobs = knobs
         self._nodes = list(world.machines)
@@ -127,7 +112,9 @@ class SimulatedNemesis(LinkNemesis[Victims]):
         if rng.random() >= self._knobs.rot or machine.held.rot is not None:
             return
         trims = self._knobs.retention_bytes is not None
-        kind = rng.choice([kind for kind in RotKind if trims or kind is not RotKind.START])
+        # Most often where a restart does not look: damage that is met later has other consequences.
+        kinds = [kind for kind in RotKind if trims or kind is not RotKind.START]
+        kind = rng.choice([*kinds, RotKind.PAYLOAD, RotKind.PAYLOAD])
         spoilt = sum(
             other.held.rot is not None or other.held.vanished is not None for other in self._world.machines.values()
         )

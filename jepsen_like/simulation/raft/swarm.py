@@ -89,6 +89,8 @@ class RaftKnobs(Knobs):
     driver: DriverKnobs = DriverKnobs()
     reset_crash: float = 0.0
     """The probability that power is lost while a log is reset to a snapshot."""
+    trim_crash: float = 0.0
+    """The probability that power is lost while a flush removes what has left a log."""
 
     @property
     def patience_s(self) -> float:
@@ -227,10 +229,12 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
         segment_bytes_max=rng.choice((4096, 4096, knobs.segment_bytes_max)),
         filler_bytes_max=max(knobs.filler_bytes_max, rng.choice((0, 300, 900))),
     )
-    # Snapshots travel whole or in a few parts; drawn apart, so that older seeds keep all else.
+    # Snapshots travel whole or in a few parts, and power may fail in a trim; drawn apart, so that older seeds keep all else.
     parts = stream(knobs.seed, "parts").choice((1, 2, 5))
+    trim_crash = stream(knobs.seed, "trim crash").choice((0.0, 0.3))
     part_bytes_max = (trimming.snapshot_bytes + SNAPSHOT_HEAD_BYTES) // parts + 1
-    return attrs.evolve(trimming, raft=attrs.evolve(knobs.raft, snapshot_part_bytes_max=part_bytes_max))
+    raft = attrs.evolve(knobs.raft, snapshot_part_bytes_max=part_bytes_max)
+    return attrs.evolve(trimming, raft=raft, trim_crash=trim_crash)
 
 
 def _nodes(seed: int, usual: int) -> int:

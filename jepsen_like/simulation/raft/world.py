@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
-from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.tracing import TraceEvent
 from jepsen_like.simulation.kernel.world import POLL_S, SimulatedWorld
@@ -51,7 +51,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         knobs = self.knobs
         self.record = ClusterRecord()
         nodes = [NodeId(number) for number in range(1, knobs.nodes + 1)]
-        self.network: SimulatedNetwork[NodeId, Message] = SimulatedNetwork(knobs, nodes, self._post)
+        self.network: SimulatedNetwork[NodeId, Message] = SimulatedNetwork(knobs, nodes, self.post)
         self.machines: Mapping[NodeId, SimulatedMachine] = {
             node: SimulatedMachine(self, knobs, node, nodes) for node in nodes
         }
@@ -79,45 +79,45 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     # ---------------------------------------------------------------- what machines report
 
     def on_appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
-        """See `Surroundings`."""
+        """`machine` is about to put `entries` into its log."""
         self._invariants.on_appended(machine, entries)
 
     def on_sent(self, machine: SimulatedMachine, to: NodeId, message: Message) -> None:
-        """See `Surroundings`: the wire tap."""
+        """`machine` puts a message on the wire, now, and the audits tap it."""
         self._audits.on_sent(machine, to, message)
         self.network.transmit(self.now, (machine.node_id, to), message)
 
     def on_committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
-        """See `Surroundings`."""
+        """`machine` considers everything up to `index` committed."""
         known = self.record.committed_index
         self._invariants.on_committed(machine, index)
         if self.record.committed_index != known:
             self._audits.check_electability(machine)
 
     def on_trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
-        """See `Surroundings`."""
+        """The log of `machine` begins at `start` from now on."""
         self._audits.on_trimmed(machine, start)
 
     def on_command(self, machine: SimulatedMachine, index: int, command: bytes) -> None:
-        """See `Surroundings`."""
+        """The state machine of `machine` is about to apply this command."""
         self._invariants.on_command(machine, LogIndex(index), command)
 
     def on_applied(self, machine: SimulatedMachine) -> None:
-        """See `Surroundings`."""
+        """The state machine of `machine` was given more, or restored."""
         self._invariants.on_applied(machine)
 
     def on_delivered(self, machine: SimulatedMachine, delivered: Delivered) -> None:
-        """See `Surroundings`."""
+        """A subscriber at `machine` was given this."""
         self.counts["delivered"] += 1
         self._audits.on_delivered(machine, delivered)
 
     def on_synced(self, machine: SimulatedMachine) -> None:
-        """See `Surroundings`."""
+        """An fsync of `machine` has ended: more of its log is durable."""
         self._audits.check_start(machine)
         self._audits.check_electability(machine)
 
     def on_decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
-        """See `Surroundings`."""
+        """`machine` has taken one step, whose effects are still to be carried out: it may lose its power among them."""
         self._invariants.on_decided(machine, before)
         leads = machine.core is not None and isinstance(machine.core.role, Leader)
         if leads and not before.led and not self.healed and self.clients.loops:
@@ -137,7 +137,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def on_stepped(
         self, machine: SimulatedMachine, before: BeforeStep, event: Event, effects: Sequence[Effect]
     ) -> None:
-        """See `Surroundings`."""
+        """`machine` has taken one step, and the world has seen what it orders."""
         self.steps += 1
         self._invariants.on_stepped(machine, before, event)
         self._audits.on_stepped(machine, event, effects)
@@ -147,11 +147,11 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self.observer(TraceEvent(self.now, f"n{machine.node_id}", describe_event(event), state, words))
 
     def on_restarted(self, machine: SimulatedMachine) -> None:
-        """See `Surroundings`: the log apart starts from what the disk holds."""
+        """`machine` has come up from its disk, from which the log apart starts, too."""
         self._audits.on_restarted(machine)
 
     def on_died(self, machine: SimulatedMachine, error: Exception) -> None:
-        """See `Surroundings`: a node that raises ends, as its process would, and is started again."""
+        """`machine` raised: it ends, as its process would, and is started again."""
         if machine.held.has_refused(error):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
@@ -172,7 +172,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self.kill(machine, self.knobs.raft.election_timeout_s_max, in_step=True)
 
     def sprung(self, machine: SimulatedMachine) -> None:
-        """See `Surroundings`."""
+        """A crash point of `machine` was reached: cut its power, now."""
         back = stream(self.knobs.seed, f"trap/{machine.node_id}/{machine.lives}")
         self.cut_power(machine, back.choice((0.02, 0.3, 1.0)) * self.knobs.raft.election_timeout_s_max)
 
@@ -230,7 +230,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def on_acknowledged(
         self, machine: SimulatedMachine, request_id: int, base_offset: int, span: int, term: int
     ) -> None:
-        """See `Surroundings`."""
+        """A client learns, now, that its records are committed."""
         waiting = self._take_answer(machine, request_id)
         if waiting is None:
             return
@@ -240,7 +240,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self._client_ended(self.clients.append_ended(request_id, base_offset, term))
 
     def on_command_done(self, machine: SimulatedMachine, request_id: int, index: int, result: bytes) -> None:
-        """See `Surroundings`."""
+        """A client learns, now, the result of its command."""
         waiting = self._take_answer(machine, request_id)
         if waiting is None:
             return
@@ -248,7 +248,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self._client_ended(self.clients.command_ended(request_id, result))
 
     def on_readable(self, machine: SimulatedMachine, request_id: int) -> None:
-        """See `Surroundings`: the read is served from the present state of the node, as its server does."""
+        """A client may read the present state of `machine`, from which it is served at once, as its server does."""
         waiting, driver = self._take_answer(machine, request_id), machine.driver
         if waiting is None:
             return
@@ -267,7 +267,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self._client_ended(self.clients.read_ended(request_id, end_offset, _last_value(driver, end_offset)))
 
     def on_refused(self, machine: SimulatedMachine, request_id: int, error: RaftError) -> None:
-        """See `Surroundings`."""
+        """A client learns that its request failed."""
         if self._take_answer(machine, request_id) is not None:
             self._client_ended(self.clients.refuse(request_id, error))
 
@@ -278,22 +278,15 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     # ---------------------------------------------------------------- the network
 
-    def _post(self, arrival: float, parcel: Parcel[NodeId, Message]) -> None:
-        self.schedule(arrival, self._arrives, parcel)
-
-    def _arrives(self, parcel: Parcel[NodeId, Message]) -> None:
-        if self.network.arrives(parcel):
-            self._receive(parcel.link, parcel.message)
-
-    def _receive(self, link: Link[NodeId], message: Message) -> None:
-        sender, receiver = link
-        machine = self.machines[receiver]
+    def deliver(self, sender: NodeId, to: NodeId, message: Message) -> None:
+        """See `SimulatedWorld`."""
+        machine = self.machines[to]
         if not machine.up:
             self.network.counts["messages_lost"] += 1
         machine.receive(sender, message)
 
     def reset(self, link: Link[NodeId]) -> None:
-        """See `Victims`."""
+        """Break the connection of one direction and tell both ends."""
         self.counts["resets"] += 1
         self.network.reset(link)
         a, b = link
@@ -304,7 +297,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     # ---------------------------------------------------------------- power
 
     def cut_power(self, machine: SimulatedMachine, back_after_s: float) -> None:
-        """See `Victims`."""
+        """Cut a machine's power; start it again after a while."""
         if not machine.up:
             return
         self.counts["power_cuts"] += 1
@@ -325,7 +318,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self.record.note_taken(taken)
 
     def kill(self, machine: SimulatedMachine, back_after_s: float, *, in_step: bool = False) -> None:
-        """See `Victims`: peers see its connections close at once."""
+        """Kill a machine's process; start it again after a while. Peers see its connections close at once."""
         if not machine.up:
             return
         self.counts["kills"] += 1
@@ -488,7 +481,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         return self.record.taken_from < float("inf")
 
     def committed_position(self) -> Position:
-        """See `Victims`."""
+        """Returns the end of the committed log."""
         return self.record.committed_position
 
     # ---------------------------------------------------------------- findings

@@ -13,7 +13,7 @@ import attrs
 
 from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
 from jepsen_like.simulation.kernel.model import SystemModel
-from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, PlannedFault, draw_faults
 from jepsen_like.simulation.kernel.tracing import TraceEvent
@@ -97,7 +97,7 @@ class PairWorld(SimulatedWorld[PairKnobs]):
     takes_older = False
 
     def build(self) -> None:
-        self.network: SimulatedNetwork[int, Copied] = SimulatedNetwork(self.knobs, [PRIMARY, BACKUP], self._post)
+        self.network: SimulatedNetwork[int, Copied] = SimulatedNetwork(self.knobs, [PRIMARY, BACKUP], self.post)
         self.pair = Pair()
         self._considered = Counter[int]()
 
@@ -137,16 +137,11 @@ class PairWorld(SimulatedWorld[PairKnobs]):
             self.network.transmit(self.now, (PRIMARY, BACKUP), Copied(self.pair.primary))
         self.schedule(self.now + RESEND_S, self._resend)
 
-    def _post(self, arrival: float, parcel: Parcel[int, Copied]) -> None:
-        self.schedule(arrival, self._arrives, parcel)
-
-    def _arrives(self, parcel: Parcel[int, Copied]) -> None:
-        if self.network.arrives(parcel):
-            sender, node = parcel.link
-            self.pair, answer = self.pair.receive(node, parcel.message, takes_older=self.takes_older)
-            self._end_step(node, f"n{sender}: {parcel.message.version}")
-            if answer is not None:
-                self.network.transmit(self.now, (node, sender), answer)
+    def deliver(self, sender: int, to: int, message: Copied) -> None:
+        self.pair, answer = self.pair.receive(to, message, takes_older=self.takes_older)
+        self._end_step(to, f"n{sender}: {message.version}")
+        if answer is not None:
+            self.network.transmit(self.now, (to, sender), answer)
 
     def _end_step(self, node: int, event: str) -> None:
         self.steps += 1
