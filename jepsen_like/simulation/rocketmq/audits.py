@@ -20,6 +20,9 @@ Q13 queue           a message has the offset in its queue that its client was an
                     other, and consumers see all of them
 Q14 notes           a broker remembers what an order lets it remember, and forgets a doubt when all is durable again
 Q15 rest            a broker with nothing to do waits for its next deadline
+Q16 reading         a consumer reads what is in the log, in the order of the queue
+Q17 doubt           a broker that starts without what it has acknowledged or reported doubts its copy, and does not take
+                    it for flushed
 """
 
 import itertools
@@ -62,7 +65,8 @@ from rocketmq_compat.replication.events import (
     Received,
 )
 from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Report, Welcome
-from rocketmq_compat.replication.model import CopyDoubt
+from rocketmq_compat.replication.model import CopyDoubt, RecoveredCopy
+from rocketmq_compat.storage.broker_store import FoundMessages
 from rocketmq_compat.storage.dispatch import QueueRun, walk
 
 Accuse = Callable[[str, int, str], None]
@@ -128,6 +132,27 @@ class RocketmqAudits:
         """An operator has let a log count as it is: what it lacks is given up."""
         self._acknowledged.clear()
 
+    def on_recovered(self, broker: GroupBroker, recovered: RecoveredCopy) -> None:
+        """A start has found this on its disk."""
+        held, doubt = broker.held, recovered.doubt
+        if held.end >= broker.promised or not self._knobs.refuses:
+            return
+        self.counts["starts_without_promised"] += 1
+        floor = None if doubt is None else doubt.floor
+        if doubt is None or doubt.is_flushed or (floor is not None and floor.end < broker.promised):
+            self._report(
+                "Q17", broker.node, f"starts with a log up to {held.end} of {broker.promised}, and with {doubt}"
+            )
+
+    def on_consumed(self, broker: GroupBroker, offset: int, found: FoundMessages) -> None:
+        """A consumer has read messages of a queue from `offset` on."""
+        self.counts["messages_consumed"] += len(found.records)
+        for record in found.records:
+            queue_offset, physical = OFFSETS.unpack_from(record, OFFSETS_AT)
+            if queue_offset < offset or not broker.held.holds(physical, bytes(record)):
+                self._report("Q16", broker.node, f"message {queue_offset} is read as that at {physical}, from {offset}")
+            offset = queue_offset + 1
+
     # ---------------------------------------------------------------- before orders are carried out
 
     def on_stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
@@ -149,8 +174,12 @@ class RocketmqAudits:
             match effect:
                 case AppendMessages() if isinstance(event, PutMessages):
                     self._appends(broker, event, effect)
-                case TruncateCommitLog() if not isinstance(event, DivergenceDiscarded):
-                    self._report("Q8", broker.node, "a log is cut, and no operator has decided so")
+                case TruncateCommitLog(end=end):
+                    self.counts["cuts_within_batches"] += broker.held.start < end and end not in broker.held.ends
+                    if not isinstance(event, DivergenceDiscarded):
+                        self._report("Q8", broker.node, "a log is cut, and no operator has decided so")
+                case ResetCommitLog(start=start) if isinstance(event, DivergenceDiscarded):
+                    self.counts["resets_to_before"] += start < broker.held.start
                 case ResetCommitLog(start=start) if broker.held.data and not isinstance(event, DivergenceDiscarded):
                     if start < broker.held.end:
                         self._report(
@@ -238,6 +267,7 @@ class RocketmqAudits:
                 self._refuses(broker, event)
             case SendMessage(message=Report(end=end)):
                 self._reports(broker, end)
+                broker.promised = max(broker.promised, end)
             case CloseHaConnection(connection=connection) if broker.listens:
                 self._links.pop(connection, None)
             case AppendPushed():
@@ -246,8 +276,10 @@ class RocketmqAudits:
                 stored = self._stored[broker.process][event.token]
                 stored.data = broker.held.read(offset, stored.end)
                 self.counts["puts_stored_together"] += broker.held.end != stored.end or len(broker.waiting) > 1
-            case TruncateCommitLog(end=end) if broker.held.end != end:
-                self._report("Q8", broker.node, f"a log that was cut at {end} ends at {broker.held.end}")
+            case TruncateCommitLog(end=end) | ResetCommitLog(start=end):
+                broker.promised = min(broker.promised, end)
+                if broker.held.end != end:
+                    self._report("Q8", broker.node, f"a log that was cut at {end} ends at {broker.held.end}")
             case AnswerPut():
                 self._answers(broker, effect)
             case ConfirmOffsetMoved(confirm_offset=offset) if broker.listens:
@@ -266,7 +298,7 @@ class RocketmqAudits:
                 self.counts["doubts_ended_short"] += effect.missing_bytes > 0
                 self._check_tables(broker)
                 self._check_forgotten(broker, effect)
-                broker.lacks_tables = False
+                broker.lacks_tables, broker.promised = False, min(broker.promised, broker.held.end)
             case DivergenceFound(blocks=blocks):
                 self.counts["divergences"] += 1
                 self.counts["blocked_masters"] += blocks
@@ -399,6 +431,7 @@ class RocketmqAudits:
         self._check_status(broker, stored, answer.status)
         if answer.status is not SendStatus.SEND_OK or not stored.wait:
             return
+        broker.promised = max(broker.promised, stored.end)
         if broker.is_designated:
             self._acknowledged.append((answer.offset, stored.data))
         if self._knobs.sync_flush and held.durable_end < stored.end:
@@ -508,11 +541,3 @@ def _is_later(slave: GroupBroker, master: GroupBroker) -> bool:
 def describe_runs(runs: Iterable[QueueRun]) -> str:
     """Returns the stretches of offsets in words."""
     return ", ".join(f"{run.key} [{run.first},{run.next})" for run in runs)
-
-
-def describe(broker: GroupBroker) -> str:
-    """The columns of a broker in a trace."""
-    state = "down" if not broker.up else "paused" if broker.paused else "up"
-    role = "-" if not broker.up else "master" if broker.listens else "slave"
-    log = broker.held
-    return f"{state:<7} {role:<6} {f'[{log.start},{log.end})':<14} {log.durable_end:>7}"

@@ -9,11 +9,10 @@ and start again with what its disk gives back.
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, overload
 
 import attrs
 
-from jepsen_like.simulation.kernel.process import ProcessHost
 from jepsen_like.simulation.kernel.sockets import Endpoint, Segment, Socket
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.held import HeldLog, LossKind
@@ -37,7 +36,7 @@ from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.broker.tables import BrokerTables, load_tables, offset_snapshot
 from rocketmq_compat.broker.tables_of_pair import TablesOfPair
-from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
+from rocketmq_compat.consumers.offsets import OffsetKey
 from rocketmq_compat.records import encode_record
 from rocketmq_compat.remoting.bodies import ConsumerOffsetSerializeWrapper
 from rocketmq_compat.replication.core import CommitLogReplica
@@ -56,42 +55,12 @@ from rocketmq_compat.storage.broker_store import COMMIT_LOG_NAME, MessageStore
 from rocketmq_compat.storage.checkpoints import BrokerCheckpoints, CheckpointName
 from rocketmq_compat.storage.copy_notes import COPY_NAME
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.rocketmq.world import RocketmqWorld
+
 TOPIC = "T"
 GROUP = "g"
 NEVER_MS = 3_600_000
-
-
-class GroupWorld(ProcessHost, Protocol):
-    """The world as a broker sees it."""
-
-    master: int
-
-    def transmit(self, sender: int, to: int, segment: Segment) -> None:
-        """Put a segment on the wire."""
-
-    def new_connection(self) -> int:
-        """The number of a connection that is to be made."""
-
-    def on_stepped(self, broker: "GroupBroker", event: Event | None, effects: Sequence[Effect]) -> None:
-        """A copy has decided, and nothing is carried out yet; without an event it has begun."""
-
-    def on_effect(self, broker: "GroupBroker", event: Event | None, effect: Effect) -> None:
-        """An order of that decision was carried out."""
-
-    def on_put_ended(self, broker: "GroupBroker", put: "WaitingPut", outcome: PutOutcome) -> None:
-        """A client is answered."""
-
-    def on_round_end(self, broker: "GroupBroker") -> None:
-        """A round has ended."""
-
-    def offsets_of_master(self) -> OffsetSnapshot | None:
-        """Returns the offsets that the master answers a slave that asks for them; None if it does not."""
-
-    def on_wrong_start(self, broker: "GroupBroker", sentence: str) -> None:
-        """The disk of a broker has lost what it should hold."""
-
-    def on_crashed(self, broker: "GroupBroker", error: Exception) -> None:
-        """A broker died of its own assertions, of damage that it read, or of a bug."""
 
 
 @attrs.define(eq=False)
@@ -154,7 +123,7 @@ class WatchedReplica(CommitLogReplica):
 class GroupBroker(BrokerProcess):
     """One broker; it is the connections' host to its links."""
 
-    def __init__(self, world: GroupWorld, knobs: RocketmqKnobs, node: int) -> None:
+    def __init__(self, world: "RocketmqWorld", knobs: RocketmqKnobs, node: int) -> None:
         super().__init__(world, knobs, node)
         self.held = HeldLog()
         self.loss: LossKind | None = None
@@ -163,12 +132,14 @@ class GroupBroker(BrokerProcess):
         """The number of times that power was lost."""
         self.lacks_tables = False
         """True from the loss of its tables to the end of its doubt."""
+        self.promised = 0
+        """The end of what it has acknowledged as a master, or reported as a slave, and no operator has given up."""
         self.waiting: dict[int, WaitingPut] = {}
         self.context: Context
         self.replica: CommitLogReplica
         self.copy: ReplicatedLog
         self.links: SimulatedLinks
-        self._group = world
+        self._world = world
         self._last_put = 0
         self._round_due = self._ends_round = False
 
@@ -187,12 +158,17 @@ class GroupBroker(BrokerProcess):
     @property
     def is_designated(self) -> bool:
         """True if it is the master that the operator wants."""
-        return self.is_master and self._group.master == self.node
+        return self.is_master and self._world.master == self.node
 
     @property
     def store(self) -> MessageStore:
         """The store of this process, or of its last one."""
         return self.context.store
+
+    @property
+    def role(self) -> str:
+        """See `BrokerProcess`."""
+        return "master" if self.listens else "slave"
 
     @property
     def is_sure(self) -> bool:
@@ -209,7 +185,7 @@ class GroupBroker(BrokerProcess):
         self.waiting.clear()
         is_noted = self.lives > 1 and self.loss is None and not self._round_due
         self._round_due = self._ends_round = False
-        config = knobs.config(self.node, is_master=self._group.master == self.node)
+        config = knobs.config(self.node, is_master=self._world.master == self.node)
         store = MessageStore.open(
             self.disk, DIRECTORY, small_store(knobs.segment_bytes), repairs=partial(has_other_copies, config)
         )
@@ -219,7 +195,7 @@ class GroupBroker(BrokerProcess):
             if store.copy.found_reach != found:
                 wrong = f"a start finds {found}, and the note of {store.copy.found_reach}"
         if wrong is not None:
-            self._group.on_wrong_start(self, wrong)
+            self._world.report("Q12", self.node, wrong)
         self.loss = None
         self._open_copy(store, config)
         self.take(self.copy.begin)
@@ -235,6 +211,7 @@ class GroupBroker(BrokerProcess):
         recovered = recover_copy(
             store, config, boot=f"boot {self.boots}", lost_tables=context.lost_tables, tell=context.tell
         )
+        self._world.audits.on_recovered(self, recovered)
         incarnation = stream(knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
         role: RoleName = "master" if config.broker_id == MASTER_ID else "slave"
         self.replica = WatchedReplica(self, config, role, recovered, incarnation)
@@ -249,7 +226,7 @@ class GroupBroker(BrokerProcess):
         self.later(self.knobs.heartbeat_s, self._copy_tables)
         role = self.replica.role
         if isinstance(role, Slave) and role.is_welcome:
-            found = self._group.offsets_of_master()
+            found = self._world.offsets_of_master()
             if found is not None:
                 self.context.offsets.follow(found)
                 self.copy.step(TablesCopied())
@@ -303,7 +280,7 @@ class GroupBroker(BrokerProcess):
 
     def crash(self, error: Exception) -> None:
         """See `SimulatedProcess`."""
-        self._group.on_crashed(self, error)
+        self._world.on_crashed(self, error)
 
     def on_told(self, event: str, fields: dict[str, object]) -> None:
         """See `BrokerProcess`: the world sees orders."""
@@ -330,7 +307,7 @@ class GroupBroker(BrokerProcess):
         self.links.flush()
         self.copy.flush_if_due(now)
         self.count_idle()
-        self._group.on_round_end(self)
+        self._world.on_round_end(self)
 
     def _let_round_end(self) -> None:
         self._ends_round = True
@@ -339,13 +316,13 @@ class GroupBroker(BrokerProcess):
 
     def on_decided(self, event: Event | None, effects: Sequence[Effect]) -> Sequence[Effect]:
         """The decider returns these orders."""
-        self._group.on_stepped(self, event, effects)
+        self._world.on_stepped(self, event, effects)
         return WatchedOrders(self, event, effects)
 
     def on_carried_out(self, event: Event | None, effect: Effect) -> None:
         """The copy has carried out this order."""
         self.held.look(self.store.log, LossKind.OPERATOR if isinstance(event, DivergenceDiscarded) else LossKind.RESET)
-        self._group.on_effect(self, event, effect)
+        self._world.on_effect(self, event, effect)
 
     def trim(self, offset: int) -> None:
         """Retention lets the log begin at `offset`, or before, as far as the last checkpoint allows."""
@@ -381,7 +358,7 @@ class GroupBroker(BrokerProcess):
         if isinstance(outcome, StoredMessages):
             self._consume(number % QUEUES, outcome.queue_offsets[0] + 1)
         self.held.look(self.store.log)
-        self._group.on_put_ended(self, put, outcome)
+        self._world.audits.on_put_ended(self, put, outcome)
         put.done(outcome)
 
     def _consume(self, queue: int, offset: int) -> None:
@@ -389,6 +366,13 @@ class GroupBroker(BrokerProcess):
         offsets, key = self.context.offsets, (GROUP, TOPIC, queue)
         if (offsets.get(key) or 0) < offset:
             offsets.commit(self.wall_ms(), key, offset, queue_end=offset)
+
+    def consume(self, queue: int, share: float) -> None:
+        """A consumer reads from somewhere in a queue."""
+        seen = self.store.queue((TOPIC, queue))
+        if seen is not None:
+            offset = seen[0] + int(share * (seen[1] - seen[0]))
+            self._world.audits.on_consumed(self, offset, self.store.read((TOPIC, queue), offset))
 
     def durable_offsets(self) -> Mapping[OffsetKey, int]:
         """Returns the offsets that a power cut would leave."""
@@ -399,11 +383,11 @@ class GroupBroker(BrokerProcess):
 
     def transmit(self, to: int, segment: Segment) -> None:
         """See `SocketHost`."""
-        self._group.transmit(self.node, to, segment)
+        self._world.transmit(self.node, to, segment)
 
     def new_connection(self) -> int:
         """See `SocketHost`."""
-        return self._group.new_connection()
+        return self._world.new_connection()
 
     def accept(self, socket: Socket) -> Endpoint | None:
         """See `SocketHost`."""
@@ -412,7 +396,7 @@ class GroupBroker(BrokerProcess):
     @property
     def master(self) -> int:
         """See `LinksHost`."""
-        return self._group.master
+        return self._world.master
 
     def report(self, event: Event) -> None:
         """See `LinksHost`."""

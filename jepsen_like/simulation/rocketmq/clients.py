@@ -1,17 +1,19 @@
 """Clients of a simulated broker group: each sends records, each once, and draws from a stream of its own."""
 
 import enum
-from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.rocketmq.broker import GroupBroker
+from jepsen_like.simulation.rocketmq.process import QUEUES
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
 from rocketmq_compat.replication.acks import SendStatus
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.rocketmq.world import RocketmqWorld
 
 
 class PutState(enum.Enum):
@@ -23,20 +25,6 @@ class PutState(enum.Enum):
     """Stored, with a weaker promise than the mode's."""
     FAILED = "failed"
     UNKNOWN = "unknown"
-
-
-class PutWorld(Protocol):
-    """The world as clients see it."""
-
-    now: float
-    healed: bool
-    requests: int
-    master: int
-    counts: Counter[str]
-    brokers: Mapping[int, GroupBroker]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
 
 
 @attrs.define(eq=False)
@@ -52,7 +40,7 @@ class SentRecord:
 class RocketmqClient:
     """One client."""
 
-    def __init__(self, world: PutWorld, knobs: RocketmqKnobs, number: int) -> None:
+    def __init__(self, world: "RocketmqWorld", knobs: RocketmqKnobs, number: int) -> None:
         self.number = number
         self.sent: list[SentRecord] = []
         self.considered = 0
@@ -68,7 +56,12 @@ class RocketmqClient:
         world.schedule(world.now + knobs.think_s * (0.3 + self.rng.expovariate(1.0)), self.wake)
         if sum(each.state is PutState.OPEN for each in self.sent[-20:]) < knobs.burst:
             self.considered += 1
-            if (self.number, self.considered) not in knobs.unasked:
+            if (self.number, self.considered) in knobs.unasked:
+                return
+            if knobs.consumes and self.rng.random() < knobs.consumes:
+                broker = world.brokers[self.rng.choice(list(world.brokers))]
+                broker.take(broker.consume, self.rng.randrange(QUEUES), self.rng.random())
+            else:
                 self.put()
 
     def put(self, *, plainly: bool = False) -> SentRecord:

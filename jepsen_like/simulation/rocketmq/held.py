@@ -85,7 +85,8 @@ class HeldLog:
         start = max(self.start, other.start)
         if not self.data or self.end <= other.start:
             return True
-        return self.end <= other.end and self.read(start, self.end) == other.read(start, self.end)
+        both = memoryview(self.data)[start - self.start :]
+        return self.end <= other.end and other.data.startswith(both, start - other.start)
 
     # ---------------------------------------------------------------- looking at the log
 

@@ -2,8 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.broker import GroupBroker
@@ -12,38 +11,19 @@ from rocketmq_compat.replication.events import DivergenceDiscarded, LossAccepted
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.slave import Slave
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.rocketmq.world import RocketmqWorld
+
 LOOKS_PER_DECISION = 4
+IMPATIENCE = 0.3
+"""The probability that a look at a master that is down or in doubt ends that, whatever its slaves may have."""
 RESTART_S = 0.1
-
-
-class OperatedWorld(Protocol):
-    """The world as the operator sees it."""
-
-    now: float
-    master: int
-    healed: bool
-    brokers: Mapping[int, GroupBroker]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
-
-    def kill(self, broker: GroupBroker, back_after_s: float) -> None:
-        """Kill a process; start it again after a while."""
-
-    def wipe(self, broker: GroupBroker) -> None:
-        """Kill a process, and give it another disk."""
-
-    def operator_decided(self) -> None:
-        """Another log counts from now on, whatever it lacks."""
-
-    def note(self, text: str, node: int | None = None) -> None:
-        """Put a line into the trace: what was done."""
 
 
 class SimulatedOperator:
     """Looks at the brokers from time to time."""
 
-    def __init__(self, world: OperatedWorld, knobs: RocketmqKnobs) -> None:
+    def __init__(self, world: "RocketmqWorld", knobs: RocketmqKnobs) -> None:
         self.counts: Counter[str] = Counter()
         self._world = world
         self._knobs = knobs
@@ -55,6 +35,9 @@ class SimulatedOperator:
         world.schedule(world.now + self._knobs.decide_s / LOOKS_PER_DECISION, self.look)
         master = world.brokers[world.master]
         slaves = [each for each in world.brokers.values() if each.up and not each.paused and self._diverges(each)]
+        if not (master.is_sure or world.healed) and self._rng.random() < IMPATIENCE:
+            self._go_on(master)
+            return
         if not slaves or not master.up or (not world.healed and self._rng.random() > 1 / LOOKS_PER_DECISION):
             return
         slave = self._rng.choice(slaves)
@@ -65,9 +48,7 @@ class SimulatedOperator:
             case "discard":
                 self._discard(slave)
             case "accept" if self._is_blocked(master):
-                self.counts["losses_accepted"] += 1
-                world.note("an operator accepts the loss", master.node)
-                master.take(master.report, LossAccepted())
+                self._accept(master)
             case "wipe":
                 self.counts["slaves_wiped"] += 1
                 world.wipe(slave)
@@ -75,6 +56,19 @@ class SimulatedOperator:
                 self.promote(slave.node, at_once=True)
             case _:
                 pass
+
+    def _go_on(self, master: GroupBroker) -> None:
+        """Take no more account of what the master has had, or may have had."""
+        others = [each.node for each in self._world.brokers.values() if each.up and each is not master]
+        if master.up and self._rng.random() < 0.5:
+            self._accept(master)
+        elif others:
+            self.promote(self._rng.choice(others), at_once=True)
+
+    def _accept(self, master: GroupBroker) -> None:
+        self.counts["losses_accepted"] += 1
+        self._world.note("an operator accepts the loss", master.node)
+        master.take(master.report, LossAccepted())
 
     def _discard(self, slave: GroupBroker) -> None:
         self.counts["divergences_discarded"] += 1
@@ -102,7 +96,7 @@ class SimulatedOperator:
         self.counts["promotions"] += 1
         world.note("is promoted by an operator", node)
         world.master = node
-        world.operator_decided()
+        world.audits.operator_decided()
         for broker in list(world.brokers.values()):
             if broker is not old and broker.up:
                 world.kill(broker, RESTART_S * (1 + self._rng.random()))

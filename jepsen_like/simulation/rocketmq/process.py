@@ -6,7 +6,7 @@ A flush covers what was written before it began and takes virtual time.
 import abc
 import random
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.process import ProcessHost, SimulatedProcess
@@ -49,6 +49,24 @@ class BrokerProcess(SimulatedProcess):
         self._has_worked = False
         self._disk_free_at = 0.0
 
+    @property
+    @abc.abstractmethod
+    def store(self) -> MessageStore:
+        """The store of this process, or of its last one."""
+
+    @property
+    @abc.abstractmethod
+    def role(self) -> str:
+        """Its role, in at most six characters."""
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """A process begins, with what is on the disk. What recovery raises is for the world to judge."""
+
+    @abc.abstractmethod
+    def receive(self, sender: int, message: Any) -> None:
+        """Something arrives from another broker."""
+
     @abc.abstractmethod
     def on_told(self, event: str, fields: dict[str, object]) -> None:
         """The broker has an event for operators."""
@@ -83,6 +101,13 @@ class BrokerProcess(SimulatedProcess):
         """Everything volatile is gone, and so may be whatever was not synced."""
         self.end_life()
         self.disk = self.disk.after_crash(stream(self.knobs.seed, f"cut/{self.node}/{self.lives}"))
+
+    def describe(self) -> str:
+        """Returns its columns of a trace."""
+        if not self.up:
+            return f"{'down':<7} {'-':<6} {'':<14} {'':>7}"
+        state, log = "paused" if self.paused else "up", self.store.log
+        return f"{state:<7} {self.role:<6} {f'[{log.start_offset},{log.end_offset})':<14} {log.durable_offset:>7}"
 
     def wall_ms(self) -> int:
         """Returns the time of day."""

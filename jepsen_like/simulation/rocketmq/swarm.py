@@ -33,6 +33,8 @@ ROCKETMQ_TELLING = frozenset({FaultKind.COUP, FaultKind.POWER_CUT, FaultKind.CUT
 
 RAFT_SHARE = 0.3
 """The share of worlds that are raft groups."""
+LARGE_SHARE = 0.1
+"""The share of other worlds with large records: those of a round do not fit into one batch."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,8 +63,6 @@ class DledgerKnobs:
     """flushIntervalCommitLog."""
     copy_bytes: int = 1 << 20
     """One answer has this much of a commit log."""
-    consumes: float = 0.3
-    """The probability that a request is one of a consumer."""
     administers: float = 0.0
     """The probability that another one makes or deletes a topic."""
     delayed: float = 0.0
@@ -114,6 +114,8 @@ class RocketmqKnobs(Knobs):
     """A client has at most this many records on their way."""
     record_bytes_max: int
     think_s: float
+    consumes: float
+    """The probability that a request is one of a consumer."""
     request_s: float
     """A client waits this long for an answer."""
     late: float
@@ -209,6 +211,7 @@ ROCKETMQ_CALM = RocketmqKnobs(
     burst=1,
     record_bytes_max=30,
     think_s=0.05,
+    consumes=0.0,
     request_s=0.8,
     late=0.0,
     unwaited=0.0,
@@ -247,10 +250,9 @@ def draw_raft_group(seed: int) -> RocketmqKnobs:
         commit_segment_bytes=rng.choice((4096, 1 << 16)),
         commit_flush_ms=rng.choice((50, 500, 5000)),
         copy_bytes=rng.choice((1, 600, 1 << 20)),
-        consumes=rng.choice((0.1, 0.4)),
-        administers=rng.choice((0.0, 0.1, 0.3)),
-        delayed=rng.choice((0.0, 0.1, 0.3)),
     )
+    consumes = rng.choice((0.1, 0.4))
+    administers, delayed = rng.choice((0.0, 0.1, 0.3)), rng.choice((0.0, 0.1, 0.3))
     return attrs.evolve(
         ROCKETMQ_CALM,
         seed=seed,
@@ -269,10 +271,11 @@ def draw_raft_group(seed: int) -> RocketmqKnobs:
         burst=rng.choice((1, 4, 8)),
         record_bytes_max=rng.choice((20, 200, 1000)),
         think_s=rng.choice((0.02, 0.06)),
+        consumes=consumes,
         request_s=rng.choice((0.3, 0.8)),
         lost_clients=rng.choice((0.0, 0.1)),
         silence_s=1.0,
-        dledger=dledger,
+        dledger=attrs.evolve(dledger, administers=administers, delayed=delayed),
     )
 
 
@@ -284,7 +287,7 @@ def draw_fixed_roles(seed: int) -> RocketmqKnobs:
     calm_network = rng.random() < 0.5
     delay_s, spread = rng.choice((0.001, 0.005, 0.02)), rng.choice((0.2, 1.0, 3.0))
     flush_s = rng.choice((0.001, 0.01, 0.05))
-    return attrs.evolve(
+    drawn = attrs.evolve(
         ROCKETMQ_CALM,
         seed=seed,
         nodes=nodes,
@@ -301,6 +304,11 @@ def draw_fixed_roles(seed: int) -> RocketmqKnobs:
         flush_s=flush_s,
         **_load(rng),
     )
+    if stream(seed, "large").random() >= LARGE_SHARE:
+        return drawn
+    return attrs.evolve(
+        drawn, record_bytes_max=40_000, clients=3, burst=6, think_s=0.1, round_s=0.02, fallbehind_bytes_max=1 << 20
+    )
 
 
 def _mode(rng: random.Random, nodes: int) -> dict[str, Any]:
@@ -315,8 +323,8 @@ def _mode(rng: random.Random, nodes: int) -> dict[str, Any]:
         "auto_in_sync_replicas": rng.random() < 0.4,
         "refuses": rng.random() < 0.85,
         "fallbehind_bytes_max": rng.choice((500, 2000, 1 << 20)),
-        "push_bytes_max": rng.choice((100, 400, 4000)),
-        "push_window_bytes": rng.choice((1, 400, 4000)),
+        "push_bytes_max": rng.choice((100, 400, 4000, 4000)),
+        "push_window_bytes": rng.choice((1, 1, 400, 4000)),
     }
 
 
@@ -354,6 +362,7 @@ def _load(rng: random.Random) -> dict[str, Any]:
         "burst": rng.choice((1, 3, 6)),
         "record_bytes_max": rng.choice((10, 30, 120)),
         "think_s": rng.choice((0.02, 0.06, 0.2)),
+        "consumes": rng.choice((0.0, 0.2)),
         "request_s": rng.choice((0.3, 0.8)),
         "late": rng.choice((0.0, 0.0, 0.05)),
         "unwaited": rng.choice((0.0, 0.1)),

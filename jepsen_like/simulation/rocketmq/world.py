@@ -10,36 +10,29 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
-from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
 from jepsen_like.simulation.kernel.sockets import Segment, SegmentKind
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.tracing import TraceEvent
-from jepsen_like.simulation.kernel.world import SimulatedWorld
-from jepsen_like.simulation.rocketmq.audits import RocketmqAudits, describe
-from jepsen_like.simulation.rocketmq.broker import GroupBroker, WaitingPut
+from jepsen_like.simulation.rocketmq.audits import RocketmqAudits
+from jepsen_like.simulation.rocketmq.broker import GroupBroker
 from jepsen_like.simulation.rocketmq.clients import PutState, RocketmqClient, SentRecord
+from jepsen_like.simulation.rocketmq.group import PROBE_CLIENT, BrokerGroupWorld
 from jepsen_like.simulation.rocketmq.held import LossKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.operations import SimulatedOperator
 from jepsen_like.simulation.rocketmq.process import IDLE_ROUNDS_MAX
-from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
-from log.errors import CorruptLog
-from rocketmq_compat.broker.puts import PutOutcome
 from rocketmq_compat.consumers.offsets import OffsetSnapshot
 from rocketmq_compat.replication.effects import AnswerPut, Effect
 from rocketmq_compat.replication.events import DeadlineReached, Event
 from rocketmq_compat.replication.messages import Report
-from rocketmq_compat.replication.model import ReplicationError
 from rocketmq_compat.replication.slave import Slave
 
-PROBE_CLIENT = 90
-PROBE_EVERY_S = 0.5
 ROGUE_BYTES = 1 << 20
 """More than is written in any world: what is less may be true by the time it arrives, as far as a master can know."""
 
 
-class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
+class RocketmqWorld(BrokerGroupWorld[GroupBroker, RocketmqClient]):
     """A broker group and everything around it. `master` is the broker that the operator has made the master."""
 
     def build(self) -> None:
@@ -47,7 +40,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         knobs = self.knobs
         nodes = list(range(1, knobs.nodes + 1))
         self.master = 1
-        self.network: SimulatedNetwork[int, Segment] = SimulatedNetwork(knobs, nodes, self._post)
+        self.network: SimulatedNetwork[int, Segment] = SimulatedNetwork(knobs, nodes, self.post)
         self.brokers: Mapping[int, GroupBroker] = {node: GroupBroker(self, knobs, node) for node in nodes}
         self.audits = RocketmqAudits(knobs, self.brokers, self.report)
         self.operator = SimulatedOperator(self, knobs)
@@ -60,30 +53,20 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
 
     def begin(self) -> None:
         """See `SimulatedWorld`."""
-        knobs = self.knobs
-        clocks = stream(knobs.seed, "clocks")
-        for broker in self.brokers.values():
-            broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
-        for broker in self.brokers.values():
-            self._starts(broker)
-        for client in self.clients:
-            self.schedule(knobs.think_s * client.rng.random(), client.wake)
-        for rate, action in ((knobs.trims, self._trim), (knobs.rogues, self._rogue)):
-            if rate:
-                self.schedule(1.0 / rate, action)
-        for fault in knobs.faults:
-            self.schedule(fault.at_s, self.nemesis.strike, fault)
-        self.schedule(knobs.decide_s, self.operator.look)
+        super().begin()
+        if self.knobs.rogues:
+            self.schedule(1.0 / self.knobs.rogues, self._rogue)
+        self.schedule(self.knobs.decide_s, self.operator.look)
 
     # ---------------------------------------------------------------- the wire
 
     def new_connection(self) -> int:
-        """See `GroupWorld`."""
+        """Returns the number of a connection that is to be made."""
         self._connections += 1
         return self._connections
 
     def transmit(self, sender: int, to: int, segment: Segment) -> None:
-        """See `GroupWorld`."""
+        """See `BrokerGroupWorld`."""
         if sender == to:  # who was promoted dials itself no more
             return
         knobs = self.knobs
@@ -97,58 +80,25 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             data = bytearray(segment.data)
             data[self._damage.randrange(len(data))] ^= 1 << self._damage.randrange(8)
             segment = attrs.evolve(segment, data=bytes(data))
-        self.network.transmit(self.now, (sender, to), segment)
-        if self.nemesis.trap_send == sender and not self.healed:
-            self.nemesis.trap_send = None
-            self.schedule(self.now, self._sprung, self.brokers[sender])
-
-    def _post(self, arrival: float, parcel: Parcel[int, Segment]) -> None:
-        self.schedule(arrival, self._arrives, parcel)
-
-    def _arrives(self, parcel: Parcel[int, Segment]) -> None:
-        if self.network.arrives(parcel):
-            sender, to = parcel.link
-            self.brokers[to].receive(sender, parcel.message)
+        super().transmit(sender, to, segment)
 
     # ---------------------------------------------------------------- life and death
 
-    def on_crashed(self, broker: GroupBroker, error: Exception) -> None:
-        """See `GroupWorld`. A process that has read damage begins again, and repairs its copy."""
-        if isinstance(error, CorruptLog):
-            self.counts["starts_for_damage"] += 1
-            self.note("has read damage", broker.node)
-            broker.store.note_damage()
-        else:
-            self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
-        self.kill(broker, 1.0)
-
-    def kill(self, broker: GroupBroker, back_after_s: float) -> None:
-        """See `RocketmqVictims`."""
-        if not broker.up:
-            return
-        self.counts["kills"] += 1
-        self.note("killed", broker.node)
-        broker.kill()
-        self.schedule(self.now + back_after_s, self.start, broker)
-
     def wipe(self, broker: GroupBroker) -> None:
-        """See `OperatedWorld`."""
+        """Kill a process, and give it another disk."""
         self.kill(broker, self.knobs.silence_s)
         self.note("gets another disk", broker.node)
         broker.lose_disk()
 
     def cut_power(self, broker: GroupBroker, back_after_s: float, *, wipes: bool) -> None:
         """See `RocketmqVictims`."""
-        self.counts["power_cuts"] += 1
-        self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
-        broker.cut_power()
+        super().cut_power(broker, back_after_s, wipes=wipes)
         if wipes:
             self.counts["wipes"] += 1
             broker.lose_disk()
-        self.schedule(self.now + back_after_s, self.start, broker)
 
     def offsets_of_master(self) -> OffsetSnapshot | None:
-        """See `GroupWorld`."""
+        """Returns the offsets that the master answers a slave that asks for them; None if it does not."""
         master = self.brokers[self.master]
         return master.context.offsets.snapshot() if master.is_master and master.is_sure and not master.paused else None
 
@@ -160,25 +110,11 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         self.counts["disks_vanished" if vanishes else "disks_damaged"] += 1
         self.note(f"loses {what}" if vanishes else f"has damage in {what}", broker.node)
 
-    def start(self, broker: GroupBroker) -> None:
-        """See `RocketmqVictims`."""
-        if not broker.up:
-            self.counts["restarts"] += 1
-            self.note("starts", broker.node)
-            self._starts(broker)
-
-    def _starts(self, broker: GroupBroker) -> None:
+    def begin_life(self, broker: GroupBroker) -> None:
+        """See `BrokerGroupWorld`."""
         losses = len(broker.held.losses)
-        try:
-            broker.start()
-        except (*NODE_ERRORS, ReplicationError) as error:
-            self.report(CRASH, broker.node, f"cannot start: {type(error).__name__}: {error}")
-            self.finished = True
+        super().begin_life(broker)
         self.counts["tails_lost"] += any(lost.kind is LossKind.POWER for lost in broker.held.losses[losses:])
-
-    def on_wrong_start(self, broker: GroupBroker, sentence: str) -> None:
-        """See `GroupWorld`."""
-        self.report("Q12", broker.node, sentence)
 
     def reset_connections(self, broker: GroupBroker) -> None:
         """See `RocketmqVictims`."""
@@ -189,23 +125,10 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         """See `RocketmqVictims`."""
         self.operator.promote(node, at_once=at_once)
 
-    def operator_decided(self) -> None:
-        """See `OperatedWorld`."""
-        self.audits.operator_decided()
-
-    def _sprung(self, broker: GroupBroker) -> None:
-        if broker.up and not self.healed:
-            self.nemesis.sprung(broker)
-
-    def _trim(self) -> None:
-        """Retention cuts a log somewhere, at the end of an append."""
-        if self.healed:
-            return
-        rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
-        self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
-        broker = self.brokers[rng.choice(list(self.brokers))]
+    def trim(self, broker: GroupBroker, rng: random.Random) -> None:
+        """See `BrokerGroupWorld`: at the end of an append."""
         ends = broker.held.ends[: len(broker.held.ends) * 2 // 3]
-        if broker.up and not broker.paused and ends:
+        if ends:
             self.counts["trims"] += 1
             broker.take(broker.trim, rng.choice(ends))
 
@@ -226,48 +149,32 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
     # ---------------------------------------------------------------- what brokers do
 
     def on_stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
-        """See `GroupWorld`."""
+        """A copy has decided, and nothing is carried out yet; without an event it has begun."""
         self.steps += 1
         self.audits.on_stepped(broker, event, effects)
         if self.observer is not None and (effects or not isinstance(event, DeadlineReached)):
             words = "begins" if event is None else repr(event)
             self.observer(
-                TraceEvent(self.now, f"n{broker.node}", words, describe(broker), "; ".join(map(repr, effects)))
+                TraceEvent(self.now, f"n{broker.node}", words, broker.describe(), "; ".join(map(repr, effects)))
             )
 
     def on_effect(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
-        """See `GroupWorld`."""
+        """An order of that decision was carried out."""
         self.audits.on_effect(broker, event, effect)
-        if isinstance(effect, AnswerPut) and self.nemesis.trap_answer and not self.healed:
-            self.nemesis.trap_answer = False
-            self.schedule(self.now, self._sprung, broker)
-
-    def on_put_ended(self, broker: GroupBroker, put: WaitingPut, outcome: PutOutcome) -> None:
-        """See `GroupWorld`."""
-        self.audits.on_put_ended(broker, put, outcome)
+        if isinstance(effect, AnswerPut):
+            self.on_stored(broker)
 
     def on_round_end(self, broker: GroupBroker) -> None:
-        """See `GroupWorld`."""
+        """A round has ended."""
         if broker.idle_rounds > IDLE_ROUNDS_MAX:
             self.report("Q15", broker.node, f"{broker.idle_rounds} rounds in a row have nothing to do")
 
     # ---------------------------------------------------------------- healing and the end
 
-    def end_faults(self) -> None:
-        """See `SimulatedWorld`."""
-        self.nemesis.trap_send, self.nemesis.trap_answer = None, False
-        for broker in self.brokers.values():
-            broker.slowness = 1.0
-            broker.clock.steady(self.now)
-            if broker.paused:
-                broker.resume()
-            self.start(broker)
-        self.schedule(self.now, self._probe)
-
-    def _probe(self) -> None:
+    def ask_probe(self) -> None:
+        """See `BrokerGroupWorld`."""
         if self._probed is None or self._probed.state not in (PutState.OPEN, PutState.OK):
             self._probed = self.probe.put(plainly=True)
-        self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
     def open_conditions(self) -> Sequence[str]:
         """See `SimulatedWorld`."""
@@ -318,11 +225,3 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             yield node, bytes(broker.held.data), broker.held.epochs
         for client in self.clients:
             yield [sent.state for sent in client.sent]
-
-    def all_requests(self) -> Sequence[tuple[int, int]]:
-        """See `SimulatedWorld`."""
-        return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
-
-    def state_of(self, node: int) -> str:
-        """See `SimulatedWorld`."""
-        return describe(self.brokers[node]) if node else f"{'':<37}"

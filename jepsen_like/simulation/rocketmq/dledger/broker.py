@@ -7,13 +7,11 @@ written before it began and takes virtual time. A broker can be killed, lose its
 what its disk gives back.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from jepsen_like.simulation.kernel.process import ProcessHost
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.durable import DurableLog
 from jepsen_like.simulation.rocketmq.dledger.messages import CopyReply, CopyRequest, DledgerMessage
@@ -55,6 +53,9 @@ from rocketmq_compat.storage.broker_store import MessageStore
 from rocketmq_compat.storage.copy_notes import CopyNotes
 from rocketmq_compat.storage.dispatch import QueueRun
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.rocketmq.dledger.world import DledgerWorld
+
 RAFT_DIRECTORY = f"{DIRECTORY}/raft"
 LOG_ID = 1
 ASK_TIMEOUT_S = 1.0
@@ -64,38 +65,10 @@ FAILED_S_MAX = 0.02
 Answered = Callable[[Command], None]
 
 
-class DledgerHost(ProcessHost, Protocol):
-    """The world as a broker sees it."""
-
-    healed: bool
-    counts: Counter[str]
-
-    def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
-        """Put a message on the wire."""
-
-    def on_applied(self, broker: "DledgerBroker", index: int, command: bytes, had_effect: bool) -> None:
-        """The copy has applied a command."""
-
-    def snapshot_taken(self, broker: "DledgerBroker") -> None:
-        """The copy has taken a snapshot, for which entries may leave the raft log."""
-
-    def on_copied(self, broker: "DledgerBroker", start: int, end: int) -> None:
-        """The copy has taken over these bytes of another one's commit log."""
-
-    def on_answered(self, broker: "DledgerBroker", request: BrokerRequest, answer: Command) -> None:
-        """A client is answered."""
-
-    def on_round_end(self, broker: "DledgerBroker") -> None:
-        """A round has ended."""
-
-    def on_crashed(self, broker: "DledgerBroker", error: Exception) -> None:
-        """A broker died of its own assertions, or of a bug."""
-
-
 class WatchedCopy(RaftCopy):
     """The copy; the world looks on."""
 
-    def __init__(self, broker: "DledgerBroker", host: DledgerHost, *arguments: Any) -> None:
+    def __init__(self, broker: "DledgerBroker", host: "DledgerWorld", *arguments: Any) -> None:
         super().__init__(*arguments)
         self._broker = broker
         self._host = host
@@ -103,20 +76,21 @@ class WatchedCopy(RaftCopy):
     def apply(self, index: int, command: bytes) -> bytes:
         """See `RaftCopy`."""
         result = super().apply(index, command)
-        self._host.on_applied(self._broker, index, command, result == b"\1")
+        host = self._host
+        host.audits.on_applied(self._broker, host.now, index, command, had_effect=result == b"\1")
         return result
 
     def snapshot(self) -> bytes | None:
         """See `RaftCopy`."""
         found = super().snapshot()
         if found is not None:
-            self._host.snapshot_taken(self._broker)
+            self._host.audits.snapshot_taken(self._broker)
         return found
 
     def append_missing(self, payload: bytes, *, offset: int, epoch: int) -> None:
         """See `RaftCopy`."""
         super().append_missing(payload, offset=offset, epoch=epoch)
-        self._host.on_copied(self._broker, offset, offset + len(payload))
+        self._host.audits.on_copied(self._broker, offset, offset + len(payload))
 
 
 @attrs.frozen
@@ -151,7 +125,7 @@ class DledgerBroker(BrokerProcess):
     It is the raft group to its copy (`GroupPort`), and the transport and the callers to its driver.
     """
 
-    def __init__(self, host: DledgerHost, knobs: RocketmqKnobs, node: int) -> None:
+    def __init__(self, host: "DledgerWorld", knobs: RocketmqKnobs, node: int) -> None:
         super().__init__(host, knobs, node)
         self.durable = DurableLog(RAFT_DIRECTORY)
         self.begun_in = 0
@@ -159,7 +133,6 @@ class DledgerBroker(BrokerProcess):
         self.flush_begun: float | None = None
         """The time by its own clock at which the raft log's flush under way began."""
         self.context: Context
-        self.store: MessageStore
         self.copy: WatchedCopy
         self.core: RaftCore
         self.driver: RaftDriver
@@ -184,6 +157,16 @@ class DledgerBroker(BrokerProcess):
         return self.knobs.nodes > 1
 
     @property
+    def store(self) -> MessageStore:
+        """See `BrokerProcess`."""
+        return self.context.store
+
+    @property
+    def role(self) -> str:
+        """See `BrokerProcess`."""
+        return "master" if self.claims else self.core.role_name.value[:6]
+
+    @property
     def is_whole(self) -> bool:
         """True if this process lives, and its commit log has all that is committed here."""
         return self.up and not self.copy.incomplete.is_set() and self.store.log.end_offset == self.copy.state.end
@@ -197,11 +180,11 @@ class DledgerBroker(BrokerProcess):
         self._copy_asked = None
         self._wants_round = False
         self.durable = DurableLog(RAFT_DIRECTORY)
-        self.store = MessageStore.open(
+        store = MessageStore.open(
             self.disk, DIRECTORY, small_store(dledger.commit_segment_bytes), repairs=self._repairs
         )
         properties = [f"flushIntervalCommitLog={dledger.commit_flush_ms}", "slaveReadEnable=true"]
-        self.context = context = self.context_of(self.store, properties, node_id=self.node)
+        self.context = context = self.context_of(store, properties, node_id=self.node)
         self.delays = DelayedMessages(context, {})
         self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._on_dispatched)
         peers = [node for node in range(1, knobs.nodes + 1) if node != self.node]

@@ -3,14 +3,13 @@ a time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.dledger import requests
-from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.process import QUEUES
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
@@ -18,21 +17,11 @@ from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.pulling import PullMessageResponseHeader
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.rocketmq.dledger.world import DledgerWorld
+
 TOPICS = ("T0", "T1")
 DELETED_TOPIC = "D"
-
-
-class ClientHost(Protocol):
-    """The world as clients see it."""
-
-    now: float
-    healed: bool
-    requests: int
-    counts: Counter[str]
-    brokers: Mapping[int, DledgerBroker]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
 
 
 @attrs.define(eq=False)
@@ -45,7 +34,7 @@ class _Open:
 class DledgerClient:
     """One client."""
 
-    def __init__(self, host: ClientHost, knobs: RocketmqKnobs, number: int) -> None:
+    def __init__(self, host: "DledgerWorld", knobs: RocketmqKnobs, number: int) -> None:
         self.number = number
         self.considered = 0
         self.outcomes: Counter[str] = Counter()
@@ -79,9 +68,9 @@ class DledgerClient:
                 self.ask(request)
 
     def _draw_request(self, draw: float, topic: str, queue: int) -> BrokerRequest | None:
-        dledger = self._knobs.dledger
-        if draw < dledger.consumes:
-            return self._consume(draw / dledger.consumes, topic, queue)
+        dledger, consumes = self._knobs.dledger, self._knobs.consumes
+        if draw < consumes:
+            return self._consume(draw / consumes, topic, queue)
         draw = self.rng.random()
         if draw < dledger.administers:
             if self.number == 1 and self.rng.random() < 0.5:

@@ -8,56 +8,36 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
-from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.findings import CRASH
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.tracing import TraceEvent
-from jepsen_like.simulation.kernel.world import SimulatedWorld
 from jepsen_like.simulation.rocketmq.dledger import requests
 from jepsen_like.simulation.rocketmq.dledger.audits import DledgerAudits
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.clients import TOPICS, DledgerClient
 from jepsen_like.simulation.rocketmq.dledger.messages import DledgerMessage, describe_parcel
 from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
+from jepsen_like.simulation.rocketmq.group import PROBE_CLIENT, BrokerGroupWorld
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.stores import DIRECTORY, flip_bits
-from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
-from log.errors import CorruptLog
-from raft.errors import RaftError
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command
 
-PROBE_CLIENT = 90
-PROBE_EVERY_S = 0.5
 
-
-class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
+class DledgerWorld(BrokerGroupWorld[DledgerBroker, DledgerClient]):
     """A raft group and everything around it."""
 
     def build(self) -> None:
         """See `SimulatedWorld`."""
         knobs = self.knobs
         nodes = list(range(1, knobs.nodes + 1))
-        self.network: SimulatedNetwork[int, DledgerMessage] = SimulatedNetwork(knobs, nodes, self._post)
+        self.network: SimulatedNetwork[int, DledgerMessage] = SimulatedNetwork(knobs, nodes, self.post)
         self.brokers: Mapping[int, DledgerBroker] = {node: DledgerBroker(self, knobs, node) for node in nodes}
         self.audits = DledgerAudits(knobs, self.brokers, self.report)
         self.nemesis: RocketmqNemesis[DledgerBroker] = RocketmqNemesis(self, knobs)
         self.clients = [DledgerClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
         self.probe = DledgerClient(self, knobs, PROBE_CLIENT)
-
-    def begin(self) -> None:
-        """See `SimulatedWorld`."""
-        knobs = self.knobs
-        clocks = stream(knobs.seed, "clocks")
-        for broker in self.brokers.values():
-            broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
-            broker.start()
-        for client in self.clients:
-            self.schedule(knobs.think_s * client.rng.random(), client.wake)
-        if knobs.trims:
-            self.schedule(1.0 / knobs.trims, self._trim)
-        for fault in knobs.faults:
-            self.schedule(fault.at_s, self.nemesis.strike, fault)
 
     @property
     def master(self) -> int:
@@ -67,25 +47,13 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- the wire
 
-    def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
-        """See `DledgerHost`."""
-        self.network.transmit(self.now, (sender, to), message)
-        if self.nemesis.trap_send == sender and not self.healed:
-            self.nemesis.trap_send = None
-            self.schedule(self.now, self._sprung, self.brokers[sender])
-
-    def _post(self, arrival: float, parcel: Parcel[int, DledgerMessage]) -> None:
-        self.schedule(arrival, self._arrives, parcel)
-
-    def _arrives(self, parcel: Parcel[int, DledgerMessage]) -> None:
-        if not self.network.arrives(parcel):
-            return
-        sender, to = parcel.link
-        broker = self.brokers[to]
+    def deliver(self, sender: int, to: int, message: DledgerMessage) -> None:
+        """See `SimulatedWorld`."""
         self.steps += 1
+        broker = self.brokers[to]
         if self.observer is not None and broker.up:
-            broker.said.append(f"n{sender}: {describe_parcel(parcel.message)}")
-        broker.take(broker.receive, sender, parcel.message)
+            broker.said.append(f"n{sender}: {describe_parcel(message)}")
+        broker.take(broker.receive, sender, message)
 
     def reset_connections(self, broker: DledgerBroker) -> None:
         """See `RocketmqVictims`: what is in flight is lost, and both ends are told."""
@@ -99,26 +67,11 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- life and death
 
-    def on_crashed(self, broker: DledgerBroker, error: Exception) -> None:
-        """See `DledgerHost`. A process that has read damage begins again, and repairs its copy."""
-        if isinstance(error, CorruptLog) and self.knobs.nodes > 1:
-            self.counts["starts_for_damage"] += 1
-            self.note("has read damage", broker.node)
-            broker.store.note_damage()
-        else:
-            self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
-        self.kill(broker, 1.0)
-
     def kill(self, broker: DledgerBroker, back_after_s: float) -> None:
-        """See `RocketmqVictims`."""
-        if not broker.up:
-            return
-        self.counts["kills"] += 1
-        self.note("killed", broker.node)
-        broker.kill()
-        for other in self.brokers.values():
+        """See `RocketmqVictims`: the others see its connections close."""
+        for other in self.brokers.values() if broker.up else ():
             self.schedule(self.now + self.knobs.delay_s, other.take, other.on_disconnected, broker.node)
-        self.schedule(self.now + back_after_s, self.start, broker)
+        super().kill(broker, back_after_s)
 
     def cut_power(self, broker: DledgerBroker, back_after_s: float, *, wipes: bool) -> None:
         """See `RocketmqVictims`.
@@ -126,13 +79,10 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         With ack=page-cache a power cut may cost what was promised: there processes are killed instead.
         """
         assert not wipes, "a member that has lost its votes is none"
-        if not self.knobs.dledger.durable:
+        if self.knobs.dledger.durable:
+            super().cut_power(broker, back_after_s, wipes=False)
+        else:
             self.kill(broker, back_after_s)
-            return
-        self.counts["power_cuts"] += 1
-        self.note("power is cut", broker.node)
-        broker.cut_power()
-        self.schedule(self.now + back_after_s, self.start, broker)
 
     def strike_disk(self, broker: DledgerBroker, rng: random.Random, *, vanishes: bool) -> None:
         """See `RocketmqVictims`: the messages of a broker, or what is derived from them.
@@ -162,18 +112,10 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         self.note(f"has damage in {path}", broker.node)
         flip_bits(disk, path, rng)
 
-    def start(self, broker: DledgerBroker) -> None:
-        """See `RocketmqVictims`."""
-        if broker.up:
-            return
-        self.counts["restarts"] += 1
-        self.note("starts", broker.node)
-        try:
-            broker.start()
-            self.audits.on_started(broker)
-        except (*NODE_ERRORS, RaftError) as error:
-            self.report(CRASH, broker.node, f"cannot start: {type(error).__name__}: {error}")
-            self.finished = True
+    def begin_life(self, broker: DledgerBroker) -> None:
+        """See `BrokerGroupWorld`."""
+        super().begin_life(broker)
+        self.audits.on_started(broker)
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """See `RocketmqVictims`: the master is cut off, and clients still reach it; its successor fails as it comes
@@ -191,19 +133,9 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
             self.cut_power(self.brokers[self.master], self.knobs.patience_s, wipes=False)
         self.network.heal(self.now, links)
 
-    def _sprung(self, broker: DledgerBroker) -> None:
-        if broker.up and not self.healed:
-            self.nemesis.sprung(broker)
-
-    def _trim(self) -> None:
-        """Retention cuts a commit log somewhere, but keeps delayed messages that wait."""
-        if self.healed:
-            return
-        rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
-        self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
-        broker = self.brokers[rng.choice(list(self.brokers))]
-        if broker.up and not broker.paused:
-            broker.take(self._trims, broker, rng.random())
+    def trim(self, broker: DledgerBroker, rng: random.Random) -> None:
+        """See `BrokerGroupWorld`: delayed messages that wait stay."""
+        broker.take(self._trims, broker, rng.random())
 
     def _trims(self, broker: DledgerBroker, share: float) -> None:
         log = broker.store.log
@@ -215,53 +147,26 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
 
     # ---------------------------------------------------------------- what brokers do
 
-    def on_applied(self, broker: DledgerBroker, index: int, command: bytes, had_effect: bool) -> None:
-        """See `DledgerHost`."""
-        self.audits.on_applied(broker, self.now, index, command, had_effect=had_effect)
-
-    def snapshot_taken(self, broker: DledgerBroker) -> None:
-        """See `DledgerHost`."""
-        self.audits.snapshot_taken(broker)
-
-    def on_copied(self, broker: DledgerBroker, start: int, end: int) -> None:
-        """See `DledgerHost`."""
-        self.audits.on_copied(broker, start, end)
-
     def on_answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
-        """See `DledgerHost`."""
+        """A client is answered."""
         self.audits.on_answered(broker, request, answer)
-        is_stored = request.kind is RequestKind.SEND and answer.code == ResponseCode.SUCCESS
-        if is_stored and self.nemesis.trap_answer and not self.healed:
-            self.nemesis.trap_answer = False
-            self.schedule(self.now, self._sprung, broker)
+        if request.kind is RequestKind.SEND and answer.code == ResponseCode.SUCCESS:
+            self.on_stored(broker)
 
     def on_round_end(self, broker: DledgerBroker) -> None:
-        """See `DledgerHost`."""
+        """A round has ended."""
         if self.observer is not None and broker.said:
             first, *rest = broker.said
-            self.observer(TraceEvent(self.now, f"n{broker.node}", first, describe(broker), "; ".join(rest)))
+            self.observer(TraceEvent(self.now, f"n{broker.node}", first, broker.describe(), "; ".join(rest)))
         broker.said.clear()
         self.audits.on_round_end(broker)
 
     # ---------------------------------------------------------------- healing and the end
 
-    def end_faults(self) -> None:
-        """See `SimulatedWorld`."""
-        self.nemesis.trap_send, self.nemesis.trap_answer = None, False
-        for broker in self.brokers.values():
-            broker.slowness = 1.0
-            broker.clock.steady(self.now)
-            if broker.paused:
-                broker.resume()
-            elif broker.up:
-                broker.clock_jumped()
-            self.start(broker)
-        self.schedule(self.now, self._probe)
-
-    def _probe(self) -> None:
+    def ask_probe(self) -> None:
+        """See `BrokerGroupWorld`."""
         if not self.probe.acknowledged:
             self.probe.ask(requests.send(TOPICS[0], 0, [self.probe.body()]))
-        self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
     def open_conditions(self) -> Sequence[str]:
         """See `SimulatedWorld`."""
@@ -295,21 +200,3 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
             yield node, broker.lives, broker.core.term
         for client in self.clients:
             yield sorted(client.outcomes.items())
-
-    def all_requests(self) -> Sequence[tuple[int, int]]:
-        """See `SimulatedWorld`."""
-        return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
-
-    def state_of(self, node: int) -> str:
-        """See `SimulatedWorld`."""
-        return describe(self.brokers[node]) if node else f"{'':<37}"
-
-
-def describe(broker: DledgerBroker) -> str:
-    """The columns of a broker in a trace: those of fixed roles."""
-    state = "down" if not broker.up else "paused" if broker.paused else "up"
-    if not broker.up:
-        return f"{state:<7} {'-':<6} {'':<14} {'':>7}"
-    role = "master" if broker.claims else broker.core.role_name.value[:6]
-    log = broker.store.log
-    return f"{state:<7} {role:<6} {f'[{log.start_offset},{log.end_offset})':<14} {log.durable_offset:>7}"
