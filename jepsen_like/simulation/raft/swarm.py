@@ -222,7 +222,7 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
         driver=attrs.evolve(knobs.driver, trim_every_s=rng.choice((0.0, 0.0, 1.0))),
         snapshot_bytes=rng.choice((0, 0, 3000)),
         reset_crash=rng.choice((0.0, 0.0, 0.3)),
-        rot=0.7 if kept > 10 else knobs.rot,
+        rot=0.7 if kept > 10 and not knobs.vanishes_s else knobs.rot,
         burst=8 if kept > 10 else knobs.burst,
         duplicate=max(knobs.duplicate, rng.choice((0.0, 0.0, 0.15))),
         fifo=knobs.fifo and rng.random() < 0.5,
