@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.rocketmq.world import RocketmqWorld
 
 LOOKS_PER_DECISION = 4
-IMPATIENCE = 0.3
-"""The probability that a look at a master that is down or in doubt ends that, whatever its slaves may have."""
 RESTART_S = 0.1
 
 
@@ -35,7 +33,8 @@ class SimulatedOperator:
         world.schedule(world.now + self._knobs.decide_s / LOOKS_PER_DECISION, self.look)
         master = world.brokers[world.master]
         slaves = [each for each in world.brokers.values() if each.up and not each.paused and self._diverges(each)]
-        if not (master.is_sure or world.healed) and self._rng.random() < IMPATIENCE:
+        impatience = 0.0 if master.is_sure or world.healed else self._knobs.impatience
+        if impatience and self._rng.random() < impatience:
             self._go_on(master)
             return
         if not slaves or not master.up or (not world.healed and self._rng.random() > 1 / LOOKS_PER_DECISION):

@@ -110,6 +110,8 @@ class RocketmqKnobs(Knobs):
     """A slave reports what it does not have this often, per second."""
     decide_s: float
     """An operator takes this long at most to decide about a divergence."""
+    impatience: float
+    """The probability that an operator who finds the master down or in doubt goes on without what it may have had."""
     burst: int
     """A client has at most this many records on their way."""
     record_bytes_max: int
@@ -208,6 +210,7 @@ ROCKETMQ_CALM = RocketmqKnobs(
     rot=0.0,
     rogues=0.0,
     decide_s=0.3,
+    impatience=0.0,
     burst=1,
     record_bytes_max=30,
     think_s=0.05,
@@ -351,6 +354,7 @@ def _local(rng: random.Random) -> dict[str, Any]:
         "rot": rng.choice((0.0, 0.0, 0.01)),
         "rogues": rng.choice((0.0, 0.0, 1.0)),
         "decide_s": rng.choice((0.2, 0.8)),
+        "impatience": rng.choice((0.0, 0.3, 0.3, 0.3)),
         "trims": rng.choice((0.0, 0.0, 0.7)),
     }
 
