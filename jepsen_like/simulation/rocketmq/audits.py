@@ -267,7 +267,7 @@ class RocketmqAudits:
                 self._refuses(broker, event)
             case SendMessage(message=Report(end=end)):
                 self._reports(broker, end)
-                broker.promised = max(broker.promised, end)
+                broker.promises = max(broker.promises, end)
             case CloseHaConnection(connection=connection) if broker.listens:
                 self._links.pop(connection, None)
             case AppendPushed():
@@ -277,7 +277,7 @@ class RocketmqAudits:
                 stored.data = broker.held.read(offset, stored.end)
                 self.counts["puts_stored_together"] += broker.held.end != stored.end or len(broker.waiting) > 1
             case TruncateCommitLog(end=end) | ResetCommitLog(start=end):
-                broker.promised = min(broker.promised, end)
+                broker.take_back(end)
                 if broker.held.end != end:
                     self._report("Q8", broker.node, f"a log that was cut at {end} ends at {broker.held.end}")
             case AnswerPut():
@@ -298,7 +298,8 @@ class RocketmqAudits:
                 self.counts["doubts_ended_short"] += effect.missing_bytes > 0
                 self._check_tables(broker)
                 self._check_forgotten(broker, effect)
-                broker.lacks_tables, broker.promised = False, min(broker.promised, broker.held.end)
+                broker.lacks_tables = False
+                broker.take_back(broker.held.end)
             case DivergenceFound(blocks=blocks):
                 self.counts["divergences"] += 1
                 self.counts["blocked_masters"] += blocks
@@ -431,7 +432,7 @@ class RocketmqAudits:
         self._check_status(broker, stored, answer.status)
         if answer.status is not SendStatus.SEND_OK or not stored.wait:
             return
-        broker.promised = max(broker.promised, stored.end)
+        broker.promises = max(broker.promises, stored.end)
         if broker.is_designated:
             self._acknowledged.append((answer.offset, stored.data))
         if self._knobs.sync_flush and held.durable_end < stored.end:
