@@ -99,7 +99,8 @@ def simulate_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
 
     scripts = ("test_conversations", "test_rules", "test_roles")
     tests = (f"tests/rocketmq_compat/replication/{each}.py" for each in scripts)
-    return _simulate_or_converse(mutant, ROCKETMQ, seeds, *tests)
+    start = "tests/rocketmq_compat/broker/test_recovered_copy.py"
+    return _simulate_or_converse(mutant, ROCKETMQ, seeds, *tests, start)
 
 
 def simulate_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:

@@ -5,6 +5,8 @@ Left out, because no client could notice them:
 - A start that takes all of its log for durable: opening has made all of it durable (`log.store_recovery`).
 - A cut that keeps the next offsets of queues: only a master reads them, and the end of that round forgets them. The store's tests see it
   (`rocketmq-store-a-cut-keeps-assigned-offsets`).
+
+Damage shows only with a loss of power that also takes the note of the log's reach, one world in a thousand: a script has it.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,6 @@ from tests.mutants.mutant import Mutant, plant
 
 HOST = "rocketmq_compat.broker.replicated_log"
 STORE = "rocketmq_compat.storage.broker_store"
-COMMIT_LOG = "rocketmq_compat.storage.commit_log"
 GROUPS = "rocketmq_compat.broker.put_groups"
 FLUSH = "log.store_flush"
 START = "rocketmq_compat.broker.fixed_roles"
@@ -178,7 +179,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         START,
         "reach=reach, cut=store.cut,",
         "reach=reach, cut=None,",
-        oracles=["Q10", "Q17"],
+        oracles=["script"],
     ),
     _bug(
         "rocketmq-host-a-cut-takes-the-batch",
@@ -187,14 +188,6 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "            if rest:\n",
         "            if rest and offset < batch_start:\n",
         oracles=["Q8"],
-    ),
-    _bug(
-        "rocketmq-host-old-bytes-of-a-reset-log",
-        "the newest bytes of a log that was reset are still served from memory",
-        COMMIT_LOG,
-        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n        self._recent.clear()\n',
-        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n',
-        oracles=["Q13", "Q16"],
     ),
     _bug(
         "rocketmq-host-offsets-of-the-round-before",
