@@ -198,14 +198,6 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "            self._waiting.clear()\n",
         oracles=["store"],
     ),
-    _store_bug(
-        "rocketmq-store-old-bytes-of-a-reset-log",
-        "the newest bytes of a log that was reset are still served from memory",
-        "rocketmq_compat.storage.commit_log",
-        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n        self._recent.clear()\n',
-        '        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""\n',
-        oracles=["store"],
-    ),
     _lock_bug(
         "rocketmq-locks-two-owners",
         "a queue that another client has locked is locked again",

@@ -5,6 +5,8 @@ Left out, because no client could notice them:
 - A start that takes all of its log for durable: opening has made all of it durable (`log.store_recovery`).
 - A cut that keeps the next offsets of queues: only a master reads them, and the end of that round forgets them. The store's tests see it
   (`rocketmq-store-a-cut-keeps-assigned-offsets`).
+- A log that serves its old bytes after a reset: a process resets its log backwards about once in 400 worlds, and seldom reads there again.
+  The store in any order of appends, cuts and resets finds it (`test_message_store_machine`).
 
 Damage shows only with a loss of power that also takes the note of the log's reach, one world in a thousand: a script has it.
 """

@@ -135,13 +135,13 @@ class RocketmqAudits:
     def on_recovered(self, broker: GroupBroker, recovered: RecoveredCopy) -> None:
         """A start has found this on its disk."""
         held, doubt = broker.held, recovered.doubt
-        if held.end >= broker.promised or not self._knobs.refuses:
+        if held.end >= broker.held.promised or not self._knobs.refuses:
             return
         self.counts["starts_without_promised"] += 1
         floor = None if doubt is None else doubt.floor
-        if doubt is None or doubt.is_flushed or (floor is not None and floor.end < broker.promised):
+        if doubt is None or doubt.is_flushed or (floor is not None and floor.end < broker.held.promised):
             self._report(
-                "Q17", broker.node, f"starts with a log up to {held.end} of {broker.promised}, and with {doubt}"
+                "Q17", broker.node, f"starts with a log up to {held.end} of {broker.held.promised}, and with {doubt}"
             )
 
     def on_consumed(self, broker: GroupBroker, offset: int, found: FoundMessages) -> None:
@@ -267,7 +267,7 @@ class RocketmqAudits:
                 self._refuses(broker, event)
             case SendMessage(message=Report(end=end)):
                 self._reports(broker, end)
-                broker.promises = max(broker.promises, end)
+                broker.held.promises = max(broker.held.promises, end)
             case CloseHaConnection(connection=connection) if broker.listens:
                 self._links.pop(connection, None)
             case AppendPushed():
@@ -277,7 +277,7 @@ class RocketmqAudits:
                 stored.data = broker.held.read(offset, stored.end)
                 self.counts["puts_stored_together"] += broker.held.end != stored.end or len(broker.waiting) > 1
             case TruncateCommitLog(end=end) | ResetCommitLog(start=end):
-                broker.take_back(end)
+                broker.held.take_back(end)
                 if broker.held.end != end:
                     self._report("Q8", broker.node, f"a log that was cut at {end} ends at {broker.held.end}")
             case AnswerPut():
@@ -299,7 +299,7 @@ class RocketmqAudits:
                 self._check_tables(broker)
                 self._check_forgotten(broker, effect)
                 broker.lacks_tables = False
-                broker.take_back(broker.held.end)
+                broker.held.take_back(broker.held.end)
             case DivergenceFound(blocks=blocks):
                 self.counts["divergences"] += 1
                 self.counts["blocked_masters"] += blocks
@@ -432,7 +432,7 @@ class RocketmqAudits:
         self._check_status(broker, stored, answer.status)
         if answer.status is not SendStatus.SEND_OK or not stored.wait:
             return
-        broker.promises = max(broker.promises, stored.end)
+        broker.held.promises = max(broker.held.promises, stored.end)
         if broker.is_designated:
             self._acknowledged.append((answer.offset, stored.data))
         if self._knobs.sync_flush and held.durable_end < stored.end:

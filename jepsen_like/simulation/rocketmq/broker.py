@@ -132,10 +132,6 @@ class GroupBroker(BrokerProcess):
         """The number of times that power was lost."""
         self.lacks_tables = False
         """True from the loss of its tables to the end of its doubt."""
-        self.promised = self.promises = 0
-        """The end of what it has acknowledged as a master, or reported as a slave, and no operator has given up: by the
-        end of its last round, and now. What a round says leaves as it ends, after the note of the log's reach.
-        """
         self.waiting: dict[int, WaitingPut] = {}
         self.context: Context
         self.replica: CommitLogReplica
@@ -198,7 +194,7 @@ class GroupBroker(BrokerProcess):
                 wrong = f"a start finds {found}, and the note of {store.copy.found_reach}"
         if wrong is not None:
             self._world.report("Q12", self.node, wrong)
-        self.loss, self.promises = None, self.promised
+        self.loss, self.held.promises = None, self.held.promised
         self._open_copy(store, config)
         self.take(self.copy.begin)
         self.later(knobs.heartbeat_s, self._copy_tables)
@@ -280,10 +276,6 @@ class GroupBroker(BrokerProcess):
             remove_tables(self.disk)
         return what
 
-    def take_back(self, end: int) -> None:
-        """What lies beyond this end is not promised any more."""
-        self.promised, self.promises = min(self.promised, end), min(self.promises, end)
-
     def crash(self, error: Exception) -> None:
         """See `SimulatedProcess`."""
         self._world.on_crashed(self, error)
@@ -311,7 +303,7 @@ class GroupBroker(BrokerProcess):
         self._housekeeping.tick(now)
         self.held.look(self.store.log)
         self.links.flush()
-        self.promised = self.promises
+        self.held.promised = self.held.promises
         self.copy.flush_if_due(now)
         self.count_idle()
         self._world.on_round_end(self)

@@ -60,6 +60,11 @@ class HeldLog:
     trimmed: int = 0
     """Retention has come this far here, on this disk or an earlier one."""
 
+    promised: int = 0
+    """The end of what its broker has acknowledged as a master, or reported as a slave, in rounds that have ended."""
+    promises: int = 0
+    """The same with the present round, whose answers leave as it ends, after the note of the log's reach."""
+
     @property
     def end(self) -> int:
         """The offset of the next byte."""
@@ -119,6 +124,10 @@ class HeldLog:
         del self.data[: max(0, start - self.start)]
         self.start = start
         self.ends = [end for end in self.ends if end > start]
+
+    def take_back(self, end: int) -> None:
+        """Promise nothing any more of what lies beyond this end."""
+        self.promised, self.promises = min(self.promised, end), min(self.promises, end)
 
     def note_trim(self, start: int) -> None:
         """Retention has come this far."""
