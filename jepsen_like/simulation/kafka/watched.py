@@ -70,7 +70,7 @@ class WatchedReplicas(Replicas):
             self._audits.on_flushed(self._broker, hosted, event.end)
         self._event = event
         super()._step(hosted, event)
-        if isinstance(event, Truncated):
+        if isinstance(event, Truncated) and self.hosted.get(hosted.partition) is hosted:
             self._audits.on_restored(self._broker, hosted)
 
     def _host(self, partition: TopicPartition, topic_id: bytes) -> LocalReplica:
