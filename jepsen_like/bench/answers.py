@@ -1,5 +1,4 @@
-"""The answers of the figures: ours compared with each peer and each limit, with the aim set before and whether it is
-met.
+"""The answers of the figures: ours compared with each peer and each limit, with the aim set before, met or missed.
 
 Answers are medians over the repeats; their spread stands in the tables of all figures. A figure that is not there is a
 dash, never a guess.

@@ -2,8 +2,7 @@
 
 A `Conversation` is one connection's side of a protocol without its socket: bytes in, bytes out, and how many requests
 the bytes completed. It counts an acknowledgement only when its last byte is there, however the stream was cut. Every
-system has one of its own, encoded beforehand as far as its protocol allows, so that the client costs about the same
-with each.
+system has one of its own, encoded beforehand as far as its protocol allows, so the client costs the same with each.
 """
 
 from typing import Protocol
@@ -46,10 +45,7 @@ LOADS = (ONE, LoadShape(8, 100), FULL, LoadShape(1, 1024), LoadShape(8, 1024), L
 
 
 class Conversation(Protocol):
-    """One connection.
-
-    `owed` is what the protocol itself wants sent (flow control, pongs): the caller sends and clears it.
-    """
+    """One connection; the caller sends `owed` and clears it: the protocol's own bytes (flow control, pongs)."""
 
     greeted: bool
     """The handshake is done; requests may follow."""
@@ -64,10 +60,7 @@ class Conversation(Protocol):
         """One more write. What flow control holds back follows in `owed`."""
 
     def take(self, chunk: bytes) -> int:
-        """Returns how many requests these bytes completed with success.
-
-        Raises `NotAnAnswer` for bytes outside of the protocol.
-        """
+        """Returns how many requests these bytes completed. Raises `NotAnAnswer` for bytes outside of the protocol."""
 
 
 def payload(size: int, number: int = 0) -> bytes:

@@ -1,5 +1,4 @@
-"""From a fault on the leader to the next success, as a client sees it that knows all addresses and tries them all at
-once.
+"""From a fault on the leader to the next success, as seen by a client that tries all addresses at once.
 
 The client is the same for every system: a connection to each node; from the moment of the fault on, every `BEAT_S`, it
 sends one write on each connection it has and reconnects where it has none. Nothing is under way when the fault comes,
@@ -151,8 +150,7 @@ def fail_over(
 ) -> Generator[tuple[str, float]]:
     """Yields one fault on the leader of a new cluster after the other, each with its time to the next success.
 
-    Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it
-    acknowledged.
+    Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if acknowledged records are gone.
     """
     chance = random.Random(seed)
     with lent as cluster:

@@ -24,10 +24,7 @@ PRODUCERS = "producers"
 
 @attrs.frozen
 class Throughput:
-    """One system under one load, once.
-
-    Latencies in milliseconds, CPU in microseconds a request, all threads included.
-    """
+    """One system under one load, once. Latencies in ms, CPU in microseconds a request, all threads included."""
 
     system: str
     load: str
@@ -158,10 +155,7 @@ class Document:
         return [figure for figure in self.of(Throughput, system) if figure.load == load]
 
     def replace(self, newer: "Document") -> "Document":
-        """Returns this document with the sections of `newer` in place of its own.
-
-        Raises `ValueError` for another machine.
-        """
+        """Returns this document with the sections of `newer` instead. Raises `ValueError` for another machine."""
         if self.machine != newer.machine:
             raise ValueError(f"its figures are of another machine, name another file: {describe(self.machine)}")
         again = {(type(figure), figure.system) for figure in newer.figures}

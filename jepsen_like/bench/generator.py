@@ -1,8 +1,7 @@
 """The load generator: one process, one epoll loop, sockets without any layer above, the same for every system.
 
 Closed loop: a connection sends its next request when the last one is acknowledged. What is measured is from handing a
-request to the kernel until its whole acknowledgement was read. The generator's own CPU time is told apart from the
-servers'.
+request to the kernel until its whole acknowledgement was read. The generator's own CPU time is kept apart.
 """
 
 import select

@@ -58,9 +58,7 @@ class JarSet:
     """The command with which a user fetches them."""
 
     def directory(self) -> Path:
-        """Returns where the jars lie, or will lie: a directory for each version, under `XDG_CACHE_HOME` or
-        `~/.cache`.
-        """
+        """Returns the directory of the jars, there or not: one a version, under `XDG_CACHE_HOME` or `~/.cache`."""
         cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         return Path(cache) / "quorumlog" / f"{self.name}-{self.version}"
 
@@ -72,10 +70,7 @@ class JarSet:
         return "" if all((home / jar_name(coordinates)).is_file() for coordinates, _ in self.jars) else self.command
 
     def classpath(self) -> str:
-        """Returns the jars as Java's `-cp` takes them.
-
-        Raises `EnvironmentMissing` if Java or one of them is missing.
-        """
+        """Returns the jars for Java's `-cp`. Raises `EnvironmentMissing` if Java or one of them is missing."""
         if mend := self.missing():
             raise EnvironmentMissing(f"{self.title} {self.version} is not on this machine; get it with: {mend}")
         return f"{self.directory()}/*"

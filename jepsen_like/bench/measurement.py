@@ -60,10 +60,7 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 
 class Measurement(ABC, Generic[PlanT]):
-    """One run. `document` holds what it found, and what an earlier one had found for the same file.
-
-    `ValueError` if `earlier` is of another machine.
-    """
+    """One run. `document` holds its findings after those of `earlier`: `ValueError` if that is of another machine."""
 
     ours: Collection[str]
     """The keys of the systems whose losses end everything."""

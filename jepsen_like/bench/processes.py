@@ -1,5 +1,4 @@
-"""Processes of a system under measurement: started in a directory, faulted by their id, looked at in /proc, never left
-behind.
+"""Processes of a system under measurement: started in a directory, faulted by their id, read in /proc, never left.
 
 The kernel ends them if the measurement itself is killed. Their output goes to files next to their data.
 """
@@ -129,9 +128,7 @@ class BenchProcess:
 
 
 def kernel_ticks() -> Mapping[int, int]:
-    """The time used by each of the kernel's own threads, which do a part of what processes ask of it, such as syncs; in
-    ticks.
-    """
+    """The time used by each of the kernel's own threads, which do a part of a process's work (syncs); in ticks."""
     ticks: dict[int, int] = {}
     for stat in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
@@ -142,9 +139,7 @@ def kernel_ticks() -> Mapping[int, int]:
 
 
 def kernel_cpu_s(since: Mapping[int, int]) -> float:
-    """CPU seconds of the kernel's threads since an earlier `kernel_ticks`, to 10 ms; without those that have ended
-    since.
-    """
+    """CPU seconds of the kernel's threads since an earlier `kernel_ticks`, to 10 ms; ended threads do not count."""
     return sum(max(0, ticks - since.get(thread, 0)) for thread, ticks in kernel_ticks().items()) / TICKS_PER_S
 
 

@@ -1,6 +1,4 @@
-"""The order of a measurement: which sections, which systems in them, interleaved how; each saved as soon as it is
-there.
-"""
+"""The order of a measurement: its sections, and their systems interleaved; each saved as soon as it is there."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

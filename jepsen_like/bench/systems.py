@@ -23,9 +23,7 @@ class RecordsMissing(Exception):
 
 
 class BenchCluster(ABC):
-    """Three processes of one system; clients reach each by a port of its own, the same places in `members` and
-    `ports`.
-    """
+    """Three processes of one system; clients reach each by its own port, at the same place in `members` and `ports`."""
 
     def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
         self.ports = ports
@@ -58,9 +56,7 @@ class BenchCluster(ABC):
         return leader if leader is not None else self.led_by()
 
     def check_holds(self, acknowledged: int) -> None:
-        """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index
-        at once.
-        """
+        """Raises `RecordsMissing` if fewer are there, after a wait: a new leader learns its commit index later."""
         require_held(acknowledged, self.count_written)
 
     def cpu_s(self) -> float:

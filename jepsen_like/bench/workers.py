@@ -59,10 +59,7 @@ def write_zeros(path: Path, size: int) -> None:
 
 
 def flushes(path: Path, size: int, seconds: float, *, in_place: bool) -> dict[str, Any]:
-    """Write one batch and fdatasync it, over and over: at the file's end, or round and round in what is there.
-
-    At least once.
-    """
+    """Write and fdatasync one batch over and over, once at least: at the file's end, or round in what is there."""
     batch = os.urandom(size)
     latencies: list[int] = []
     descriptor = os.open(path, os.O_WRONLY)

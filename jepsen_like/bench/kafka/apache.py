@@ -1,5 +1,4 @@
-"""Three brokers of Apache Kafka that are their own controllers (KRaft, combined mode), from the jars that
-`APACHE_KAFKA` names.
+"""Three brokers of Apache Kafka, their own controllers (KRaft, combined mode), from the jars of `APACHE_KAFKA`.
 
 Settings are Apache Kafka's own but for what three nodes on one machine need: internal topics have three replicas. The
 JVM gets the options of Kafka's start script.
@@ -61,8 +60,7 @@ def apache_settings(
 def apache_brokers(directory: Path, ports: Sequence[int], settings: Mapping[str, str]) -> list[BenchProcess]:
     """Returns three formatted brokers, not started yet: the first three of `ports` (`APACHE_PORTS`) are for clients.
 
-    Raises `EnvironmentMissing` if Apache Kafka is not on this machine, `DidNotAnswer` if its disks could not be
-    formatted.
+    Raises `EnvironmentMissing` without Apache Kafka, `DidNotAnswer` if its disks could not be formatted.
     """
     path = APACHE_KAFKA.classpath()
     clients, controllers = ports[:BROKERS], ports[BROKERS:APACHE_PORTS]

@@ -58,9 +58,7 @@ class Stopwatch:
 
 
 def producer_of(question: Mapping[str, Any]) -> tuple[Producer, int]:
-    """Returns a producer, and how many records it has sent: one for each partition, so that connections and metadata of
-    all are there.
-    """
+    """Returns a producer, and how many records it has sent: one to each partition, to make all connections."""
     producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
     for number in range(question["partitions"]):
         producer.produce(
@@ -102,10 +100,7 @@ def hand_over(producer: Producer, topic: str, value: bytes, **settings: Any) -> 
 
 
 def note_latency(latencies: list[int]) -> Callable[[Any, Any], None]:
-    """Returns a callback that notes a record's latency from now on.
-
-    It raises `KafkaException` for a record not written.
-    """
+    """Returns a callback that notes a record's latency from now on; raises `KafkaException` if it is not written."""
     began = time.perf_counter_ns()
 
     def on_delivered(error: Any, record: Any) -> None:
@@ -131,10 +126,7 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(question: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a topic, from the beginning, until the seconds are over; each reading is whole.
-
-    Latencies: of each reading.
-    """
+    """All of a topic from the beginning, again until the seconds are over. Latencies: of each whole reading."""
     consumer = Consumer(
         {"bootstrap.servers": question["bootstrap"], "log_level": 0, "group.id": "reader", "enable.auto.commit": False}
     )
@@ -198,9 +190,7 @@ def gap(question: Mapping[str, Any]) -> dict[str, Any]:
 def noting(
     acknowledged: list[int], failed: list[str], after: list[bool], *, is_after: bool
 ) -> Callable[[Any, Any], None]:
-    """Returns a callback that notes the time of a record's acknowledgement, or its failure, and its place before or
-    after the fault.
-    """
+    """Returns a callback that notes the time of a record's acknowledgement, or failure, and its place."""
 
     def on_delivered(error: Any, record: Any) -> None:
         if error is None:

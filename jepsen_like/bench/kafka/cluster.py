@@ -1,6 +1,4 @@
-"""Three brokers that speak Kafka's protocol, Apache's or ours, as a client sees them: who is there, who leads, who is
-in sync.
-"""
+"""Three brokers that speak Kafka's protocol, Apache's or ours, as a client sees them: leaders and replicas in sync."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,10 +29,7 @@ COMMON_SETTINGS: Mapping[str, str] = {
 
 
 class KafkaCluster:
-    """Three started brokers, ids from 1; `members[0]` is the process of broker 1.
-
-    No members: they belong to another.
-    """
+    """Three brokers, ids from 1; `members[0]` is the process of broker 1. No members: they belong to another."""
 
     def __init__(self, bootstrap: str, members: Sequence[BenchProcess] = ()) -> None:
         self.bootstrap = bootstrap
@@ -80,10 +75,7 @@ class KafkaCluster:
         )
 
     def create(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        """Create a topic with three replicas, and wait until all are in sync.
-
-        Raises `KafkaException`, `DidNotAnswer`.
-        """
+        """Create a topic; return with all three replicas in sync. Raises `KafkaException`, `DidNotAnswer`."""
         wanted = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS, config=dict(settings or {}))
         for answer in self.admin.create_topics([wanted]).values():
             answer.result(WHOLE_WITHIN_S)

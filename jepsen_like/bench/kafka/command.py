@@ -1,6 +1,4 @@
-"""`quorumlog bench kafka`: our Kafka-style brokers and Apache Kafka's under the same client, on the same machine, in
-one run.
-"""
+"""`quorumlog bench kafka`: our Kafka-style brokers and Apache Kafka's under the same client, in one run."""
 
 from typing import Any
 

@@ -32,11 +32,7 @@ FAULT_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     KILL: SAFE,
     PAUSE: {**SAFE, "socket.timeout.ms": 3000, "request.timeout.ms": 2000},
 }
-"""Of the producer.
-
-A paused leader keeps its connections open: how long a client waits for an answer would be all that is measured, with
-the default of a minute.
-"""
+"""Of the producer: a paused leader keeps connections open, so only the default timeout, a minute, would be measured."""
 
 
 class KafkaBench(BrokerBench[KafkaSystem]):
@@ -102,8 +98,7 @@ class KafkaDriver:
     def gap(self, fault: str, settle_s: float) -> float:
         """One fault on the leader of a new topic. Returns the longest time between two acknowledgements, seconds.
 
-        Raises `RecordsMissing` if an acknowledged record is not there afterwards, `DidNotAnswer` if the cluster stays
-        broken.
+        Raises `RecordsMissing` if an acknowledged record is gone, `DidNotAnswer` if the cluster stays broken.
         """
         load = ONE_AT_A_TIME[0]
         topic = self._topic(load)
@@ -167,7 +162,5 @@ class KafkaDriver:
         return held
 
     def _check(self, topic: str, partitions: int, acknowledged: int) -> None:
-        """Raises `RecordsMissing` if the topic holds less: a leader that was paused answers as before until it learns of
-        the next.
-        """
+        """Raises `RecordsMissing` if less is held: a paused leader answers as before until it learns of the next."""
         require_held(acknowledged, lambda: self._count_held(topic, partitions))

@@ -55,9 +55,7 @@ def producers_table(document: Document) -> list[DocumentTable]:
 
 
 def remarks(document: Document) -> list[str]:
-    """Returns what the tables need to be read: the machine and other load on it, what SEND_OK means, and what was not
-    measured.
-    """
+    """Returns the notes of the tables: the machine and its other load, SEND_OK's meaning, what was not measured."""
     loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
     if len(document.runs) > 1 or document.runs[0].load_average > QUIET:
         loads += " (several runs, or a machine that did other work: these figures are preliminary)"

@@ -29,10 +29,7 @@ REGISTER_EVERY_MS = 10_000
 
 
 def apache_process(main: str, home: Path, settings: Mapping[str, str]) -> BenchProcess:
-    """Returns a process, not started yet, which writes nothing outside of its directory.
-
-    Raises `EnvironmentMissing` if Apache RocketMQ is not on this machine.
-    """
+    """Returns a process to start, confined to its directory. Raises `EnvironmentMissing` if RocketMQ is missing."""
     home.mkdir(parents=True, exist_ok=True)
     config = home / "settings.conf"
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -1,6 +1,4 @@
-"""A name server and brokers that speak RocketMQ's protocol, Apache's or ours, as a client sees them: who takes
-messages, what is stored.
-"""
+"""A name server and brokers that speak RocketMQ's protocol, Apache's or ours, as a client sees them."""
 
 import contextlib
 import math

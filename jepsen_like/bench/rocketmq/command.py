@@ -1,6 +1,4 @@
-"""`quorumlog bench rocketmq`: our RocketMQ-style brokers and Apache RocketMQ's under the same load, on the same
-machine, in one run.
-"""
+"""`quorumlog bench rocketmq`: our RocketMQ-style brokers and Apache RocketMQ's under the same load, in one run."""
 
 from typing import Any
 

@@ -64,9 +64,7 @@ NO_DURABLE_DLEDGER = "Apache's DLedger acknowledges from page caches and has no 
 
 @attrs.frozen
 class RocketLoad:
-    """One load in every mode: `connections` to the master, on each of which `window` requests of `batch` messages are
-    under way.
-    """
+    """One load in every mode: `connections` to the master, each with `window` requests of `batch` messages open."""
 
     key: str
     title: str

@@ -72,9 +72,7 @@ class RocketBench(BrokerBench[RocketSystem]):
         return fail_over(system.cluster(self._home / system.key, mode), faults, self._plan.seed)
 
     def _producers(self, system: RocketSystem) -> None:
-        """One of two masters is killed, again and again; each time with new clusters, so that both masters are
-        whole.
-        """
+        """One of two masters is killed, again and again; each time of a new cluster, so that both are whole."""
         plan, chance = self._plan, random.Random(self._plan.seed)
         for number in range(plan.kills):
             self._display.phase(f"producers: {system.title}, kill {number + 1} of {plan.kills}")
@@ -93,10 +91,7 @@ class RocketBench(BrokerBench[RocketSystem]):
 
 
 def killed_under_producers(cluster: RocketCluster, key: str, run: str, settle_s: float) -> ProducerErrors:
-    """Returns what producers met when the first master was killed.
-
-    Raises `RecordsMissing` if an acknowledged message is not there.
-    """
+    """Returns the producers' errors at the first master's kill. Raises `RecordsMissing` for acknowledged losses."""
     producers = MovingProducers(
         [cluster.ports[place] for place in cluster.masters], cluster.topic, RECORD_BYTES, PRODUCERS
     )

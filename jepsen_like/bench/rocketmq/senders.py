@@ -1,5 +1,4 @@
-"""The load generator: one process, one epoll loop, several requests under way on each connection; and producers that
-move on.
+"""The load generator: one process, one epoll loop, several requests a connection; and producers that move on.
 
 Closed loop: a request that is acknowledged is followed by the next one. Latencies are from handing a request to the
 kernel until its answer was read; answers may come in any order.
@@ -41,10 +40,7 @@ class WindowedLoad(EpollConnections[WindowLane]):
         self._window = window
 
     def run(self, seconds: float) -> Sample:
-        """Drive the load for `seconds`, then wait for the last answers.
-
-        Raises `LoadFailed` at the first refusal or broken connection.
-        """
+        """Drive the load for `seconds` and all answers. Raises `LoadFailed` at a refusal or broken connection."""
         latencies: list[int] = []
         clock = time.perf_counter_ns
         cpu_began, began = time.process_time(), clock()
