@@ -33,9 +33,7 @@ from jepsen_like.port.port import Control, Leadership, Member, Mode, ProcessPlan
 from jepsen_like.port.wires import Address, Network, Pair, Wires
 
 START_WITHIN_S: Final = 30.0
-"""A node starts to listen within this time; five interpreters that start at once on two busy cores need several
-seconds.
-"""
+"""A node starts to listen within this time: five interpreters at once on two busy cores need several seconds."""
 STOP_WITHIN_S: Final = 10.0
 POLL_S: Final = 0.05
 CARRIES_WITHIN_S: Final = 5.0
@@ -89,18 +87,13 @@ class Cluster:
 
     @property
     def unasked_ends(self) -> list[str]:
-        """Every time a node ended by itself, or did not end when asked: a failure of the node even if the history is
-        valid.
-        """
+        """Every time a node ended by itself, or did not end when asked: a failure even if the history is valid."""
         return [line for node in self.nodes.values() for line in node.unasked_ends]
 
     # ---------------------------------------------------------------- processes
 
     async def start(self, nodes: Iterable[int]) -> None:
-        """Start these nodes together and wait until all listen.
-
-        Raises `NodeDidNotStart`, in a group, if one does not.
-        """
+        """Start these nodes together; return when all listen. Raises `NodeDidNotStart`, in a group, if one does not."""
         await together(
             lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
             [node for node in nodes if not self.nodes[node].is_running],
@@ -154,9 +147,7 @@ class Cluster:
         await together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
 
     async def promote(self, master: int) -> None:
-        """Have this node lead, by an operator's hand: those whom that concerns are stopped and started again if they
-        run, or start so later.
-        """
+        """Have an operator make this node lead: those whom it concerns are restarted if they run, or start so later."""
         self._promoted += (master,)
         before = {node: process.command for node, process in self.nodes.items()}
         for node in self.nodes:

@@ -82,8 +82,7 @@ class FaultNetwork:
         """Set the condition of these links from now on. The opposite directions stay as they are.
 
         A way between nodes concerns two links: what the first sends on connections it dialed, and what it answers on
-        those that the second dialed. Raises `ValueError` for a condition of packets, which a stream of bytes cannot
-        have.
+        those that the second dialed. Raises `ValueError` for a condition of packets, not of a stream.
         """
         if condition.is_of_packets:
             raise ValueError(f"a network of proxies carries streams, not packets: {condition}")

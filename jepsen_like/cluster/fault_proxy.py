@@ -14,8 +14,7 @@ node 1, ending at node 2), and so has the way from all clients to each node ("cl
 - reset: the open connections end with RST on both sides.
 
 What is open passes everything, and also the end of a connection: a killed process closes its sockets, and the other
-side learns it at once (FIN as FIN, RST as RST), because that is information a real network carries. Through a cut, not
-even that passes.
+side learns it at once (FIN as FIN, RST as RST), as in a real network. Through a cut, not even that passes.
 
 Cost: one Trio task for all links (`Poller`), a chunk from one `recv` to one `send`, nothing per message, and no copy
 unless the receiver is slow or a delay is set.
@@ -101,9 +100,7 @@ class Way:
 
 
 class End:
-    """One socket of a carried connection. What is read here travels `way` to `peer`; what waits in `outbound` goes out
-    here and has come the opposite way.
-    """
+    """A socket of a carried connection: bytes read travel `way` to `peer`; `outbound` came the opposite way."""
 
     __slots__ = ("_mask", "at_end", "carried", "is_gone", "late", "late_bytes", "outbound", "peer", "socket", "way")
 
@@ -186,9 +183,7 @@ class End:
         self.carried.link.on_late()
 
     def _swallow(self, count: int) -> None:
-        """Bytes, or the end of the stream if there are none, are gone for good: this connection cannot go on after
-        it.
-        """
+        """Bytes, or the stream's end if there are none, are lost for good: this connection cannot go on after it."""
         self.way.swallowed_bytes += count
         self.carried.is_torn = True
         if not count:

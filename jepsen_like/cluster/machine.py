@@ -1,5 +1,4 @@
-"""The machine under a node process, as far as a run can break it: the place of its data, its power, its clocks, its
-disk.
+"""The machine under a node process, as far as a run can break it: its data's place, power, clocks, disk.
 
 A machine is as plain as the faults of the run allow: without a need for more, a directory. With `Need.POWER` the data
 lies on a volume of its own, which is copied into the run directory at the end; with `Need.LIBRARY` the process is
@@ -42,9 +41,7 @@ class Machine:
         self.page = page
         self.volume = volume
         self.boot_id = str(uuid.uuid4())
-        """Of the time since power came last, as the kernel's `boot_id` is: processes that write without a flush keep
-        what they wrote as long as it stays the same.
-        """
+        """One for each power-on, as the kernel's `boot_id`: while it is the same, unflushed writes are kept."""
 
     def lose_power(self) -> None:
         """Cut the power of the volume, if there is one: what is on its way to the disk never arrives."""
@@ -89,11 +86,7 @@ class Machine:
 
 @contextmanager
 def open_machines(directories: Mapping[int, Path], needs: frozenset[Need]) -> Iterator[dict[int, Machine]]:
-    """Open a machine for each node, in its directory.
-
-    Raises `NoVolumes` or `NoLibrary` if the needs cannot be met here. At the end what lay on volumes is in the
-    directories.
-    """
+    """Open a machine for each node; volumes end up in its directory. Raises `NoVolumes` or `NoLibrary`."""
     with contextlib.ExitStack() as held:
         all_volumes = held.enter_context(Volumes()) if Need.POWER in needs else None
         machines = {}

@@ -79,10 +79,7 @@ def _require(result: int, what: str) -> None:
 
 
 def new_namespace() -> int:
-    """Returns a descriptor of a new network namespace, which lives as long as that or a process in it.
-
-    Raises `NoNamespaces` without the rights.
-    """
+    """Returns a descriptor of a new network namespace, which keeps it alive. Raises `NoNamespaces` without rights."""
     found: list[int | NoNamespaces] = []
 
     def unshare() -> None:
@@ -134,10 +131,7 @@ def socket_in(namespace: int) -> socket.socket:
 
 
 def open_tap(namespace: int, port: int, others: Iterable[int]) -> int:
-    """Make a TAP device in a namespace, up, with addresses and neighbours, and loopback too.
-
-    Returns the descriptor of its other end.
-    """
+    """Make a TAP device in a namespace, up, with addresses, neighbours and loopback. Returns its other end."""
     with inside(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         tap = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -261,10 +255,7 @@ class _WayIn:
 
 @asynccontextmanager
 async def open_namespaces(nodes: Iterable[int], seed: int) -> AsyncIterator[Site]:
-    """Open a namespace for each node, and one for the clients, in which the calling thread is until the end.
-
-    Raises `NoNamespaces` if this machine does not allow it.
-    """
+    """Open a namespace for each node, and one for clients, with the calling thread in it. Raises `NoNamespaces`."""
     ids = tuple(nodes)
     async with contextlib.AsyncExitStack() as stack:
         namespaces = {port: _hold(stack, new_namespace()) for port in (CLIENTS, *ids)}

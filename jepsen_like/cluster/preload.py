@@ -2,8 +2,7 @@
 
 The library (`faults.c`) is compiled when it is first needed, with the C compiler of the machine, and kept in a cache.
 Each node has a page of memory that it shares with the harness (`FaultPage`): the harness writes there what is to
-happen, the node's library what has happened. A page as it is made changes nothing, and without the library nothing is
-changed at all.
+happen, the node's library what has happened. A fresh page, or none, changes nothing.
 
 What the library counts and notes is the evidence of a fault: how often a call was failed, delayed or cut short, and
 what the process last read from its clocks, together with the true time then.
@@ -89,9 +88,7 @@ def compiler() -> str | None:
 
 
 def lacking() -> str | None:
-    """Returns why no process can be steered here, and what to do; None if a trial process read the time that was
-    set.
-    """
+    """Returns why no process can be steered here, with the remedy; None if a trial process read the time set."""
     try:
         return _try_preload(library())
     except NoLibrary as error:
@@ -132,10 +129,7 @@ def not_heeded(preloaded: Path) -> NoLibrary:
 
 
 def library() -> Path:
-    """Returns the compiled library, compiled now if it is not in the cache.
-
-    Raises `NoLibrary` if that does not work here.
-    """
+    """Returns the library, compiled now if it is not in the cache. Raises `NoLibrary` if that does not work."""
     compiled = _compile()
     try:
         return _loadable(compiled)
@@ -145,10 +139,7 @@ def library() -> Path:
 
 @functools.cache
 def _loadable(compiled: Path) -> Path:
-    """The library by a path that the loader takes for one: it splits `LD_PRELOAD` at spaces and colons.
-
-    A copy for that goes when this process ends.
-    """
+    """The library at a path without spaces and colons, which split `LD_PRELOAD`; a copy goes with the process."""
     if not {" ", ":"} & set(str(compiled)):
         return compiled
     place = tempfile.mkdtemp(prefix="quorumlog-library-")
@@ -217,9 +208,7 @@ class FaultPage:
         self.path.unlink(missing_ok=True)
 
     def check_heeded(self) -> None:
-        """Raises `NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the
-        time.
-        """
+        """Raises `NoLibrary` if none of the node's processes, of which one runs, has asked the library for the time."""
         if not self[Word.MONOTONIC_READS]:
             raise not_heeded(library())
 
@@ -257,9 +246,7 @@ class FaultPage:
             self.drift(1)
 
     def true_clock(self) -> None:
-        """The monotonic clock as it is: for a process that is about to begin, since for one that runs it might go
-        back.
-        """
+        """The monotonic clock as it is, for a process about to begin: for one that runs it might go back."""
         self[Word.BASE_REAL_NS] = self[Word.BASE_OWN_NS] = 0
         self[Word.RATE_PPB] = SECOND_NS
 

@@ -1,5 +1,4 @@
-"""One node as an operating-system process: started, killed, stopped and resumed by its process id, and looked at in
-/proc.
+"""One node as an operating-system process: started, killed, stopped and resumed by its id, and read in /proc.
 
 A node never outlives the harness: it asks the kernel for SIGKILL at its parent's death, which also reaches a node that
 is stopped. It has a process group of its own, so that Ctrl-C in the terminal reaches the harness alone.
@@ -54,10 +53,7 @@ class Speech(Protocol):
     files: ClassVar[LogFiles]
 
     def observe(self, event: Event) -> Observation | None:
-        """Returns the meaning of one JSON line.
-
-        Raises `KeyError` or `ValueError` for a line that is not what it seems to be.
-        """
+        """Returns the meaning of a JSON line. Raises `KeyError` or `ValueError` for a line of another form."""
 
 
 @attrs.define
@@ -132,10 +128,7 @@ class NodeProcess:
         return self.is_running and self._ready.is_set()
 
     async def start(self, nursery: trio.Nursery, *, within_s: float) -> None:
-        """Start the process and wait until it reports that it is listening.
-
-        Raises `NodeDidNotStart` if it ends first or takes longer than `within_s`; the process is gone then.
-        """
+        """Start it and wait until it listens. Raises `NodeDidNotStart`, the process gone, if it ends or is too late."""
         assert not self.is_running
         self.directory.mkdir(parents=True, exist_ok=True)
         ended, ready = self._ended, self._ready = (
@@ -207,9 +200,7 @@ class NodeProcess:
             await self.kill()
 
     async def pause(self) -> None:
-        """Send SIGSTOP, and wait until the kernel reports it as stopped: the process keeps its sockets and its state,
-        and does nothing.
-        """
+        """Send SIGSTOP, and wait until the kernel reports the stop: the process keeps its sockets and its state."""
         if not self.is_running:
             return
         os.kill(self.pid, signal.SIGSTOP)
@@ -229,9 +220,7 @@ class NodeProcess:
         return f"pid {self.pid} dead" if state is None else f"pid {self.pid} state {state}"
 
     def stderr_tail(self) -> str:
-        """Returns the last lines the node wrote to its standard error since its start, as one line; empty if there are
-        none.
-        """
+        """Returns the last lines of the node's standard error since its start, as one line; empty if there are none."""
         try:
             with (self.directory / "stderr.log").open("rb") as stderr:
                 stderr.seek(self._stderr_begin)
@@ -331,9 +320,7 @@ class NodeProcess:
 
 
 def process_state(pid: int) -> str | None:
-    """Returns the state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be
-    reaped.
-    """
+    """Returns the state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -370,9 +357,7 @@ def _prctl() -> Callable[[int, int], int]:
 
 
 def die_with_parent(also: Callable[[], None] = lambda: None) -> Callable[[], None]:
-    """Returns a step for a child of this thread between fork and exec: ask for SIGKILL at its parent's death, then
-    `also`.
-    """
+    """Returns a step of a child between fork and exec: ask for SIGKILL at this thread's death, then `also`."""
     return functools.partial(_die_with_parent, _prctl(), os.getpid(), also)
 
 

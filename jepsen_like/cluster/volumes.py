@@ -47,9 +47,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def lacking() -> str | None:
-    """Returns what keeps volumes from being made here, and what to do; None if one was made, cut and found as it should
-    be.
-    """
+    """Returns why no volumes can be made here, with the remedy; None if one was made, cut and found right."""
     return _tools_lacking() or _try_mounts()
 
 
