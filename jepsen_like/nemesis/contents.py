@@ -1,5 +1,4 @@
-"""Faults of what lies on disks, met at a start: bits that have flipped, and files, copies and whole disks that are
-gone.
+"""Faults of what lies on disks, met at a start: flipped bits, and files, copies and whole disks that are gone.
 
 All nodes that are hit are stopped and started, in an order that is drawn; the disks of some of them are touched while
 they are down. Of a fault that stops everything only one disk is touched: the others hold all that was acknowledged, and
@@ -42,10 +41,7 @@ class ContentKind(MachineKind):
         raise NotImplementedError
 
     def touch(self, cluster: Cluster, process: NodeProcess, rng: random.Random) -> str | None:
-        """Do it to the disk of one node that is down.
-
-        Returns what was done, or None if there was nothing to do it to.
-        """
+        """Do it to the disk of a node that is down. Returns what was done, or None if there was nothing to harm."""
         raise NotImplementedError
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
@@ -123,10 +119,7 @@ class DamagedFiles(ContentKind):
 
 
 class Vanished(ContentKind):
-    """A file, the directory of a copy or the whole content of the disk is gone.
-
-    Started again, the node must not take that for a beginning.
-    """
+    """A file, a copy's directory or all of the disk is gone; the node must not start as if it were new."""
 
     name: ClassVar[str] = "vanish"
     reach: ClassVar[Reach] = Reach.DISK

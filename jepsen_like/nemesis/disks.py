@@ -1,7 +1,4 @@
-"""Faults of disks: slow, full, failing, with short writes, by the library in the process.
-
-What lies on them is in `contents`.
-"""
+"""Faults of disks: slow, full, failing, short writes, by the library in the process. Their content is in `contents`."""
 
 import errno
 import random

@@ -91,18 +91,12 @@ class NemesisKind(abc.ABC):
         """Returns what the target means when `leader` leads; `nodes` are all nodes, in order."""
 
     async def locate(self, cluster: Cluster, scope: Scope, hit: ResolvedTarget) -> ResolvedTarget:
-        """Returns what is really hit, for a kind that has to ask the cluster which nodes those are.
-
-        Raises `Withheld`.
-        """
+        """Returns those really hit, where a kind has to ask the cluster for them. Raises `Withheld`."""
         return hit
 
     @abc.abstractmethod
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Inject the fault; it holds when this returns. Returns what is observed.
-
-        Raises `Withheld` if it may not be injected now: nothing has been touched then.
-        """
+        """Inject the fault. Returns what is observed once it holds. Raises `Withheld`, with nothing touched."""
 
     async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """Let it last, and look at it when it has."""
@@ -114,9 +108,7 @@ class NemesisKind(abc.ABC):
         """Undo the fault. Returns what is observed afterwards."""
 
     def stops_service(self, hit: int, spare: int) -> bool:
-        """Returns True if too few nodes of a group are left to acknowledge anything while it holds: more are `hit` than
-        the mode can `spare`.
-        """
+        """Returns True if a group cannot acknowledge while it holds: more are `hit` than the mode can `spare`."""
         return self.takes_down and hit > spare
 
 

@@ -79,10 +79,7 @@ class Flapping(Parting):
 
 
 class ShrinkIsr(LinkKind):
-    """The followers of one leader are cut off from every other node until no other node is in sync with it.
-
-    That needs a majority without them: fewer copies than nodes.
-    """
+    """The followers of one leader are cut off until none is in sync; a majority remains: fewer copies than nodes."""
 
     name: ClassVar[str] = "shrink-isr"
     shows: ClassVar[str] = "cut"

@@ -134,9 +134,7 @@ class Nemesis:
                 nursery.start_soon(self._in_turn, fault, started_ns + round(fault.at_s * 1e9))
 
     async def heal(self, *, load_ended_ns: int | None = None) -> None:
-        """The last act: everything open, running and started; recorded as a row of its own, whose `intended_ns` is the
-        end of the load.
-        """
+        """The last act: all open, running and started; a row of its own, `intended_ns` is the end of the load."""
         begun_ns = time.monotonic_ns()
         for still in tuple(self._open.values()):
             self._end(still, await still.kind.undo(self._cluster, still.hit))
@@ -184,9 +182,7 @@ class Nemesis:
                 self._complete[fault.id].set()
 
     async def _look_for_leader(self, rng: random.Random, scope: Scope) -> None:
-        """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults, unless one
-        is named.
-        """
+        """Learn who leads; unless a scope is named, one of those with a leader is drawn: each gets its faults."""
         if scope:
             leader = await self._cluster.leader_of(scope, within_s=LEADER_WITHIN_S)
             self._last_leader = (scope, leader or self._last_leader[1])

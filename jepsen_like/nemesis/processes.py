@@ -116,10 +116,7 @@ class Wipe(DiskLost):
 
 
 class PromoteByHand(MasterLost):
-    """The leader dies for good.
-
-    An operator lets the node lead that holds the most, and starts the old one as its follower, on an empty disk.
-    """
+    """The leader dies for good; an operator lets the fullest node lead, and the old one follow on an empty disk."""
 
     name: ClassVar[str] = "promote-by-hand"
 
@@ -139,8 +136,7 @@ class PromoteByHand(MasterLost):
 class WipeMaster(MasterLost):
     """The leader loses its disk, and is started again at once, empty and in its old role, as an automatic restart does.
 
-    In the end an operator sees it, lets the node lead that holds the most, and starts the old one as its follower, on
-    an empty disk.
+    In the end an operator lets the node lead that holds the most, and starts the old one, emptied, as its follower.
     """
 
     name: ClassVar[str] = "wipe-master"

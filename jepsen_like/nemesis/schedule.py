@@ -70,8 +70,7 @@ class Fault:
     """One planned fault.
 
     `at_s` counts from the start of the load; `seed` decides which nodes the target means; `overlaps` is the id of the
-    fault within which it begins, 0 for none: it waits until that one is complete. `scope` is whose leader is meant;
-    empty for any.
+    fault within which it begins, 0 for none: it waits until that one is complete. `scope`: whose leader; empty: any.
     """
 
     id: int
@@ -94,10 +93,7 @@ def needed_s(kinds: int) -> float:
 
 
 def schedule(seed: int, kinds: Sequence[Drawable], duration_s: float) -> tuple[Fault, ...]:
-    """Returns the faults of a run, in order of time; empty without kinds.
-
-    Raises `ValueError` if `duration_s` is too short to hit the leader once with every kind.
-    """
+    """Returns the faults by time. Raises `ValueError` if `duration_s` is too short to hit the leader by every kind."""
     if not kinds:
         return ()
     rng = random.Random(f"schedule {seed}")

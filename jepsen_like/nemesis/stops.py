@@ -72,10 +72,7 @@ class Stops:
         await (cluster.kill(nodes) if self.is_kill else cluster.stop(nodes))
 
     async def start(self, cluster: Cluster) -> None:
-        """Start in order what does not run, and wait until all listen.
-
-        None waits for the one before it to listen: a node that needs a majority does not listen alone.
-        """
+        """Start in order what does not run, and wait until all listen: one alone may not listen without a majority."""
         async with trio.open_nursery() as nursery:
             for number, node in enumerate(self.starts):
                 if number and self.order in (Order.IN_TURN, Order.LAST_FIRST):

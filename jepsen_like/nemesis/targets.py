@@ -16,10 +16,7 @@ CLIENTS_CUT_CHANCE = 0.35
 
 
 class Target(enum.StrEnum):
-    """The target of a fault.
-
-    A fault of links with the target `leader` separates it from all others, in both directions.
-    """
+    """The target of a fault. Of links, the target `leader` is separated from all others, in both directions."""
 
     LEADER = "leader"
     ONE = "one"
@@ -47,9 +44,7 @@ Pair = tuple[int, int]
 
 @attrs.frozen
 class ResolvedTarget:
-    """A target resolved when its fault begins: the nodes, and for a fault of links the ordered pairs (from, to) and the
-    nodes whose clients it concerns. `seed` is for what the fault itself draws while it holds.
-    """
+    """Resolved as its fault begins: nodes; of links the pairs (from, to) and whose clients; `seed` is for the fault."""
 
     nodes: tuple[int, ...]
     pairs: tuple[Pair, ...] = ()
@@ -74,10 +69,7 @@ class ResolvedTarget:
 
 
 def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> tuple[int, ...]:
-    """Returns the nodes of a target.
-
-    Raises `ValueError` for a target of links. `nodes` are all nodes of the cluster, at least one, in order.
-    """
+    """Returns the nodes of a target; `nodes`: all, in order, not empty. Raises `ValueError` for a target of links."""
     minority = (len(nodes) - 1) // 2
     match target:
         case Target.LEADER:
@@ -97,10 +89,7 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
 
 
 def draw_parts(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-    """Returns the links between the groups of a target; `nodes` as above.
-
-    Raises `ValueError` for a target of processes.
-    """
+    """Returns the links between a target's groups; `nodes` as above. Raises `ValueError` for a target of processes."""
     return attrs.evolve(_draw_parts(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
