@@ -102,10 +102,7 @@ def is_damageable(data: Path, files: LogFiles) -> bool:
 
 
 def vanish(data: Path, files: LogFiles, kind: Absence, kept: Collection[str], rng: random.Random) -> str | None:
-    """Remove one thing from a node's data directory, and never the names in `kept`, which lie on another disk.
-
-    Returns what was removed, or None if there is nothing of this kind there.
-    """
+    """Remove one thing, never a name in `kept` (another disk). Returns what was removed, or None if nothing fits."""
     found = vanishable(data, files, kind, kept)
     if kind is Absence.DISK:
         return f"{empty_disk(data, kept):,} bytes removed" if found else None

@@ -124,10 +124,7 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
-        """Wait until every node has all there is. Returns the end offset of each object. Call it when no client writes any more.
-
-        Raises `NotServing` if the nodes do not agree in time.
-        """
+        """Wait until every node has all; no client may write. Returns each object's end. Raises `NotServing`."""
 
     @abc.abstractmethod
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:

@@ -8,10 +8,7 @@ from markupsafe import Markup, escape
 
 
 def element(name: str, *content: str | Markup, **attributes: str | float | None) -> Markup:
-    """One SVG element.
-
-    `class_` means class, `stroke_width` means stroke-width; numbers are rounded; None is left out.
-    """
+    """One SVG element. `class_` means class, `stroke_width` stroke-width; numbers are rounded; None is left out."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(short(value))}"'
         for key, value in attributes.items()

@@ -1,6 +1,4 @@
-"""`quorumlog report`: write the page of a run again, for example after an update or from a copied directory, or an
-index of many.
-"""
+"""`quorumlog report`: write the page of a run again, after an update or from a copy, or an index of many runs."""
 
 from pathlib import Path
 

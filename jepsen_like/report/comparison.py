@@ -1,5 +1,4 @@
-"""One page about a scenario: what its trials had to show, side by side in a table, and the pictures of each below
-another.
+"""One page about a scenario: what its trials had to show, side by side in a table, and then the pictures of each.
 
 A directory of a scenario holds `scenario.json` and a run directory for each trial, whose own page tells the rest.
 """
@@ -32,10 +31,7 @@ WITH_LOSS: Final = {
 
 
 def render_comparison(directory: Path) -> Path:
-    """Write `report.html` into the directory of a scenario and return its path.
-
-    Raises `UnreadableRun` if one of its files is missing.
-    """
+    """Write a scenario's `report.html` and return its path. Raises `UnreadableRun` if one of its files is missing."""
     told = read_told(directory / SCENARIO)
     text = fill(
         "comparison.html.jinja",

@@ -1,6 +1,4 @@
-"""A picture of a broker group over the time axis of the overview: each broker's role and epoch, and below how far each
-copy of the commit log was and what the masters had confirmed; the faults as bands across.
-"""
+"""A picture of a broker group over time: each broker's role and epoch, copies, confirmed ends; faults as bands."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,5 +1,4 @@
-"""One page about a matrix: every way to replicate under every fault in one table, and a picture of what they trade for
-what.
+"""One page about a matrix: every way to replicate under every fault in one table, and a picture of their trades.
 
 A directory of a matrix holds `matrix.json` and a run directory for each cell, whose own page tells the rest.
 """
@@ -33,10 +32,7 @@ RADIUS_MIN, RADIUS_MAX = 11.0, 30.0
 
 
 def render_matrix(directory: Path) -> Path:
-    """Write `matrix.html` into the directory of a matrix and return its path.
-
-    Raises `UnreadableRun` if it has no matrix.json.
-    """
+    """Write a matrix's `matrix.html` and return its path. Raises `UnreadableRun` if it has no matrix.json."""
     told = read_told(directory / MATRIX)
     kinds = {matrix_words.kind_of(row) for row in told["cells"]}
     kind, sign, headline = next(face for of, face in FACES.items() if of in kinds or of == NOT_DONE)
@@ -88,9 +84,7 @@ def _cell(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def chart(told: Mapping[str, Any]) -> Markup | None:
-    """Speed to the right, time without service upwards, and each mode as large as its loss; None without enough
-    cells.
-    """
+    """Speed to the right, time without service upwards, size as the loss; None without enough cells."""
     faults = matrix_words.common(told)
     points = []
     for number, way in enumerate(matrix_words.ways_of(told), 1):

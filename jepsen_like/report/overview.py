@@ -211,10 +211,7 @@ def panel_title(text: str, top: float) -> Markup:
 
 
 def rate_panel(series: Series, faults: Sequence[ShownFault], x: Scale, layout: Layout, loss: str) -> Iterable[Markup]:
-    """Operations per second, stacked: acknowledged and kept, acknowledged and lost, of unknown outcome, refused.
-
-    Above them how long each outage lasted.
-    """
+    """Operations per second, stacked: kept, acknowledged and lost, unknown, refused; above, how long outages were."""
     yield panel_title("operations per second", layout.rate)
     totals = [sum(rates) for rates in zip(series.ok_s, series.fail_s, series.info_s, strict=True)]
     high = max([1.0, *totals]) * 1.1

@@ -1,6 +1,4 @@
-"""Pictures of a queue over the time axis of the overview: each partition's leader, replicas in sync and high watermark, and below the
-owners of each group's partitions with their commits; the faults as bands across.
-"""
+"""Pictures of a queue over time: each partition's leader, ISR and high watermark, then owners and commits by group."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -100,10 +100,7 @@ class QueueStates:
 
 
 def read_queue_states(run_directory: Path, test: Mapping[str, Any]) -> QueueStates | None:
-    """Returns what to show of a run's partitions and groups; None if it has recorded nothing of them.
-
-    Raises `UnreadableRun` for a file that is not what it should be.
-    """
+    """Returns the partitions and groups to show; None if none are recorded. Raises `UnreadableRun` for a bad file."""
     said = test.get("queue")
     about: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
     try:

@@ -316,10 +316,7 @@ def new_run_directory(parent: Path, seed: int) -> Path:
 
 
 def make_latest(directory: Path) -> None:
-    """Let the link `latest` next to a new, empty directory point at it.
-
-    Raises `EnvironmentMissing` if the link cannot be made; the directory is removed then.
-    """
+    """Point the link `latest` at a new, empty directory. Raises `EnvironmentMissing`, the directory removed."""
     latest = directory.with_name(LATEST)
     link = directory.with_name(f".{LATEST}-{directory.name}")
     try:

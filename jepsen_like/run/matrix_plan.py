@@ -210,10 +210,7 @@ class Cell:
 
 
 def cells(names: frozenset[str], seed: int, *, quick: bool) -> Iterator[Cell]:
-    """Every cell whose row or column is named, row by row; all of them without names.
-
-    With names of both, those in which they meet.
-    """
+    """The cells whose row or column is named, row by row; with both named, those in which they meet; else all."""
     ways = [way for way in WAYS if way.name in names] or WAYS
     columns = [column for column in COLUMNS if column.name in names] or COLUMNS
     for way in ways:

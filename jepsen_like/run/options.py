@@ -1,7 +1,4 @@
-"""Options that `run`, `up` and `fault` have in common, read and refused alike.
-
-Needs no package beyond those of a base install.
-"""
+"""Options that `run`, `up` and `fault` share, read and refused alike; they need no package beyond a base install."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,11 +50,7 @@ nodes_option = click.option(
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Returns the kinds of faults in `a,b,c`; none for "none"; "all" is resolved later, when it is known what works
-    here.
-
-    Raises `BadParameter` for an unknown kind.
-    """
+    """Returns the kinds in `a,b,c`; none for "none"; "all" is resolved later. Raises `BadParameter` if unknown."""
     names = [name.strip() for name in value.split(",")]
     if names == [NO_NEMESIS]:
         return ()

@@ -108,10 +108,7 @@ def up(
 
 
 def claim(data: Path, system: System, nodes: int) -> str:
-    """Make the directory, or see that it is of such a cluster. Returns the cluster's id.
-
-    Raises `EnvironmentMissing` if another cluster has it, or runs in it.
-    """
+    """Make or accept a directory. Returns the cluster's id. Raises `EnvironmentMissing` if another's or in use."""
     description = data / DESCRIPTION
     try:
         data.mkdir(parents=True, exist_ok=True)
