@@ -1,3 +1,1 @@
-"""The systems that a run can break, each behind the same port (`jepsen_like/port/port.py`), each in a package of its
-own.
-"""
+"""The systems that a run can break, each behind one port (`jepsen_like/port/port.py`), in a package of its own."""

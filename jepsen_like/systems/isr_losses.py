@@ -18,9 +18,7 @@ from jepsen_like.history.ops import NEVER, NONE
 from jepsen_like.history.partition_states import StateKind
 
 AFTERMATH_NS: Final = 30 * 10**9
-"""So long after the end of a fault a change of leader can still be its work: a session must have ended, replicas caught
-up.
-"""
+"""So long after a fault a change of leader can still be its work: a session has to end, replicas to catch up."""
 
 
 @attrs.frozen

@@ -26,10 +26,7 @@ async def ask_each(nodes: Iterable[int], ask: Callable[[int], Awaitable[T | None
 
 
 def read_events(nodes: Path) -> list[tuple[int, int, dict[str, Any]]]:
-    """Returns the events of every process below a run's `nodes`, each with its time and its node, in order.
-
-    A line that is torn, or no event, is left out.
-    """
+    """Returns the events of every process below `nodes`, with time and node, in order; torn lines are left out."""
     found: list[tuple[int, int, dict[str, Any]]] = []
     for path in sorted(nodes.glob("*/events.jsonl")):
         for line in path.read_bytes().splitlines():

@@ -1,6 +1,4 @@
-"""The values of the records in batches that a broker's log holds, for the final check: uncompressed, as the load of a
-run writes them.
-"""
+"""The values in the batches of a broker's log, for the final check: uncompressed, as the load of a run writes them."""
 
 from collections.abc import Iterator
 

@@ -127,10 +127,7 @@ class KafkaControl(Control):
         )
 
     async def is_serving(self) -> bool:
-        """Returns True if every broker that answers knows a controller, and that all brokers are unfenced.
-
-        Metadata does not say so: while all brokers are fenced, it lists all.
-        """
+        """Returns True if all that answer know a controller, and all unfenced; Metadata lists all if all are fenced."""
         request = DescribeClusterRequest(include_cluster_authorized_operations=False)
         answers: Mapping[int, DescribeClusterResponse] = await ask_each(
             self._direct, lambda node: self._try(node, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER_VERSION, request)

@@ -1,5 +1,4 @@
-"""Clients at work on a Kafka cluster: confluent-kafka as it is, in processes of its own, and what they report as rows
-of the history.
+"""Clients at work on a Kafka cluster: confluent-kafka in processes of its own, their reports as rows of the history.
 
 A message is one operation, from before `produce()` to its delivery report, with a value of its own; a slot of a
 producer is one client.
@@ -30,10 +29,7 @@ GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
     GROUP_WORKLOAD: {"readers": 3},
     GROUPS_WORKLOAD: {"readers": 2, "auditors": 2},
 }
-"""By workload: each group, by its number in the history, with its members.
-
-With several groups a consumer without a group reads on as well.
-"""
+"""By workload: each group, by its number, with its members. With several, a consumer without a group reads on."""
 SESSION_MS: Final = 3000
 REBALANCE_MS: Final = 10_000
 
@@ -57,10 +53,7 @@ def bootstrap(addresses: Mapping[int, Address]) -> str:
 
 
 def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
-    """The configuration of a producer.
-
-    Without a producer id nothing is sent twice, so that a message can be stored once only.
-    """
+    """The configuration of a producer. Without a producer id nothing is sent twice, so nothing is stored twice."""
     config = {
         **COMMON,
         "bootstrap.servers": servers,
@@ -97,9 +90,7 @@ def member_config(servers: str, group: str) -> dict[str, Any]:
 
 
 class ClientLoad:
-    """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads
-    are over.
-    """
+    """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live past the final reads."""
 
     def __init__(self, plans: Sequence[WorkerPlan], sink: ClientSink) -> None:
         self.plans = tuple(plans)
@@ -110,10 +101,7 @@ class ClientLoad:
         self._unanswered = 0
 
     async def run(self) -> None:
-        """Drive all clients; returns when `stop` was called and every message has its report.
-
-        Raises `NotServing`, in a group, if one ends.
-        """
+        """Drive all until `stop` and the last report. Raises `NotServing`, in a group, if a client ends."""
         try:
             self.workers += [ClientProcess.start(WORKER, plan, stopped=self._is_stopping) for plan in self.plans]
             async with trio.open_nursery() as nursery:
@@ -130,10 +118,7 @@ class ClientLoad:
             worker.tell(STOP)
 
     async def final_reads(self) -> bool:
-        """A last message to every partition, then where each ends and its newest records.
-
-        Returns False if not all was answered.
-        """
+        """A last message to each partition, then its end and newest records. Returns False if not all was answered."""
         try:
             with trio.move_on_after(FINAL_WITHIN_S * 2):
                 for role in (SENDER, READER):
@@ -170,9 +155,7 @@ class ClientLoad:
 
 
 def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> ClientLoad:
-    """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a reader in the
-    end.
-    """
+    """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a late reader."""
     reader = WorkerPlan(
         role=READER,
         client=consumer_config(servers, f"readers-{plan.seed}"),

@@ -34,9 +34,7 @@ class KafkaMode(Mode):
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str = ISR) -> "KafkaMode":
-        """Raises `WrongMode` for a setting that does not exist, a value that it cannot have, and settings that exclude
-        each other.
-        """
+        """Raises `WrongMode` for an unknown setting, an impossible value, and settings that exclude each other."""
         try:
             given = parse_words(words)
         except WrongSettingWord as error:
@@ -149,9 +147,7 @@ class KafkaMode(Mode):
         return row is not None and row.may_lose is MayLose.NOTHING
 
     def spare(self, nodes: int) -> int:
-        """A minority, for the controller needs a majority; and with acks=all no more than leave `min.insync.replicas`
-        copies.
-        """
+        """A minority, for the controller needs a majority; with acks=all it leaves `min.insync.replicas` copies."""
         copies = min(self.factor(nodes), nodes)
         least = self.min_isr if self.acks == ALL_ACKS else 1
         return max(0, min((nodes - 1) // 2, copies - least))

@@ -52,10 +52,7 @@ _UNKNOWN: Final[Mapping[int, ErrorCode]] = {
 
 
 def outcome_of(code: int, *, may_retry: bool) -> tuple[Outcome, ErrorCode]:
-    """Returns what a delivery report with this error means; 0 is no error.
-
-    `may_retry`: whether the client may have sent more than once.
-    """
+    """Returns the meaning of a report with this error (0: none); `may_retry`: the client may have sent it again."""
     if code == 0:
         return Outcome.OK, ErrorCode.NONE
     if code == NOT_QUEUED:

@@ -76,9 +76,7 @@ SERVES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("damage", "vanish", "wipe"), _AFTER_ELECTION),
     "shrink-isr": "after the ISR has shrunk to the leader, where min.insync.replicas allows that; else once a follower is back",
 }
-"""The time at which partitions are written again under each kind of fault, or still are; a missing kind cannot be
-injected here.
-"""
+"""The time at which partitions are written again, by kind of fault; a missing kind cannot be injected here."""
 LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
 UNFLUSHED_HARMS: Final = harms_of(Reach.UNFLUSHED, SERVES)
 DISK_HARMS: Final = harms_of(Reach.DISK, SERVES)
@@ -169,8 +167,7 @@ def losses_allowed(
 ) -> tuple[Allowance, ...]:
     """The faults of a run that may have cost acknowledged records, and how far back each may reach.
 
-    A power cut of fewer nodes than `min_isr` costs nothing unless the ISR had shrunk before, for which there must have
-    been another fault.
+    A power cut of fewer nodes than `min_isr` costs nothing unless another fault had shrunk the ISR before.
     """
     seen = sorted(faults, key=lambda fault: fault.begun_ns)
     found = []

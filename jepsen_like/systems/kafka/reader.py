@@ -1,5 +1,4 @@
-"""A consumer of a run, in a process of its own: reads at places it chooses, each a fetch that began after it was asked
-for.
+"""A consumer of a run, in its own process: reads at places it chooses, each a fetch begun after it was asked for.
 
 librdkafka fetches ahead, so records that a plain poll returns may have been read long before it was called. Here every
 read assigns its partition again from its offset, which makes librdkafka drop what it had: a record that is returned was

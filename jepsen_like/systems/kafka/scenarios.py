@@ -15,9 +15,7 @@ from jepsen_like.systems.kafka.settings import ELIGIBLE
 
 ONE_PARTITION: Final = "num.partitions=1"
 TWO_COPIES: Final = ("default.replication.factor=2", "replica.lag.time.max.ms=1000")
-"""With three brokers: one that can be cut off while the controllers keep their majority, and that leaves the ISR
-soon.
-"""
+"""With three brokers one can be cut off while the controllers keep their majority, and it leaves the ISR soon."""
 OFFSETS_TOPIC: Final = scope_of("__consumer_offsets", 0)
 
 KILL_BEHIND_A_CUT: Final = (
@@ -41,9 +39,7 @@ WIPE_OF_THE_LAST: Final = (
 )
 POWER_CUT: Final = (Fault(1, "power", Target.ALL, at_s=4.0, hold_s=1.0, seed=1),)
 LAST_STOPPED_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=45),)
-"""SIGTERM to one after the other; a bit of the newest segment of the last one flips; they are started in the same
-order.
-"""
+"""SIGTERM to each in turn; a bit of the last one's newest segment flips; they start in the same order."""
 ALL_KILLED_COPY_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=12),)
 """SIGKILL to all at once; the directory of the partition is gone from one; all are started at once."""
 TWO_HOLDERS: Final = "min.insync.replicas=2"

@@ -133,8 +133,7 @@ class Sender:
                 raise
 
     def _on_error(self, error: KafkaError) -> None:
-        """Note an error that is not about one message: reports of the messages follow it; a fatal one ends the
-        producer.
+        """Note an error that is not about one message: their reports follow it; a fatal one ends the producer.
 
         Such an error is raised by `poll`: an idempotent producer has it after an unclean election, when the new leader
         lacks the records that its sequence numbers follow.

@@ -1,5 +1,4 @@
-"""The names that `--set` takes for the Kafka system, in Kafka's own spelling, with their types and the defaults of a
-run.
+"""The names that `--set` takes for the Kafka system, in Kafka's spelling, with their types and a run's defaults.
 
 What the clients are told (`acks`, `enable.idempotence`) is taken here; all else is a broker's, checked as a broker does
 and passed on. `partitions` is short for `num.partitions`.

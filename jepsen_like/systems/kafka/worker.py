@@ -1,6 +1,4 @@
-"""`python -m jepsen_like.systems.kafka.worker`: one client process of a run; what it does is in the plan on its
-standard input.
-"""
+"""`python -m jepsen_like.systems.kafka.worker`: one client process of a run, with its plan on standard input."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,6 @@
 """Connects clients of the raft system to its nodes, and interprets the errors of operations.
 
-`FAIL` only for an answer of the node that refuses this very request, or when no request can have left. Everything else
-is `INFO`.
+`FAIL` only for an answer that refuses this very request, or when no request can have left; all else is `INFO`.
 """
 
 from collections.abc import Mapping
@@ -27,9 +26,7 @@ _OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
 
 
 def ending_of(error: Exception, *, connection_lost: bool = False) -> Ending:
-    """Returns what the error by which an attempt ended means; an unknown outcome for an error that is not known
-    here.
-    """
+    """Returns the meaning of the error that ended an attempt; an unknown outcome for an error not known here."""
     outcome, code = _OUTCOMES.get(type(error), (Outcome.INFO, ErrorCode.OTHER))
     if connection_lost and code is ErrorCode.UNKNOWN_OUTCOME:
         code = ErrorCode.CONNECTION_LOST

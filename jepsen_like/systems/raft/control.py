@@ -1,7 +1,4 @@
-"""The harness's questions to the nodes of a raft cluster:
-
-STATUS, reads and dumps, on connections past the fault network.
-"""
+"""The harness's questions to raft nodes: STATUS, reads and dumps, on connections past the fault network."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
@@ -48,9 +45,7 @@ class NodeStatus:
 
 
 def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
-    """Returns the leader of the highest term seen; None if a node knows of a higher term in which no leader
-    answered.
-    """
+    """Returns the leader of the highest term seen; None if a node knows a higher term, of which no leader answered."""
     newest = max(statuses, key=lambda status: (status.term, status.role == LEADER), default=None)
     return newest if newest is not None and newest.role == LEADER else None
 

@@ -1,5 +1,4 @@
-"""The promises of raft with every flush policy under every fault: the records it may lose, and the time until it
-serves.
+"""The promises of raft by flush policy and fault: the records it may lose, and the time until it serves.
 
 A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains,
 is reported and attributed (`checker.forgiveness`); any other loss is a violation. The table contains what is promised,
@@ -68,9 +67,7 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-full": "where a majority has room: after a handover; elsewhere it refuses until there is room",
     **dict.fromkeys(("disk-error", "damage", "vanish"), _AFTER_ELECTION),
 }
-"""The time at which the group serves again under each kind of fault, or that it still does; a missing kind does not
-happen to it.
-"""
+"""The time at which the group serves again, or that it never stops, by kind; a missing kind does not happen."""
 HARMS: Mapping[str, Harm] = {
     **{kind.name: Harm(kind.name, kind.reach, SERVES[kind.name]) for kind in KINDS.values() if kind.name in SERVES},
     POWER_CUT: Harm(POWER_CUT, Reach.UNFLUSHED, _AFTER_ELECTION),
@@ -124,9 +121,7 @@ def may_lose(replication: Replication, flush: FlushPolicy, harms: Iterable[str])
 def allowances(
     faults: Iterable[FaultSeen], replication: Replication, flush: FlushPolicy, flush_interval_s: float
 ) -> tuple[Allowance, ...]:
-    """The faults of a run that may have cost records which this mode had acknowledged, and how far back each may
-    reach.
-    """
+    """The faults that may have cost records which this mode had acknowledged, and how far back each may reach."""
     found = []
     seen = tuple(faults)
     for fault in seen:

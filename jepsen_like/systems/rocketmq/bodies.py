@@ -1,6 +1,4 @@
-"""The bodies of a run's messages: values as text, because the C++ client's C interface ends a body at its first zero
-byte.
-"""
+"""The bodies of a run's messages: values as text, for the C++ client's C interface ends a body at a zero byte."""
 
 from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value
 
@@ -11,9 +9,7 @@ def body_of(value: int, size: int) -> bytes:
 
 
 def value_of(body: bytes) -> tuple[int, bool]:
-    """Returns the value of a message and whether its bytes are whole; a damaged one has a value that no client can have
-    sent.
-    """
+    """Returns the value of a message, and if its bytes are whole; else it is a value that no client can have sent."""
     try:
         return decode_value(bytes.fromhex(body.decode("ascii")))
     except ValueError:

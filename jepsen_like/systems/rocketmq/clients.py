@@ -79,10 +79,7 @@ class BrokerConnection(RemotingConnection):
         return MessageStored(stored.queue_id, stored.queue_offset)
 
     async def pull(self, queue: int, offset: int, messages_max: int) -> Pulled:
-        """Returns the messages of a queue from an offset on; does not wait.
-
-        Raises `BrokerRefused` and `NoBrokerAnswer`.
-        """
+        """Returns a queue's messages from an offset on, without a wait. Raises `BrokerRefused` and `NoBrokerAnswer`."""
         header = PullMessageRequestHeader(
             consumer_group=PRODUCER,
             topic=TOPIC,

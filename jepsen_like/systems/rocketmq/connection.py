@@ -85,10 +85,7 @@ class RemotingConnection:
     async def require(
         self, code: RequestCode, header: ExtHeader | None = None, *, also: Collection[int] = (), **parts: Any
     ) -> Command:
-        """Returns an answer of success, or with one of the codes `also`; `parts` are those of the request.
-
-        Raises `BrokerRefused` for another code, and `NoBrokerAnswer`.
-        """
+        """Returns a success or a code of `also`; `parts`: the request's. Raises `BrokerRefused`, `NoBrokerAnswer`."""
         answer = await self.ask(Command(code, **{"ext": header.ext() if header is not None else {}, **parts}))
         if answer.code != ResponseCode.SUCCESS and answer.code not in also:
             raise BrokerRefused(answer.code, answer.remark or "")

@@ -1,6 +1,4 @@
-"""The harness's questions to the brokers of all groups: runtime information, queues and messages, past the fault
-network.
-"""
+"""The harness's questions to all brokers: runtime information, queues and messages, past the fault network."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -214,9 +212,7 @@ class RocketControl(Control):
                 raise NotServing(f"n{node} did not give its queues: {error}") from error
 
     async def read_through(self, node: int) -> None:
-        """Pull all that a broker holds of the load's queues, once it gives it: one that has just started, or read
-        damage, does not yet.
-        """
+        """Pull all of the load's queues from a broker, once it gives it: after a start or damage it needs a while."""
         with trio.move_on_after(READ_THROUGH_WITHIN_S):
             while not await self._is_read(node):  # noqa: ASYNC110 - only the broker knows
                 await trio.sleep(POLL_S)
@@ -274,9 +270,7 @@ class RocketControl(Control):
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
     async def _find_queues(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
-        """Returns True if clients find the queues at the name server, which is told to pin them where keys stay with
-        their queues.
-        """
+        """Returns True if clients find the queues; the name server pins them where keys stay with their queues."""
         if workload == ORDER_WORKLOAD and mode.is_pinned:
             pins = PutKvConfigRequestHeader(namespace=PINS, key=TOPIC, value=pins_of(mode))
             await names.ask(Command(RequestCode.PUT_KV_CONFIG, ext=pins.ext()))

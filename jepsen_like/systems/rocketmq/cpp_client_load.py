@@ -1,5 +1,4 @@
-"""Clients at work on broker groups: RocketMQ's C++ client as it is, in processes of its own, and a few of our own next
-to it.
+"""Clients at work on broker groups: RocketMQ's C++ client in processes of its own, and a few of our clients.
 
 Our own send a little all the time (`workload.load`), so that it is seen when the brokers serve again, however long the
 C++ client takes to notice: it reads routes every 30 s. They also write last and read what is there in the end. A
@@ -62,10 +61,7 @@ class CppClientLoad:
         self._home = tempfile.TemporaryDirectory()
 
     async def run(self) -> None:
-        """Drive all clients; returns when `stop` was called and every call has ended.
-
-        Raises `NotServing`, in a group, if one ends.
-        """
+        """Drive all until `stop` and the last call's end. Raises `NotServing`, in a group, if a client ends."""
         try:
             async with trio.open_nursery() as helpers:
                 if self._members:
@@ -88,9 +84,7 @@ class CppClientLoad:
         self._probes.stop()
 
     async def final_reads(self) -> bool:
-        """A last write and the last reads of our own clients; then new members, until a group has all that was
-        acknowledged.
-        """
+        """A last write and the last reads of our clients; then new members, until a group has all acknowledged."""
         try:
             if not await self._probes.final_reads():
                 return False
@@ -159,9 +153,7 @@ class CppClientLoad:
             await trio.sleep(POSITIONS_EVERY_S)
 
     async def _drain(self, sink: PushedSink, there: Set[int]) -> None:
-        """New members, which take no time for a message, until they were given all that is there, or for long
-        enough.
-        """
+        """New members, which take no time for a message, until they have all that is there, or for long enough."""
         done = trio.Event()
         async with trio.open_nursery() as nursery:
             for plan in self._members:

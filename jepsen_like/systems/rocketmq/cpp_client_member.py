@@ -1,9 +1,7 @@
-"""A member of a consumer group: one push consumer of the C++ client in a process of its own, which leaves when it is
-told to stop.
+"""A member of a consumer group: one push consumer of the C++ client in its own process, until it has to stop.
 
 A concurrent member leaves as one that crashes does, between two messages: what it has not committed comes again to
-another one. An orderly member shuts its client down, which gives up the locks of its queues; brokers would keep them
-for a minute.
+another one. An orderly member shuts its client down, which gives up its locks; brokers would keep them for a minute.
 """
 
 import threading
@@ -60,9 +58,7 @@ class PushedMember:
         return AGAIN_LATER
 
     def leave(self) -> None:
-        """Take nothing more, and wait until the listener has returned: the client's shutdown gives locks up without
-        waiting for it.
-        """
+        """Take no more, and wait until the listener has returned: shutdown gives locks up without that wait."""
         with self._changed:
             self._is_leaving = True
             self._changed.wait_for(lambda: self._under_way == 0)

@@ -1,5 +1,4 @@
-"""Producers of a run: one C++ client in a process of its own, a thread for each slot, and each call of `send_orderly`
-one attempt.
+"""Producers of a run: one C++ client in its own process, a thread for each slot, each `send_orderly` one attempt.
 
 A slot sends the messages of one key, the next one when the last call has ended. The selector picks the key's queue from
 the list that the client has at the moment. The client is told not to try again: it would take another queue then, and

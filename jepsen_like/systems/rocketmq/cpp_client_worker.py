@@ -1,6 +1,4 @@
-"""`python -m jepsen_like.systems.rocketmq.cpp_client_worker`: one process with RocketMQ's C++ client; what it does is in
-the plan on its standard input.
-"""
+"""`python -m jepsen_like.systems.rocketmq.cpp_client_worker`: RocketMQ's C++ client, its plan on standard input."""
 
 import os
 

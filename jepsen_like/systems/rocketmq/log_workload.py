@@ -109,9 +109,7 @@ class QueueWorkload:
 
 @attrs.define
 class PushedProbes(QueueWorkload):
-    """The same of a queue whose messages are pushed to groups: what is sent is a message, and what is read is not
-    recorded.
-    """
+    """The same of a queue pushed to groups: what is sent is a message, and what is read is not recorded."""
 
     def request(self, rng: random.Random) -> Request:
         """Send to any queue."""

@@ -47,9 +47,7 @@ SHOWN: Final = ("flushDiskType", "ack", "haDivergence", "replicationFlavor", "in
 
 @attrs.frozen
 class RocketMode(Mode):
-    """`settings` are RocketMQ's properties of every broker, `pairs`, the number of groups, and `queues`, of the run's
-    topic in each.
-    """
+    """`settings`: RocketMQ's properties of every broker; `pairs`: groups; `queues`: of the run's topic in each."""
 
     replication: str
     settings: Mapping[str, Any]
@@ -59,9 +57,7 @@ class RocketMode(Mode):
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str) -> "RocketMode":
-        """Raises `WrongMode` for a property that does not exist or cannot be set here, and for a value that it cannot
-        have.
-        """
+        """Raises `WrongMode` for an unknown property, one not to be set here, and a value that it cannot have."""
         of_load, words = client_settings.split(words)
         counts, given = {QUEUES: QUEUES_DEFAULT, PAIRS: 1}, []
         for word in words:

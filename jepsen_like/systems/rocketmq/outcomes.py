@@ -2,8 +2,7 @@
 
 The client raises the same for everything that fails ("No route info of this topic"). So an exception proves nothing,
 except before the selector was asked for a queue: then nothing can have been sent. The statuses of a message that is
-stored with less than its mode promises (10, 11 and 12 on the wire) are no acknowledgements; it is there, and may be
-lost.
+stored with less than its mode promises (10, 11 and 12 on the wire) acknowledge nothing; it may be lost.
 """
 
 from collections.abc import Mapping

@@ -58,9 +58,7 @@ def queues_of(route: TopicRouteData) -> tuple[Queue, ...]:
 
 
 def places_of(route: TopicRouteData) -> tuple[Queue, ...]:
-    """The queues that a producer chooses from: those that are pinned, there or not; else those with a master that takes
-    messages.
-    """
+    """The queues that a producer chooses from: the pinned, there or not; else those whose master takes messages."""
     if route.order_topic_conf:
         pins = (each.split(":") for each in route.order_topic_conf.split(";"))
         counts = {name: int(count) for name, count in pins}

@@ -1,6 +1,4 @@
-"""The load of a queue by our own client, in the harness's process: the producers and members of `cpp_client_load`,
-without processes of their own.
-"""
+"""The load of a queue by our own client, in the harness's process: producers and members as in `cpp_client_load`."""
 
 import functools
 from collections.abc import Mapping
@@ -15,10 +13,7 @@ from jepsen_like.systems.rocketmq.own_member import OwnMember
 
 
 class OwnLoad(CppClientLoad):
-    """All clients of a run.
-
-    `objects` are the objects of the queues: our own client knows of each message where it lies.
-    """
+    """All clients of a run. `objects` are of the queues: our own client knows where each message lies."""
 
     def __init__(self, objects: Mapping[Queue, int], *others: Any) -> None:
         super().__init__(*others)

@@ -65,9 +65,7 @@ LOCKED_FOR_S: Final = 30.0
 
 
 def allocate(queues: Sequence[Queue], members: Iterable[str], member: str) -> Sequence[Queue]:
-    """The queues of a member, all of them divided evenly in order, the first members have one more
-    (AllocateMessageQueueAveragely).
-    """
+    """The queues of a member: an even share in order, one more for the first (AllocateMessageQueueAveragely)."""
     ids = sorted({*members})
     if member not in ids:
         return ()
@@ -78,9 +76,7 @@ def allocate(queues: Sequence[Queue], members: Iterable[str], member: str) -> Se
 
 
 def start_of(answer: Command) -> int | None:
-    """Returns the offset at which a member begins: the group's position, or 0 in a queue without one; None if not
-    answered.
-    """
+    """Returns where a member begins: the group's position, or 0 in a queue without one; None if not answered."""
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         return 0
     return OffsetResponseHeader.read(answer.ext).offset if answer.code == ResponseCode.SUCCESS else None
@@ -114,10 +110,7 @@ class OwnMember:
         self._client: OwnClient
 
     async def stay(self, leaving: trio.Event) -> None:
-        """Consume until told to leave.
-
-        A concurrent member leaves as one that crashes, between two messages, an orderly one in good order.
-        """
+        """Consume until told to leave: a concurrent member as in a crash, between messages, an orderly one in order."""
         async with own_client(self._plan, on_request=self._on_request) as self._client, trio.open_nursery() as nursery:
             async with trio.open_nursery() as looking:
                 looking.start_soon(self._look_about, nursery)
@@ -183,9 +176,7 @@ class OwnMember:
                 answered[broker] = GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list
 
     async def _lock(self, mine: Sequence[Queue]) -> dict[Queue, float]:
-        """Those of the queues that may be consumed, and until when; an orderly member's are given up if their master
-        has them for another.
-        """
+        """The queues that may be consumed, and until when; an orderly member gives up those locked by another."""
         if not self._plan.is_orderly:
             return dict.fromkeys(mine, float("inf"))
         found: dict[Queue, float] = {}
@@ -218,9 +209,7 @@ class OwnMember:
         return None
 
     async def _give_up(self, queues: Sequence[Queue]) -> None:
-        """Leave queues: after the message that is under way their positions are told, and only then their locks are
-        given up.
-        """
+        """Leave queues: after the message under way their positions are reported, then their locks are given up."""
         given_up = [self._held.pop(queue) for queue in queues]
         for held in given_up:
             held.scope.cancel()

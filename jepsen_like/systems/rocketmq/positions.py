@@ -1,6 +1,4 @@
-"""The harness's questions to brokers about whole queues, through the fault network: a group's positions, messages'
-places.
-"""
+"""The harness's questions about whole queues, through the fault network: a group's positions, messages' places."""
 
 import time
 from collections.abc import Mapping, Sequence

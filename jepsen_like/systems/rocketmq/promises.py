@@ -74,9 +74,7 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
 }
-"""The time at which records are taken again under each kind of fault, or still are; a missing kind cannot be injected
-here.
-"""
+"""The time at which records are taken again, by kind of fault; a missing kind cannot be injected here."""
 UNFLUSHED_HARMS: Final = harms_of(Reach.UNFLUSHED, SERVES)
 
 WIPES_MASTER: Final = "wipe-master"
@@ -86,9 +84,7 @@ COPIED_EVERY_S: Final = 10.0
 COMMITTED_EVERY_S: Final = 5.0
 """Clients commit this often, and brokers write the commits this often."""
 CLIENT_LEASE_S: Final = 60.0
-"""So long after a master has forgotten its locks a client may believe that it has them: 30 s since it asked last, and
-the request.
-"""
+"""So long a client may believe in locks that its master has forgotten: 30 s since it asked, and the request."""
 
 
 @attrs.frozen
@@ -132,8 +128,7 @@ def describe(rule: CopyRule, harms: Iterable[str]) -> str:
 
 
 def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int) -> tuple[Allowance, ...]:
-    """The faults of a run that may have cost acknowledged records of the groups they hit, which have so many `queues`
-    each.
+    """The faults that may have cost acknowledged records of the groups they hit, of so many `queues` each.
 
     In a raft group a power cut of less than a majority costs nothing. Readers of a master that was wiped find nothing,
     also where nothing is lost.
@@ -178,9 +173,7 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
 def groups_disturbed(
     faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int
 ) -> tuple[Allowance, ...]:
-    """Returns the allowances for consumer groups: positions are written and copied now and then, locks are in the
-    master's memory.
-    """
+    """Returns the allowances for groups: positions are written and copied now and then, locks are in memory alone."""
     is_raft = rule.replication is RocketReplication.RAFT
     promise = "locks of queues are in a master's memory" + (
         "" if is_raft else f", and positions are written every 5 s and copied every {COPIED_EVERY_S:g} s"

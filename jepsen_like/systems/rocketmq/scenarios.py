@@ -29,15 +29,11 @@ WIPED_BEHIND_A_CUT: Final = (
     Fault(1, "partition", Target.LEADER, at_s=3.0, hold_s=3.0, seed=5),
     Fault(2, "wipe-master", Target.LEADER, at_s=5.7, hold_s=1.5, seed=2, overlaps=1),
 )
-"""The slaves are cut off for long enough to give up their connections, with what is on its way, and come back to an
-empty master.
-"""
+"""The slaves are cut off until they give up connections and what is on its way; the master comes back empty."""
 WIPED: Final = (Fault(1, "wipe-master", Target.LEADER, at_s=7.0, hold_s=1.0, seed=2),)
 """The new log of the master stays shorter than those of its slaves."""
 MASTER_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=423),)
-"""SIGTERM to one after the other, to the first broker last; a bit of its newest segment flips; they are started in the
-same order.
-"""
+"""SIGTERM to each in turn, to the first last; a bit of its newest segment flips; they start in the same order."""
 COMMIT_LOG_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=33),)
 """SIGKILL to all at once; the commit log of the first broker is gone; all are started at once."""
 MASTER_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=8.0, hold_s=45.0, seed=1),)

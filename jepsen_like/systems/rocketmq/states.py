@@ -1,6 +1,4 @@
-"""The brokers' reports about their copies of the commit log, as `partitions.parquet` has them: roles, ends, confirmed
-ends.
-"""
+"""The brokers' reports about copies of the commit log, as in `partitions.parquet`: roles, ends, confirmed ends."""
 
 from pathlib import Path
 from typing import Any
@@ -26,9 +24,7 @@ class _Broker:
 
 
 def copies_of(nodes: Path) -> PartitionStates:
-    """From the events of every broker below a run's `nodes`, one object a group, in the order of their names; what is
-    torn is left out.
-    """
+    """From the events of every broker below `nodes`, an object a group, in order of names; torn lines are left out."""
     told = read_events(nodes)
     groups = sorted({str(event["group"]) for _, _, event in told if event.get("event") == "copy_moved"})
     brokers: dict[int, _Broker] = {}
