@@ -94,10 +94,7 @@ class BreakableCluster(FaultyCluster):
         return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
 
     async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
-        """Returns a leader that a majority follows, checked by a linearizable read.
-
-        Raises `WaitedTooLong` if there is none in time.
-        """
+        """Returns a leader that a majority follows, by a linearizable read. Raises `WaitedTooLong` without one."""
         with trio.move_on_after(within_s):
             while True:
                 leader = await self.leader()
@@ -165,9 +162,7 @@ class BreakableCluster(FaultyCluster):
         )
 
     async def _holds_little_else(self, node: int, log: _Part) -> bool:
-        """Returns True if what this node still holds is known to be these records, but for an entry for each term: no
-        commands.
-        """
+        """Returns True if this node is known to hold just these records, but for one entry a term: no commands."""
         said = [
             event for event in self.events() if event.node == node and event.fields.get("start_offset") == log.first
         ]

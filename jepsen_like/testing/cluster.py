@@ -12,8 +12,7 @@ share one loop with the network between them.
 
 `ProcessCluster` starts `quorumlog node` processes on the real disk in about a second, and breaks them by signals.
 
-What they have in common is in `breakable` and `faulty`. This module is for Trio; `aio` and `sync` have both for asyncio
-and plain Python.
+Their common part is in `breakable` and `faulty`. For Trio; `aio` and `sync` have both for asyncio and plain Python.
 """
 
 import contextlib
@@ -141,17 +140,12 @@ class LocalCluster(BreakableCluster):
     # ---------------------------------------------------------------- nodes
 
     def disk(self, node: int) -> MemoryDisk:
-        """Returns the node's disk, which can be made to fail, to fill up or to lie; another one after `kill` and
-        `crash`.
-        """
+        """Returns the node's disk, which can be made to fail, fill up or lie; another one after `kill` and `crash`."""
         self._require(node)
         return self._disks[node]
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`.
-
-        Raises `StorageFailed` and other errors of `RaftGroup.open` if a disk was made to fail.
-        """
+        """See `BreakableCluster`. Raises `StorageFailed` and errors of `RaftGroup.open` if a disk was made to fail."""
         self._require(*nodes)
         for node in nodes or self.nodes:
             if node in self._running:
@@ -222,9 +216,7 @@ class LocalCluster(BreakableCluster):
             self.tell(node, "killed")
 
     async def crash(self, *nodes: int) -> None:
-        """Take the power from these nodes: everything that was not flushed is gone, and peers hear nothing, not even
-        that connections broke, until the node is started again. Several go down at the same moment.
-        """
+        """Cut these nodes' power at one moment: what was not flushed is gone, and peers get no sign until a restart."""
         self._require(*nodes)
         for node in nodes:
             await self._note(node)

@@ -1,5 +1,4 @@
-"""The abilities of every cluster of a test, whatever its nodes are: to be cut, healed, stopped and started, and to
-report.
+"""The abilities of every cluster of a test, whatever its nodes: to be cut, healed, stopped, started, and to report.
 
 The network is TCP on loopback through fault proxies. Clients get their ports (`addresses`), and nodes report them to
 clients. A cut lets nothing through and notifies neither side; on `heal` what waited arrives.
@@ -120,9 +119,7 @@ class FaultyCluster(ABC):
             self._impose(CUT, self._all_ways_of(node), (node,))
 
     def _require(self, *nodes: int) -> None:
-        """Raises `ValueError` for a node that is not one of this cluster: a fault without a target would test
-        nothing.
-        """
+        """Raises `ValueError` for an unknown node: a fault without a target would test nothing."""
         for node in nodes:
             if node not in self.nodes:
                 raise ValueError(f"there is no node {node}; there are {self.nodes[0]} to {self.nodes[-1]}")
@@ -159,9 +156,7 @@ class FaultyCluster(ABC):
             self._impose(CUT, *self._ways_of(node))
 
     def _lose_power(self, node: int) -> None:
-        """The node has ended without power: peers hear nothing, not even that connections broke, until
-        `_regain_power`.
-        """
+        """The node has lost power: peers receive nothing, not even a connection's end, until `_regain_power`."""
         self._without_power.add(node)
 
     def _regain_power(self, node: int) -> None:
@@ -170,9 +165,7 @@ class FaultyCluster(ABC):
             self._break_connections(node)
 
     def _break_connections(self, node: int) -> None:
-        """Break a node's connections, as the kernel does when a process has ended or does not know a connection any
-        more.
-        """
+        """Break a node's connections, as the kernel does when a process has ended or a connection is unknown."""
         self._wires.reset(sorted(self._all_ways_of(node)), (node,))  # also where a cut holds what it sent as it ended
         self._impose(CLEAR, *self._ways_of(node))
 

@@ -95,8 +95,7 @@ class Ledger:
         *,
         of_records: Collection[int] = (),
     ) -> LedgerVerdict:
-        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` contains another
-        start.
+        """Hold the promises against the committed log of every node, which begins at 0 or as `starts` has it.
 
         `of_records`: nodes of which it is known that what is left of their logs is records and little else.
         """

@@ -194,9 +194,7 @@ def rocketmq_processes(request: pytest.FixtureRequest) -> "Iterator[RocketMqProc
 def _options(
     request: pytest.FixtureRequest, names: Sequence[str], marked: str = "raft_cluster"
 ) -> tuple[dict[str, Any], bool]:
-    """Returns what the nearest marker gives, and True if the cluster is checked at the end. A marker that cannot be is an
-    error of the test in one line, without a traceback through this plugin.
-    """
+    """Returns the nearest marker's options, and True to check the cluster in the end; refuses a wrong one in a line."""
     marker = request.node.get_closest_marker(marked)
     if marker is not None and marker.args:
         _refuse(f"{marked} takes names only, as in {names[0]}=5: not {marker.args[0]!r} alone")

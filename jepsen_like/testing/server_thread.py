@@ -1,8 +1,7 @@
 """A server in a thread of its own, with a Trio loop of its own.
 
 That is what lets one server of a process stand still as SIGSTOP does: its thread waits, so that none of its tasks,
-timers and sockets goes on, while connections stay open and the kernel takes what others send. The rest of the process
-is not concerned.
+timers and sockets goes on, while connections stay open and the kernel takes what others send. The rest goes on.
 """
 
 import threading
@@ -86,10 +85,7 @@ class ServerThread(Generic[ServerT_co]):
         await self.end()
 
     async def end(self) -> None:
-        """End it without asking anybody, and wait for its thread.
-
-        An error with which it ended by itself is left in `ended`.
-        """
+        """End it without a question, and wait for its thread. An error with which it ended by itself is in `ended`."""
         self.resume()
         ended = self._loop.close()
         if not ended.done():

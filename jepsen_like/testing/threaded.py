@@ -105,9 +105,7 @@ class ThreadedCluster(FaultyCluster):
             self.tell(node, "killed")
 
     async def power(self, *nodes: int) -> None:
-        """Take the power from these servers at one moment: everything that was not flushed is gone, and no client is
-        informed.
-        """
+        """Cut these servers' power at one moment: all that was not flushed is gone, and no client is informed."""
         await self._bring_down(nodes, lambda disk: disk.after_crash(self._rng, loss=PowerLoss.LOSE_ALL))
         for node in nodes:
             self._lose_power(node)

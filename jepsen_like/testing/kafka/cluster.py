@@ -1,8 +1,7 @@
 """Kafka clusters that a test can break: `LocalKafka` inside the test's process, `ProcessKafka` of real processes.
 
 Unmodified clients connect to `bootstrap_servers`, behind fault proxies like the ways between brokers. The loop that
-this runs in carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with
-`sync`.
+this runs in carries all that traffic: blocking clients belong in another thread, as with the fixtures and `sync`.
 """
 
 import random
@@ -82,10 +81,7 @@ class BreakableKafka(FaultyCluster):
         """Returns True if this broker is up and does not stand still."""
 
     async def leader(self, topic: str, partition: int = 0, *, within_s: float = PATIENCE_S) -> int:
-        """Returns the broker that leads, and that clients can reach.
-
-        Raises `WaitedTooLong` if there is none in time.
-        """
+        """Returns the leading broker, reachable by clients. Raises `WaitedTooLong` if there is none in time."""
         name, state = TopicPartition(topic, partition), None
         with trio.move_on_after(within_s):
             while True:
@@ -116,8 +112,7 @@ class BreakableKafka(FaultyCluster):
 
     async def check(self, *, within_s: float = 3 * PATIENCE_S) -> KafkaVerdict:
         """Heal and start everything, wait until all replicas are in sync and end alike, compare their logs byte by
-        byte, and look for everything that is known to be acknowledged. Call it when no client writes any more. Raises
-        `WaitedTooLong`.
+        byte, and look for all that was acknowledged. Call it when no client writes any more. Raises `WaitedTooLong`.
         """
         await self.heal()
         await self.start()

@@ -9,8 +9,7 @@ Acknowledged = Callable[[str, int, int, bytes | None, bytes | None], None]
 
 
 class WitnessedProducer(Producer):  # type: ignore[misc]  # confluent-kafka has no types
-    """`Producer` with acks=all, which tells of topic, partition, offset, value and key of each record that is
-    acknowledged.
+    """`Producer` with acks=all, which reports topic, partition, offset, value and key of each record acknowledged.
 
     What is acknowledged is learned in `poll` and `flush`, as with any producer of this client.
     """

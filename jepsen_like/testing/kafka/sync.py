@@ -1,6 +1,4 @@
-"""Kafka clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from
-any thread.
-"""
+"""Kafka clusters that a test can break, in plain Python: `cluster` by the same names, blocking, from any thread."""
 
 import sys
 from collections.abc import Mapping

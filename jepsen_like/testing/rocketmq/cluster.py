@@ -1,9 +1,7 @@
-"""RocketMQ clusters that a test can break: `LocalRocketMq` inside the test's process, `RocketMqProcesses` of real
-processes.
+"""RocketMQ clusters that a test can break: `LocalRocketMq` in this process, `RocketMqProcesses` in real ones.
 
 Unmodified clients connect to `namesrv_addr`, behind fault proxies like the ways between brokers. The loop that this
-runs in carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with
-`sync`.
+runs in carries all that traffic: blocking clients belong in another thread, as with the fixtures and `sync`.
 """
 
 import random
@@ -131,10 +129,7 @@ class BreakableRocketMq(FaultyCluster):
     # ---------------------------------------------------------------- who is what
 
     async def master(self, broker_name: str = FIRST_GROUP, *, within_s: float = PATIENCE_S) -> MasterPlace:
-        """Returns the master of a group, once clients can find and reach it.
-
-        Raises `WaitedTooLong` if there is none in time.
-        """
+        """Returns a group's master, once clients find and reach it. Raises `WaitedTooLong` if there is none in time."""
         with trio.move_on_after(within_s):
             while True:
                 node = self.groups.master_of(broker_name)
@@ -144,9 +139,7 @@ class BreakableRocketMq(FaultyCluster):
         raise WaitedTooLong(f"{broker_name} has no master that clients can reach within {within_s:g} s")
 
     async def _is_found(self, node: int) -> bool:
-        """Returns True if a name server tells clients of this broker as it is now; without one they go on with what
-        they know.
-        """
+        """Returns True if a name server gives clients this broker as it is; without one they keep what they know."""
         try:
             await status_of(self._direct[node])
             known = await self._fetch_registered() if self._can_answer(self.name_server) else self._addresses()
@@ -163,10 +156,7 @@ class BreakableRocketMq(FaultyCluster):
         return {(groups.name_of(each), groups.id_of(each)): text_of(self._clients[each]) for each in self.brokers}
 
     async def wait_until_serving(self, *, within_s: float = PATIENCE_S) -> None:
-        """Wait until the name server knows every broker, and each master has all its slaves, and no copy is in doubt.
-
-        Raises `WaitedTooLong`.
-        """
+        """Wait until all brokers are known, masters have all slaves, no copy is in doubt. Raises `WaitedTooLong`."""
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:

@@ -103,10 +103,7 @@ async def registered_at(address: Address) -> dict[tuple[str, int], str]:
 
 
 async def queues_of(address: Address, also: Collection[QueueName], status: CopyStatus) -> dict[QueueName, QueueCopy]:
-    """Returns the queues of a broker with all that it has in them: those of its topics, and these.
-
-    Raises `NoBrokerAnswer`.
-    """
+    """Returns a broker's queues with all that is in them: its topics', and these. Raises `NoBrokerAnswer`."""
 
     async def ask(connection: RemotingConnection) -> dict[QueueName, QueueCopy]:
         answer = await connection.require(RequestCode.GET_ALL_TOPIC_CONFIG)
@@ -159,9 +156,7 @@ async def _pull(connection: RemotingConnection, queue: QueueName) -> QueueCopy:
 async def _walk(
     connection: RemotingConnection, queues: Collection[QueueName], status: CopyStatus
 ) -> dict[QueueName, QueueCopy]:
-    """The same of queues whose topic the broker does not know, message by message: a slave knows those of its master
-    alone.
-    """
+    """The same of queues whose topic the broker does not know, by message: a slave knows only its master's topics."""
     found = {queue: QueueCopy() for queue in queues}
     at = status.log_start
     while at < status.log_end:

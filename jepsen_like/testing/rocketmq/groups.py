@@ -36,9 +36,7 @@ class BrokerGroups:
 
     @classmethod
     def of(cls, *, pairs: int, slaves: int, sync: bool, properties: Mapping[str, object]) -> "BrokerGroups":
-        """Raises `WrongMode` for properties that do not exist or follow from the cluster, and `ValueError` for
-        impossible numbers.
-        """
+        """Raises `WrongMode` for properties unknown or fixed by the cluster, `ValueError` for impossible numbers."""
         if not 1 <= pairs <= GROUPS_MAX or slaves < 0:
             raise ValueError(
                 f"a cluster has 1 to {GROUPS_MAX} masters, and none or more slaves for each: not {pairs}, {slaves}"
@@ -100,18 +98,12 @@ class BrokerGroups:
         return next(node for node, each in self._ids[name].items() if each == broker_id)
 
     def master_of(self, name: str) -> int:
-        """Returns the broker that an operator has made the master of the group.
-
-        Raises `ValueError` for a name that there is not.
-        """
+        """Returns the broker that an operator has made the group's master. Raises `ValueError` for an unknown name."""
         self.members(name)
         return self.node_of(name, MASTER_ID)
 
     def promote(self, broker: int) -> int:
-        """From its next start on this slave is the master, and the master a slave with its id.
-
-        Returns the former master. Raises `ValueError` for a master.
-        """
+        """Swap this slave with its master at their next start. Returns the former; raises `ValueError` for a master."""
         ids = self._ids[self.name_of(broker)]
         if ids[broker] == MASTER_ID:
             raise ValueError(f"broker {broker} is the master already")

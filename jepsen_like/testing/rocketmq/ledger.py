@@ -1,5 +1,4 @@
-"""The acknowledgements of brokers to the clients of a test, compared with the copies, and with the losses of their
-mode.
+"""The acknowledgements of brokers to the clients of a test, compared with the copies and their mode's losses.
 
 An acknowledgement promises: the master has the message; with SEND_OK of a SYNC_MASTER so many of its slaves have it,
 too. A wiped disk loses all; a power cut takes what need not have been flushed. Any other copy must hold what was
@@ -139,10 +138,7 @@ class CopyLedger:
             self._harms.append((frozenset(group), OVERWRITTEN))
 
     def on_promoted(self, group: Collection[int]) -> None:
-        """An operator has made a slave of this group its master.
-
-        Where nothing is compared, copies may be overwritten from now on.
-        """
+        """An operator promoted this slave. Where nothing is compared, copies may be overwritten from now on."""
         if not self.promise.compares:
             self._harms.append((frozenset(group), OVERWRITTEN))
 
@@ -220,9 +216,7 @@ class CopyLedger:
         return f"{status} of broker {message.master}, which {harm}"
 
     def _differences(self, copies: GroupCopies) -> Iterable[str]:
-        """Yields the first differences of slaves' copies from the master's, in words; copies known to diverge are left
-        out.
-        """
+        """Yields the first differences of slaves' copies from the master's, in words, but for known divergence."""
         if not self.promise.compares and self._harms:
             return
         own = copies.queues[copies.master]

@@ -1,6 +1,4 @@
-"""A small producer on this project's own wire, whose outcomes are exact and whose acknowledged messages are written
-down.
-"""
+"""A small producer on this project's own wire: outcomes are exact, and acknowledged messages are written down."""
 
 import itertools
 import time
@@ -34,9 +32,7 @@ QUEUES_OF_A_NEW_TOPIC: Final = 4
 MASTER: Final = 0
 ANSWERS_WITHIN_S: Final = 5.0
 ATTEMPT_S_MIN: Final = 1.0
-"""So long the answer to an attempt is waited for, also when the deadline passes: else one that begins just before it
-has no known outcome.
-"""
+"""An answer is waited for so long, also past the deadline: else a late attempt would have no known outcome."""
 AGAIN_AFTER_S: Final = 0.02
 STORED: Final = frozenset(map(int, SendStatus))
 """Answers of a message that the master has stored, whatever its copies."""
@@ -101,10 +97,7 @@ class _Target:
 
 
 class RocketMqProducer:
-    """Finds masters by a name server, and sends one message after the other to one of their queues in turn.
-
-    Made by `open`.
-    """
+    """Finds masters by a name server, and sends one message after another to their queues. Made by `open`."""
 
     def __init__(
         self, reactor: Reactor, name_server: Address, acknowledged: OnAcknowledged, now: Callable[[], int]

@@ -1,6 +1,4 @@
-"""RocketMQ clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls
-from any thread.
-"""
+"""RocketMQ clusters that a test can break, in plain Python: `cluster` by the same names, blocking, from any thread."""
 
 from typing import TypeVar
 
@@ -52,9 +50,7 @@ class _RocketMqFace(FaultyFace[RocketT_co]):
         broker_name: str = FIRST_GROUP,
         status: int = SendStatus.SEND_OK,
     ) -> None:
-        """Have `check` look for this message, which a broker acknowledged; `status` is the number of RocketMQ's
-        response code.
-        """
+        """Have `check` look for this acknowledged message; `status` is the number of RocketMQ's response code."""
         self._loop.living.note_acknowledged(topic, queue_id, queue_offset, body, broker_name=broker_name, status=status)
 
     def producer(self) -> RocketMqProducer:
