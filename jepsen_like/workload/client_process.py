@@ -81,10 +81,7 @@ class ClientProcess:
         self.popen.stdin.write(b"".join(map(msgpack.packb, messages)))
 
     async def messages(self) -> list[Any]:
-        """Returns the messages since the last call; waits for one at least.
-
-        Raises `NotServing` if the process has ended.
-        """
+        """Returns the messages since the last call, one at least. Raises `NotServing` if the process has ended."""
         chunk = await self.stdout.receive_some()
         if not chunk:
             self.popen.wait()
@@ -95,10 +92,7 @@ class ClientProcess:
         return list(self.unpacker)
 
     async def listen(self, until: str, take: Callable[[ClientPlan, int, Row], None]) -> list[Any]:
-        """Hand over what it reports, until it reports this word. Returns the rest of that message.
-
-        Raises `NotServing` if the process has ended.
-        """
+        """Hand over reports until this word. Returns the rest of that message. Raises `NotServing` if it has ended."""
         while True:
             for word, *content in await self.messages():
                 if word == until:

@@ -33,9 +33,7 @@ PROBE_EVERY_S = 0.03
 DOUBT_AFTER_S = 0.25
 """Without an acknowledged write for this long, the leader is doubted and the probes ask all nodes."""
 ASK_ANYONE_CHANCE = 0.03
-"""This share of operations for the leader goes to any node instead: a node with old beliefs must get its chance to be
-wrong.
-"""
+"""This share of operations for the leader goes to any node: one with old beliefs must get its chance to be wrong."""
 BACK_OFF_S = 0.05
 LEFT_BEHIND_S = 0.1
 """An operation may still wait for a leader for this long once another one is known."""
@@ -61,10 +59,7 @@ class RunningLoad(Protocol):
         """Start no more operations."""
 
     async def final_reads(self) -> bool:
-        """Write once more, then send the workload's final reads to a healed cluster.
-
-        Returns False if not all were answered.
-        """
+        """Write once more, then send the final reads to a healed cluster. Returns False if not all were answered."""
 
     def claimed_ends(self) -> Mapping[int, int]:
         """By object: the greatest end of a log that an answer to the final reads claimed."""
@@ -146,10 +141,7 @@ class Connections:
         self._open: dict[int, LiveConnection] = {}
 
     async def connect(self, node: int) -> LiveConnection:
-        """Returns the connection with `node`, made if need be.
-
-        Raises an error of the port if it cannot be made: nothing was sent then.
-        """
+        """Returns the connection with `node`, made if need be. Raises an error of the port, with nothing sent."""
         connection = self._open.get(node)
         if connection is None or not connection.is_open:
             connection = self._open[node] = await self._port.connect(node, within_s=CONNECT_WITHIN_S)
@@ -174,8 +166,7 @@ class _Group:
 class RoutedLoad:
     """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead.
 
-    `groups` are the nodes by whom leads them, and a request names its group by its place; without them there is one
-    group of all.
+    `groups` are the nodes by whom leads them, and a request names its group by its place; without: one of all.
     """
 
     def __init__(
@@ -330,9 +321,7 @@ class RoutedLoad:
                 return self._port.ending_of(error, connection_lost=connection_lost)
 
     def _note_left(self, request: Request, ending: Ending, hint: LeftTheLog, *, node: int) -> Ending:
-        """To a read it is an answer, from a node in order, only not to the question; to anything else it is
-        nonsense.
-        """
+        """To a read it is a sound node's answer, only not to the question; to anything else it is nonsense."""
         is_answer = request.f is Action.READ and hint.start_offset < NEVER
         if is_answer:
             self._out_of_reach = request
@@ -398,9 +387,7 @@ class RoutedLoad:
     # ---------------------------------------------------------------- probes
 
     async def _probe(self, node: int) -> None:
-        """Probe `node` whenever the leader is in doubt, or `node` led until just now and may still believe that it
-        does.
-        """
+        """Probe `node` while the leader is in doubt, or `node` led until just now and may still believe so."""
         client = Connections(self._port)
         rng = random.Random(f"scout {node} {self.plan.seed}")
         process = self.recorder.new_process()
@@ -434,10 +421,7 @@ class RoutedLoad:
         return request
 
     async def _answers_probe(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
-        """Returns whether `node` answered a probe, so that it leads.
-
-        The operation is recorded only if it is answered.
-        """
+        """Returns whether `node` answered a probe, so that it leads; only an answered operation is recorded."""
         request = self._draw_for(self.workload.probe, rng, self._group_of[node])
         with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
@@ -452,10 +436,7 @@ class RoutedLoad:
     # ---------------------------------------------------------------- the end
 
     async def final_reads(self) -> bool:
-        """Write once more to every group, then send the workload's final reads.
-
-        Returns False if not all were answered in time.
-        """
+        """Write once more to every group, then send the final reads. Returns False if not all were answered in time."""
         client = Connections(self._port)
         rng = random.Random(f"final reads {self.plan.seed}")
         self._stopping = trio.Event()
@@ -478,9 +459,7 @@ class RoutedLoad:
     async def _until_answered(
         self, client: Connections, rng: random.Random, group: _Group, requests: Iterator[Request]
     ) -> None:
-        """Ask the group's leader until one of `requests` is answered; writes have to differ, because nothing is ever
-        sent twice.
-        """
+        """Ask the group's leader until one of `requests` is answered; writes have to differ: none is sent twice."""
         process = self.recorder.new_process()
         while True:
             node = group.routing.leader

@@ -77,10 +77,7 @@ class Workload(Protocol):
         """By object: the greatest end of a log that an answer claimed since `final_reads` was called."""
 
     def on_trimmed(self, request: Request, start_offset: int) -> None:
-        """A read found that its records had left the log, which began at `start_offset`.
-
-        Raises `Nonsense` if that cannot be.
-        """
+        """A read's records had left a log that began at `start_offset`. Raises `Nonsense` if that cannot be."""
 
     def interpret(self, request: Request, answer: Any) -> Seen:
         """Returns the content of the answer to `request`. Raises `Nonsense` if it is not an answer to it."""

@@ -39,7 +39,5 @@ def decode_value(record: bytes) -> tuple[int, bool]:
 
 
 def _mark(size: int) -> int:
-    """Returns the mask of ids in records of this size: a shorter part of a record has another id, far from all drawn
-    ones.
-    """
+    """Returns the mask of ids in records of this size: a shorter part has another id, far from all drawn ones."""
     return size * _ODD & _MASK

@@ -2,8 +2,7 @@
 
 Partitions and groups are numbers of the run (`test.json` names them); the load chooses the partition of each message
 itself, so that a message without an answer has one, too. Rows of one process are recorded in the order in which things
-happened to it. All times are nanoseconds on the monotonic clock; `t_inv` is never later, `t_ret` never earlier than the
-truth.
+happened to it. All times are nanoseconds on the monotonic clock; `t_inv` is never late, `t_ret` never early.
 
 Automatic commits have no rows, and a check would find offsets that no client committed: turn them off.
 """
@@ -90,17 +89,11 @@ class QueueRecorder(Recorder):
         error: ErrorCode = ErrorCode.NONE,
         **keys: Unpack[RowKeys],
     ) -> None:
-        """A commit of one partition ended so: `offset` is the next record to be read, not the last one that was.
-
-        `generation` is that of the request, where the client tells it.
-        """
+        """A commit of a partition ended so: `offset` is the next record to read; `generation` the request's, if any."""
         self._record(Action.COMMIT, outcome, a=group, b=generation, offset=offset, err=error, **keys)
 
     def position_read(self, offset: int, *, group: int, **keys: Unpack[RowKeys]) -> None:
-        """A group's committed offset was asked for and answered; `NONE`: nothing is committed.
-
-        Failed questions need no row.
-        """
+        """A group's committed offset was answered; `NONE`: nothing is committed. Failed questions need no row."""
         self._record(Action.COMMITTED, Outcome.OK, a=group, offset=offset, **keys)
 
     def record_assignment(

@@ -18,9 +18,7 @@ from collections.abc import Iterable
 RETRY_SUSPECT_S = 1.0
 """One client tries a node that did not answer this often."""
 OLD_BELIEFS_S = 6.0
-"""For how long a node that was believed to lead is asked on: longer than a pause, after which it may still believe
-it.
-"""
+"""A node that was believed to lead is asked on for so long: longer than a pause, since it may still believe so."""
 
 
 class Routing:
@@ -60,10 +58,7 @@ class Routing:
         self.leader = leader
 
     def anyone(self, rng: random.Random, now: float) -> int | None:
-        """Returns a node drawn from all, not only the leader.
-
-        None if it is a suspect that another client has tried just now.
-        """
+        """Returns a node drawn from all, not only the leader; None if it is a suspect that was tried just now."""
         node = rng.choice(self.nodes)
         until = self._suspect_until.get(node)
         if until is None:
