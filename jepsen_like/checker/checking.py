@@ -1,7 +1,4 @@
-"""From a place on disk to a verdict: which files belong to which task, and what the final logs say.
-
-`check_run` is what both `quorumlog run` and `quorumlog check` call, the latter once it has made a run directory of what it got.
-"""
+"""From a place on disk to a verdict (`check_run`): which files belong to which task, and what the final logs say."""
 
 import contextlib
 import json
@@ -61,8 +58,7 @@ def engine_of(
 ) -> Iterator[TaskRunner]:
     """Start an engine and end it afterwards. Spark's packages are imported here and nowhere else.
 
-    `master` is a Spark master, or a Connect server (`sc://host:port`). `gentle` gives Spark the lowest priority: for an engine
-    that starts while a load is still being measured. `ui`: see `SparkEngine`.
+    `master`, `gentle` and `ui` are those of `SparkEngine`; a master may also be a Connect server (`sc://host:port`).
     """
     match engine:
         case Engine.LOCAL:
@@ -100,9 +96,8 @@ def check_run(
 ) -> Verdict:
     """Check a run directory: `history.parquet/`, for logs and queues `dump.parquet/`, for queues what `test.json` states about them.
 
-    `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already
-    (of kind `engine`); otherwise one is started and ended. `limits` bound the memory of each process, and its searches. Raises
-    `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
+    `allowances` are faults that may have cost acknowledged records, `worker` is an engine of kind `engine` that runs.
+    `limits` bound each process's memory and searches. Raises `UnreadableHistory`, `EnvironmentMissing` without Spark.
     """
     history = HistoryReader.open(directory / HISTORY)
     if isinstance(model, UserModel):
@@ -220,8 +215,7 @@ def _judge_retention(
 def require_evidence(findings: Findings, model: Model) -> Findings:
     """Returns the findings about all of a history: undecided where it proves nothing.
 
-    A set that was never read is undecided alone, as for Jepsen's `set` and `set-full`; of registers, queues and keys one that was
-    looked at speaks for the others, which `not_tested` counts.
+    A set never read is undecided alone, as in Jepsen; of other objects one looked at speaks for all (`not_tested`).
     """
     if not findings.objects:
         return attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))

@@ -1,7 +1,4 @@
-"""Sorts the rows of a history out by groups of whole objects, which are then checked one by one.
-
-A small bucket is checked as it lies. See `gather` for the rest.
-"""
+"""Sorts the rows of larger buckets out by groups of whole objects, which are checked one by one (see `gather`)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

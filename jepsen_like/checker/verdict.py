@@ -221,10 +221,7 @@ class Violation:
 
 
 def in_turn(found: Sequence[T], check_of: Callable[[T], Check], at_most: int) -> list[T]:
-    """Returns at most so many, the first of each check before the second of any, in the order of `found`.
-
-    A rare violation is not crowded out by thousands of another kind.
-    """
+    """Returns `at_most` of `found`, the first of each check before the second of any: no kind crowds out a rare one."""
     seen: dict[Check, int] = {}
     rounds = []
     for place, item in enumerate(found):

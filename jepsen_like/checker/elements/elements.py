@@ -262,10 +262,9 @@ def report_unwritten(report: Gathering, made: Elements, seen: SeenElements, noun
 
 
 def inversions(obj: Ints, high: Ints, low: Ints, begin: Ints, end: Ints) -> Iterator[tuple[int, int]]:
-    """Returns pairs of operations of one object of which the first had ended before the second began, but the first's `high`
-    is above the second's `low`. (For an operation with one position both are this position.)
+    """Returns pairs of one object's operations: one ended before the other began, its `high` above the other's `low`.
 
-    Each first one comes once, with the earliest second one. Positions are small and not negative.
+    Each first one comes once, with the earliest second one. Positions are small and not negative; `high` may be `low`.
     """
     count = len(obj)
     if not count:

@@ -103,10 +103,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def require_spark() -> None:
-    """Raises `EnvironmentMissing`, with the command that mends it, where Spark or its Java is missing.
-
-    A run that ends in a check on Spark asks this before it begins.
-    """
+    """Raises `EnvironmentMissing`, with the command that mends it, where Spark or its Java is missing."""
     if importlib.util.find_spec("pyspark") is None:
         raise EnvironmentMissing(
             "the check on Spark needs the package pyspark, which cannot be imported here; "
@@ -121,8 +118,7 @@ MENDING_COMMAND: Final = f"{sys.executable} -m pip install 'quorumlog[java]'"
 def spark_java_home(java: Java, *, gentle: bool) -> Path:
     """A JAVA_HOME for Spark: see the module. Made once per Java and kept in the user's cache.
 
-    `gentle`: the lowest priority, so that a measurement that runs at the same time is not disturbed. On a busy machine that
-    is slow: a check that runs alone does without.
+    `gentle`: the lowest priority, which disturbs no measurement at the same time, but is slow on a busy machine.
     """
     priority = "nice -n 19 " if gentle else ""
     script = (

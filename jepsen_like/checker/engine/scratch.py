@@ -1,7 +1,6 @@
 """A place for what the tasks of a check exchange, next to the history.
 
-Every process that reads the part files by their paths reaches it too, on one machine or many. It is made when something is
-first put there, and removed with everything in it when the check ends.
+Every process that reads the part files reaches it too. It is made at its first use, and removed when the check ends.
 """
 
 import errno

@@ -36,11 +36,10 @@ JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 class SparkEngine(ContextEngine):
     """One Spark application; runs tasks. Use as a context manager.
 
-    `master` is a Spark master URL, by default this machine with a worker per core; one that is named keeps what Spark's own
-    configuration (SPARK_HOME, SPARK_CONF_DIR, PYSPARK_PYTHON). `gentle` gives the JVM and its workers the lowest priority.
-    `ui` serves Spark's page about its jobs (`context.uiWebUrl`) on this machine; with a master that is named, its configuration decides.
-    `modules` are a user's own files or packages that tasks import. What the JVM has to say goes to `spark.log` in a scratch
-    directory that ends with it.
+    `master` is a Spark master URL, by default this machine with a worker per core; a named one keeps Spark's
+    configuration (SPARK_HOME, SPARK_CONF_DIR, PYSPARK_PYTHON). `gentle` gives the JVM and its workers the lowest
+    priority. `ui` serves Spark's page (`context.uiWebUrl`) on this machine; a named master's configuration decides
+    instead. `modules` are a user's files or packages for tasks. The JVM writes to `spark.log` in its scratch directory.
     """
 
     def __init__(

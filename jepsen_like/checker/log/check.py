@@ -1,7 +1,4 @@
-"""Logs of a history of any size, in bounded memory.
-
-Short logs are sorted out by groups, which are checked one by one; a long one is checked in parts.
-"""
+"""Checks logs of any size in bounded memory: short ones in groups, one by one, a long one in parts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

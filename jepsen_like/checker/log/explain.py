@@ -1,7 +1,6 @@
 """Findings about logs: carries the two passes of `scan` over the part files and explains what they find.
 
-Only what an explanation needs is read again: the operations that speak of a wrong place or value, in a third pass that a
-valid history never takes.
+Operations that speak of a wrong place or value are read again, in a third pass that a valid history never takes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,8 +7,7 @@ what a fault explains is taken out first, and the check of everything else is no
 An *allowance* is a fault and the time that it may reach back. A record is forgiven when
 
 - it was asked for before the fault was over and acknowledged no earlier than the allowance reaches back, and
-- nothing that was acknowledged before the fault at a higher offset has survived: a loss is the end of a log, never a hole,
-  and
+- nothing acknowledged before the fault at a higher offset has survived: a loss is the end of a log, never a hole, and
 - no operation that was asked for when the fault was over has read it: then it had survived this fault.
 
 Where another log may have answered while a fault held (`other_log`: an empty disk in place of a full one), what that acknowledged is forgiven
@@ -48,10 +47,7 @@ class Forgiven:
 
 
 def forgive(rows: Columns, content: Ints, allowances: Sequence[Allowance], start: int = 0) -> Forgiven:
-    """Take out what `allowances` explain. `content[o]` is the value in the final logs, `NONE` where they say nothing.
-
-    What lies below `start` has left them by a rule.
-    """
+    """Take out what `allowances` explain. `content[o]` is the final value, or `NONE`; below `start` a rule took it."""
     if start:
         content = np.concatenate([_last_said(rows, start, allowances), content[start:]])
     ordered = sorted(allowances, key=lambda one: one.begun_ns)
@@ -66,8 +62,7 @@ def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> In
     """
     ok, within = rows.type == Outcome.OK, (rows.offset >= 0) & (rows.offset < start)
     says = np.flatnonzero(ok & within & (rows.a != NONE) & ((rows.f == Action.APPEND) | (rows.f == Action.READ)))
-    # Two values of one place have a fault between them. An operation that was invoked after the fault
-    # reports the later value, even if it was answered first.
+    # Two values of a place have a fault between them: one invoked after it has the later, even if answered first.
     completed = np.sort(np.array([one.injected_ns for one in allowances], np.int64))
     faults_before = np.searchsorted(completed, rows.t_inv[says], side="left")
     says = says[np.lexsort((rows.t_ret[says], faults_before))]
@@ -144,8 +139,7 @@ class _Forgiving:
     def _blame(self, explained: Sequence[Bools]) -> Ints:
         """For each lost record the number of the fault that is said to have cost it, -1 for none.
 
-        Of several that may have, it is the first after which the log was seen to end before the record; the last resort is
-        the first of all.
+        Of several it is the first after which the log was seen to end before the record, or else the first of all.
         """
         rows = self._rows
         blamed = np.full(len(rows), NONE, np.int64)

@@ -101,10 +101,7 @@ class RetentionCase:
 
 
 def judge_retention(history: HistoryReader, case: RetentionCase, findings: Findings, obj: int = 0) -> Findings:
-    """Returns violations for nodes that let go what their rule keeps, or said that something had left that had not.
-
-    `findings` are about the logs of the object `obj`.
-    """
+    """Returns violations: nodes let go what their rule keeps, or denied what they had; `findings` are of `obj`."""
     rule, kept, losses, held = case.rule, case.kept, case.losses, case.held
     asked = _Asked.read(history, rule, obj)
     if held is not None:

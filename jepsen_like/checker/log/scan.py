@@ -313,8 +313,7 @@ class Unwritten:
 class SeenEarly:
     """The only appends left for the place began after it was known to be filled.
 
-    All other appends of the value are needed at places up to `reach`, which were known to be filled by `deadline`; for a
-    value that was appended once, `reach` is the place itself.
+    The value's other appends are needed up to `reach` (the place, if there are none), known to be filled by `deadline`.
     """
 
     offset: int
@@ -525,10 +524,7 @@ def epochs_fall(epochs: Ints) -> list[Wrong]:
 
 
 def _place(content: Ints, offset: Ints, value: Ints) -> list[Diverged]:
-    """Put values where nothing is known yet; return where they differ from each other or from what is known.
-
-    Of several values the greatest is taken to be there, so that it does not matter in which order they came.
-    """
+    """Put values where none is known, of several the greatest; return where they differ from others or the known."""
     if not len(offset):
         return []
     vacant = content[offset] == NONE
@@ -646,12 +642,10 @@ def holes_filled(plan: LogPlan, deadlines: Ints) -> list[Wrong]:
 def known_holes_filled(
     holes: Ints, values: Ints, deadlines: Ints, info_value: Ints, info_start: Ints
 ) -> tuple[list[Wrong], list[int]]:
-    """Let appends of unknown outcome fill the holes of which the values are known; return what is wrong, and when those began,
-    in their order, that were not needed.
+    """Let appends of unknown outcome fill known holes; return what is wrong, and when the spare ones began, in order.
 
-    A hole can be filled by an append that began no later than its deadline. From the latest deadline down, each hole takes
-    the latest append that can fill it: what is left over are then the earliest ones, the most useful for places whose
-    value no operation saw.
+    From the latest deadline down, each hole takes the latest append that began by its deadline. The earliest ones are
+    left over, the most useful for places whose value no operation saw.
     """
     starts: dict[int, list[int]] = {}
     for value, start in zip(info_value.tolist(), info_start.tolist(), strict=True):

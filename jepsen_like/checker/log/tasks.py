@@ -1,7 +1,6 @@
 """The pieces of work of a check of many logs: a group of whole logs each, with what is in them in the end.
 
-Where a mode may lose acknowledged records under a fault of the run, these are taken out first (`forgiveness`): what is taken
-out of a log is decided from all of its history at once.
+Records that a mode may lose under a fault are taken out first (`forgiveness`), from all of a log's history at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,10 +65,7 @@ def forgiving(
     *,
     expires: bool,
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
-    """The findings about the logs of a run in which acknowledged records may have been lost; see `forgiveness`.
-
-    In this process and in memory: what is taken out of a log is decided from all of its history at once.
-    """
+    """The findings, made here and in memory, about logs that may have lost acknowledged records; see `forgiveness`."""
     rows = of_model(load(sources), sources[0], Model.LOG)
     findings, losses = Findings(), list[AllowedLoss]()
     for obj in np.unique(rows.object).tolist():

@@ -139,10 +139,7 @@ def _groups_with_two(major: Ints, minor: Ints) -> list[tuple[int, int]]:
 
 
 def check_origins(one: QueuePartition) -> tuple[Breach, ...]:
-    """Returns what was seen though no client sent it, though its send was refused, or before it was sent; records that are no values.
-
-    Counts values, and of records that are none offsets.
-    """
+    """Returns breaches: values seen though never sent, refused or sent later; offsets of records that are no values."""
     rows, sent, polled = one.rows, one.sent, one.polled
     value, first = np.unique(rows.a[polled], return_index=True)
     row = polled[first]

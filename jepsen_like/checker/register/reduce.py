@@ -92,11 +92,7 @@ def occurs(keys: npt.NDArray[Any], among: npt.NDArray[Any]) -> Bools:
 
 
 def reduce_piece(rows: Columns, registers: Ints, number: Ints, territory: Territory, opened: Keys = NO_KEYS) -> Reduced:
-    """Reduce a piece.
-
-    `registers` are all that its rows are about, sorted, and `number` those of each row. `opened` are keys that other pieces
-    hold, too.
-    """
+    """Reduce a piece about `registers`, sorted; row i is about that at `number[i]`. Other pieces hold `opened` too."""
     outcome = scan(rows, (registers, number))
     blocks = outcome.blocks
     decided = np.ones(len(outcome.objects), np.bool_)
@@ -282,10 +278,7 @@ class _Chains:
 
 
 def _collisions(register: Ints, f: Ints, g: Ints, closed: Bools, span: int) -> Ints:
-    """Which closed chains are part of a collision of closed ones, or may be of one with a chain that is not.
-
-    Of all that collide with one forward zone (see `scan`) the first is enough, to count it.
-    """
+    """Returns closed chains that collide, or may with an open one: for each forward zone (see `scan`) the first."""
     those = np.flatnonzero(closed)
     if not len(those):
         return those

@@ -184,10 +184,7 @@ def _run_of(order: Ints, keys: Ints, key: int) -> Ints:
 
 
 def scan(rows: Columns, numbered: tuple[Ints, Ints] | None = None) -> RegisterScan:
-    """Decide every register of `rows`; see the module for what is decided and how.
-
-    `numbered`, if it is known: registers, sorted, which are all that there are, and for each row the number of its own.
-    """
+    """Decide every register of `rows`. `numbered`, if known: all registers, sorted, and the number of each row's."""
     said = _mentions(rows)
     objects, number = dense(rows.object) if numbered is None else numbered
     count = len(objects)

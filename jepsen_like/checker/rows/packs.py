@@ -1,8 +1,7 @@
 """The objects of a group in packs, so that a task holds no more rows at once than it can.
 
-Groups are made of counts that are not exact, and final records come on top of them. So the task of a group counts again. Nearly
-always all of its objects are one pack. An object that is more than a pack by itself is left out: its operations are counted, and it
-is undecided.
+Groups come from inexact counts without final records, so a group's task counts again: mostly its objects are one pack.
+An object larger than a pack is left out: its operations are counted, and it is undecided.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -74,10 +74,7 @@ def distinct(values: Ints) -> Ints:
 
 
 def ordering(keys: Ints) -> Ints:
-    """Returns the order that sorts the keys; equal ones keep theirs.
-
-    Key and position are packed into one number where they fit, which numpy sorts with vector instructions.
-    """
+    """Returns the stable order of the keys; where key and position fit one number, vector instructions sort it."""
     if not len(keys):
         return np.zeros(0, np.int64)
     low, bits = int(keys.min()), len(keys).bit_length()
@@ -132,10 +129,7 @@ def positions(values: Ints, among: Ints) -> Ints:
 
 
 def dense_pairs(major: Ints, minor: Ints) -> tuple[Ints, Ints, Ints]:
-    """`dense` for pairs, ordered by major then minor: the distinct pairs (as two arrays) and each element's position.
-
-    `major` is small and not negative (itself dense).
-    """
+    """`dense` for pairs by (dense) major, then minor: the distinct ones as two arrays, and each element's position."""
     if not len(minor):
         return major, minor, major
     low = int(minor.min())
@@ -156,10 +150,9 @@ def group_starts(sorted_keys: Ints) -> Ints:
 
 
 def lifted_maximum_before(values: Ints, sequence: Ints, span: int) -> tuple[Ints, Ints]:
-    """Returns for each element the largest lifted value of the elements before it; elements are sorted by sequence.
+    """Returns for each element, sorted by sequence, the largest lifted value up to and with it, and that before it.
 
-    Returns (running maximum up to and including each element, maximum before each element), both lifted: compare them
-    with `other + sequence * span`. What an earlier sequence left is below everything of a later one.
+    Compare both with `other + sequence * span`: what an earlier sequence left is below everything of a later one.
     """
     running = sequence * span
     running += values

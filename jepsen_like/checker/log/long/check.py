@@ -66,10 +66,7 @@ def check_long_log(
     final: FinalParts | None,
     job: Job,
 ) -> tuple[Findings, Sequence[ChunkFacts]]:
-    """Returns everything that is wrong with a log, and what its chunks returned.
-
-    `sources` are its rows and no others, about `rows`, in the order they were recorded.
-    """
+    """Returns a log's flaws and its chunks' results. `sources` are its rows alone, about `rows`, in recorded order."""
     limits = job.limits
     farthest = max(rows, final.end if final is not None else 0)
     division = LogDivision(

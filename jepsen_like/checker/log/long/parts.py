@@ -1,9 +1,8 @@
 """Divides a long log, and names the files in which its tasks exchange rows.
 
-A log of any length is divided three times: its rows by time into *chunks*, as they were recorded; its places into *ranges*
-of equal length; and its values into *parts* by a hash. A file belongs to the task that wrote it, has the rows for each
-range or part one after the other, and appears under its name only when it is whole: a task that runs twice writes the same
-file twice.
+A log of any length is divided three times: its rows by time into *chunks*, as they were recorded; its places into
+*ranges* of equal length; and its values into *parts* by a hash. A file belongs to the task that wrote it, has the rows
+for each range or part one after the other, and gets its name only when whole: a task that runs twice writes it twice.
 """
 
 from collections.abc import Sequence
@@ -97,8 +96,7 @@ def write_whole(file: Path, arrays: Sequence[Any]) -> None:
 def buckets_of(values: Ints) -> Ints | None:
     """Returns the coarse buckets of values, sorted, each once; None if they are too many to tell.
 
-    Values mostly ascend along a log, so that few buckets are touched by more than one range: only of values in these can
-    one stand in two ranges.
+    Values mostly ascend along a log: only those in the few buckets that ranges share can stand in two of them.
     """
     bucket = values >> BUCKET_BITS
     if len(bucket):

@@ -1,10 +1,9 @@
 """Pass three over a long log: what values tell that the ranges of its places cannot, each part of the values by itself.
 
 Appends of unknown outcome fill holes whose value is known (`known_holes_filled`); what is left of them may have filled
-places of which nothing is known. For these a count is enough. Taken from the latest time down, each append that is left
-over fills the hole that has waited longest, so that those stay empty which must be filled the earliest. How many wait at the
-end of a part of time is `max(waiting + holes - appends, least)`, where `least` is what is left if none waited before: so parts
-need not be looked at in turn.
+places of which nothing is known. For these a count is enough. From the latest time down, each spare append fills the
+hole that has waited longest: the earliest stay empty. How many wait at the end of a part of time is `max(waiting +
+holes - appends, least)`, where `least` is what is left if none waited before: so parts need not be looked at in turn.
 """
 
 from collections.abc import Sequence
