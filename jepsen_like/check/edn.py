@@ -100,9 +100,8 @@ FORM_CHARS_MAX: Final = 1 << 26
 def top_level(text: str, read: Callable[[int], str]) -> Iterator[tuple[int, Any]]:
     """Returns every form of a text that comes piece by piece, each with the line where it begins, counted from 1.
 
-    `text` is the first piece, `read` returns the next one of about so many characters, and an empty one at the end. What
-    stands in a vector or list at the top counts as if it stood there alone. Of a map there the keys are text. Raises `EdnError` at
-    the first form that cannot be read.
+    `text` is the first piece, `read` returns the next of about so many characters, at last an empty one. Members of a
+    vector or list at the top count as if alone; maps have text keys. Raises `EdnError` at the first bad form.
     """
     at, line, closing, is_whole = 0, 1, "", False
     while True:

@@ -25,12 +25,10 @@ BINARY: Final = ("test.jepsen", "test.fressian")
 def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> Iterator[Path]:
     """`path` as a run directory, in a temporary place when it is something else.
 
-    Raises `UnreadableHistory` if it is no history, and `EnvironmentMissing` if that place cannot be made.
-
-    That place is next to it unless all tasks run on this machine (`alone`): workers reach it where they reach the path.
-
-    Besides a run and a history of ours this is a file of operation maps, `-` for those on stdin, or a directory of Jepsen's store.
-    `names` gets to know what the numbers in it stand for.
+    A path is a run, a history of ours, a file of operation maps, `-` for maps on stdin, or a directory of Jepsen's
+    store. The place is next to it, where workers reach it, unless all tasks run on this machine (`alone`). `names`
+    learns the meaning of numbers. Raises `UnreadableHistory` if it is no history, `EnvironmentMissing` without such a
+    place.
     """
     if path.is_dir() and (path / HISTORY).is_dir():
         yield path
@@ -81,10 +79,7 @@ def _record(ops: Iterator[Op], run: Path) -> None:
 
 
 def maps_in(directory: Path) -> Path | None:
-    """Returns the history in a directory of Jepsen's store, in its `latest` if that is a test's or the store itself; None for another directory.
-
-    Raises `UnreadableHistory` for one whose history cannot be read from here.
-    """
+    """Returns the history in a directory of Jepsen's store, or its `latest`, or None. Raises `UnreadableHistory`."""
     for place in (directory, directory / "latest"):
         for name in MAPS:
             if (place / name).is_file():
