@@ -74,8 +74,7 @@ def of_partitions(
 ) -> tuple[Allowance, ...]:
     """Returns the same allowances as what a run recorded of its partitions narrows them; see `systems.isr_losses`.
 
-    Without a queue in test.json they stay as they are. Raises `ValueError` for one that makes no sense, and
-    `UnreadableHistory`.
+    Without a queue in test.json they stay. Raises `ValueError` for one that makes no sense, and `UnreadableHistory`.
     """
     if "queue" not in test:
         return allowances

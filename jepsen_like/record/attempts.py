@@ -51,10 +51,7 @@ class Attempts:
 
     @classmethod
     def read(cls, history: Path) -> "Attempts":
-        """From the files of a run, with the dump of the final logs in the same directory if there is one.
-
-        Raises `UnreadableHistory` if there is no history.
-        """
+        """From a run's history, and the dump next to it, if any. Raises `UnreadableHistory` if there is no history."""
         names = ("object", "process", "f", "type", "a", "offset", "t_inv", "t_ret", "node")
         columns = HistoryReader.open(history).columns(names)
         sends = np.flatnonzero(columns[names.index("f")] == Action.SEND)
@@ -105,10 +102,7 @@ class Attempts:
         return throughput_ops_s(len(answered), int(answered.max()) - self.origin_ns if len(answered) else 0)
 
     def series(self) -> dict[str, list[Any]]:
-        """Rates per second and latencies over time. An unknown outcome counts where it began, the others where they ended.
-
-        `lost_s` is the part of `ok_s` whose records were lost later.
-        """
+        """Rates per second and latencies over time, by end, unknown ones by begin. `lost_s`: of `ok_s`, lost later."""
         when = (np.where(self.t_ret >= NEVER, self.t_inv, self.t_ret) - self.origin_ns) / 1e9
         bucket = (when / BUCKET_S).astype(np.int64)
         count = int(bucket.max()) + 1 if len(bucket) else 0

@@ -230,10 +230,7 @@ def _names(nodes: Sequence[int]) -> str:
 
 
 def of_history(operations: Attempts, counted: Mapping[Outcome, int], *, may_overlap: bool = False) -> list[str]:
-    """Doubts about a history, of which so many operations of each outcome were `counted` as they ended.
-
-    `may_overlap`: a process of a queue has many messages under way.
-    """
+    """Doubts about a history, given outcomes `counted` as they ended; `may_overlap`: a process does many at once."""
     doubts = []
     for outcome, expected in counted.items():
         found = int((operations.outcome == outcome).sum())

@@ -38,10 +38,7 @@ class Recorded:
 
 
 def read_recorded(directory: Path) -> Recorded:
-    """Returns what is written down in a directory; nothing of one that is not a run's.
-
-    Raises `UnreadableHistory` for a damaged record.
-    """
+    """Returns a directory's records, none of one that is no run's. Raises `UnreadableHistory` for a damaged record."""
     if not (directory / TEST).is_file():
         return Recorded({})
     try:

@@ -46,9 +46,7 @@ class Writes:
 
 @attrs.frozen
 class ServiceRecovery:
-    """Around one fault. `acked_before` counts the writes acknowledged in the last second before it: with none, the rest
-    means nothing.
-    """
+    """Around one fault. `acked_before` counts writes acknowledged in the second before: with none, the rest is void."""
 
     fault: FaultRecord
     first_success_s: float | None

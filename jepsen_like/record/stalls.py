@@ -30,10 +30,7 @@ class Stalls:
 
 
 def stalls_of(history: Path, test: Mapping[str, Any], load_ended_ns: int) -> Stalls | None:
-    """Returns the stalls of a run until its clients were told to stop; None for a run that is no queue's. `test` is its test.json.
-
-    Raises `UnreadableHistory`.
-    """
+    """Returns a run's stalls until its clients stop; None if no queue is in `test`. Raises `UnreadableHistory`."""
     if "queue" not in test or test["queue"].get("pushed"):
         return None  # where messages are pushed, clients commit unseen; see `under_faults`
     process, f, outcome, a, t_ret = HistoryReader.open(history).columns(("process", "f", "type", "a", "t_ret"))

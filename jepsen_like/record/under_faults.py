@@ -1,7 +1,6 @@
 """Counts what consumers that are pushed to, and the keys of producers, still had while each fault held.
 
-The first half of a fault belongs to the clients, which go on for a while with what they have fetched, or believe; so what counts is the
-second half.
+In the first half of a fault clients may go on with what they have fetched, or believe: the second half counts.
 """
 
 from collections.abc import Mapping, Sequence
