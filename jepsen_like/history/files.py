@@ -185,11 +185,10 @@ class HistoryWriter:
         self._advance(bucket, count, op)
 
     def record_rows(self, op: Op, values: Sequence[int], offsets: Sequence[int]) -> None:
-        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` contains
-        the rest.
+        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, `op` the rest.
 
-        Nothing is done per record; arrays of 64-bit integers are taken fastest. Raises `ValueError` if the two are not
-        of one length, the `OSError` of an earlier part that could not be written.
+        Nothing is done per record; arrays of 64-bit integers are taken fastest. Raises `ValueError` for unequal
+        lengths, and the `OSError` of an earlier part that could not be written.
         """
         count = len(values)
         if count != len(offsets):
@@ -277,9 +276,7 @@ class KeepRule:
 
 @attrs.frozen
 class Kept:
-    """Of one object: where each node's log began and ended when it was dumped, how many bytes its records took, and its
-    rule.
-    """
+    """Of one object: where each node's log began and ended when dumped, the bytes of its records, and its rule."""
 
     rule: KeepRule
     dumped_ns: int
@@ -291,10 +288,9 @@ class Kept:
 class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
-    A node's rows have no gaps from where its log begins (`begin`; 0 if it is not known) to its end; a node that could
-    not be dumped has no rows. `kept.json` next to them contains where each began and ended; it comes last and whole, so
-    that rows without it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a
-    loss.
+    A node's rows have no gaps from its log's begin (`begin`; 0 if unknown) to its end; one that could not be dumped has
+    none. `kept.json` next to them has where each began and ended; it comes last and whole: rows without it are part of
+    a dump. Left by an exception it removes what it wrote: half a log would look like a loss.
     """
 
     def __init__(self, directory: Path, *, rule: KeepRule = KeepRule(), part_rows_max: int = 1 << 18) -> None:
@@ -313,17 +309,12 @@ class DumpWriter:
         (directory / KEPT).unlink(missing_ok=True)  # of a former dump, about other rows
 
     def begin(self, node: int, offset: int, obj: int = 0) -> None:
-        """The log of `obj` begins here on this node; what was recorded of it below has left it since and does not
-        count.
-        """
+        """The log of `obj` begins here on this node; what was recorded below has left it since, and does not count."""
         self.starts[obj, node] = self._ends[obj, node] = offset
         self._bytes_kept[obj, node] = 0
 
     def record(self, node: int, offset: int, epoch: int, values: Iterable[int], *, size: int = 0, obj: int = 0) -> None:
-        """Take consecutive records of one node: the ids in `values` lie at `offset`, `offset + 1`, ... of one epoch.
-
-        `size` is how many bytes of a log they take.
-        """
+        """Take consecutive `values` (ids) of one node and epoch, from `offset` on; `size` is their bytes of a log."""
         ids = array("q", values)
         self._ends[obj, node] = offset + len(ids)
         self._bytes_kept[obj, node] = self._bytes_kept.get((obj, node), 0) + size
@@ -406,10 +397,7 @@ class HistoryReader:
         return sum(sum(part_rows(path)) for path in self.files())
 
     def began_ns(self) -> int:
-        """Returns when the load began: with the first message sent, or else the first operation; 0 for none.
-
-        Raises `UnreadableHistory`.
-        """
+        """Returns when the first message sent, or else operation, began; 0 for none. Raises `UnreadableHistory`."""
         first, first_send = NEVER, NEVER
         for path in self.files():
             table = read_part(path, ("f", "t_inv"))
@@ -426,8 +414,7 @@ class HistoryReader:
 
 
 def _buckets_of(found: Mapping[int, Sequence[Path]]) -> int:
-    """With how many buckets a history was written: those without rows may be missing, since many copies leave empty
-    directories out.
+    """Returns a history's number of buckets: empty directories may be missing, since many copies leave them out.
 
     Raises `UnreadableHistory` for a part that cannot be read.
     """
@@ -458,8 +445,7 @@ def part_rows(path: Path) -> tuple[int, ...]:
 
 
 def limits_of(path: Path, columns: Sequence[str]) -> list[dict[str, tuple[int, int]]]:
-    """Returns for each row group of a part file the least and the greatest value of these columns, as far as it states
-    them.
+    """Returns for each row group of a part file the least and greatest values of these columns, as far as stated.
 
     Raises `UnreadableHistory` if it cannot be read.
     """
@@ -503,10 +489,7 @@ def read_part(
     of: tuple[tuple[str, str], ...] = COLUMNS,
     groups: Sequence[int] | None = None,
 ) -> Any:
-    """Returns one part file as a pyarrow table (by default all columns, and all of its row groups).
-
-    Raises `UnreadableHistory` if it is not of a history.
-    """
+    """Returns a part file as a pyarrow table, by default all of it. Raises `UnreadableHistory` for another file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -532,10 +515,7 @@ def read_part(
 
 
 def read_dump(directory: Path) -> Any:
-    """A whole dump as one pyarrow table, or None when there is no such directory.
-
-    Dumps before version 3 have object 0 only.
-    """
+    """Returns a whole dump as one pyarrow table, or None without one; before version 3 it has object 0 only."""
     import pyarrow as pa
 
     files = dump_parts(directory)
@@ -562,9 +542,7 @@ def read_dump_part(path: Path) -> Any:
 
 
 def read_kept(directory: Path) -> dict[int, Kept] | None:
-    """Returns where logs begin and end, by object, from `kept.json`; None without it: an older version, or part of a
-    dump.
-    """
+    """Returns where logs begin and end, by object, from `kept.json`; None without it: an old or partial dump."""
     try:
         found = json.loads((directory / KEPT).read_text())
         objects = found["objects"] if "objects" in found else {"0": found["nodes"]}

@@ -3,8 +3,7 @@
 - A row is one attempt of one client operation on one machine's monotonic clock. A batch of appended records is one row
   per record: same interval, consecutive offsets.
 - Of a queue (partitions, producers, consumers, groups) each sent message and each polled record is one row, and each
-  partition of a commit, an assignment or a revocation. A partition is one object, and everything about it lies in its
-  bucket.
+  partition of a commit, an assignment or a revocation. A partition is one object in one bucket.
 - Value ids are unique positive 64-bit integers; `NONE` is "nothing there".
 """
 

@@ -44,9 +44,7 @@ class StateKind(enum.IntEnum):
     UNCLEAN = 4
     """A leader was elected that was not in sync: `value` is that broker, `epoch` its leader epoch."""
     ROLE = 5
-    """`node` has the role `value` from now on (0 slave, 1 master, `NONE` for none: its process has ended), in
-    `epoch`.
-    """
+    """`node` has the role `value` (0 slave, 1 master, `NONE`: its process has ended) from now on, in `epoch`."""
 
 
 def mask_of(brokers: Iterable[int]) -> int:
@@ -87,10 +85,7 @@ class PartitionStates:
 
 
 def read_states(run_directory: Path) -> dict[str, Any] | None:
-    """Returns the columns by name, as numpy arrays in the order seen; None without the file.
-
-    Raises `UnreadableHistory`.
-    """
+    """Returns numpy columns by name, in the order seen; None without the file. Raises `UnreadableHistory`."""
     path = run_directory / FILE
     if not path.exists():
         return None
