@@ -1,4 +1,1 @@
-"""Whole clusters in virtual time: `kernel` knows no system, `raft` is one.
-
-Read `raft/world.py` first.
-"""
+"""Whole clusters in virtual time: `kernel` knows no system, `raft` is one. Read `raft/world.py` first."""

@@ -34,9 +34,7 @@ class SeedRange(click.ParamType[range]):
 
 
 def refuse_ignored(mode: str, *, given: bool, needed_by: Sequence[str], ruled_out: Sequence[str]) -> None:
-    """Raises `UsageError` for an option on the command line that would be ignored, with or without the option
-    `mode`.
-    """
+    """Raises `UsageError` for a given option that would be ignored, with or without the option `mode`."""
     context = click.get_current_context()
     for name in ruled_out if given else needed_by:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:

@@ -1,5 +1,4 @@
-"""A Kafka cluster in virtual time: the real deciders of partitions, controller and groups over simulated disks, network
-and clocks.
+"""A Kafka cluster in virtual time, a model of the simulator's kernel (`model.KAFKA`).
 
-A model of the simulator's kernel (`model.KAFKA`). Only the cluster's shell, its disks and its raft group are simulated.
+The deciders of partitions, controller and groups are real; shell, disks, network, clocks and raft group simulated.
 """

@@ -1,15 +1,10 @@
-"""The invariants of a simulated Kafka cluster, checked at each change of a log, a high watermark or the metadata, and
-each answer.
+"""The invariants of a simulated Kafka cluster, checked at each answer and change of log, high watermark or metadata.
 
-K1 StrongIsr               every member of the controller's ISR, and every eligible replica, has everything below any
-                           leader's high watermark
-K2 acknowledgement         with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas,
-                           durable if so set
+K1 StrongIsr               the controller's ISR, and each eligible replica, has all below any leader's high watermark
+K2 acknowledgement         acks=all: it is on all of the maximal ISR, at least min.insync.replicas, durable if so set
 K3 committed               what was below a high watermark does not change; a reader sees nothing else
-K4 election                a leader is an active member of the ISR or eligible, or was found by comparison, unless
-                           unclean elections are allowed; epochs grow
-K5 once                    a producer's sequence is in a partition's log once, and without gaps; who reads a log
-                           again knows its producers
+K4 election                a leader is active in the ISR, eligible or best compared, or unclean is allowed; epochs grow
+K5 once                    a producer's sequence is in a log once, without gaps; a log read again has its producers
 K6 follower                below a follower's high watermark its log is the truth
 K7 metadata                brokers that have applied as much have the same image, and the logs of their replicas alone
 K8 offsets                 a group's offset that was acknowledged is not lost, nor replaced by an older one
@@ -60,9 +55,7 @@ class KafkaAudits:
         return min(wanted, self._knobs.replication_factor)
 
     def _truth(self, replica: LocalReplica) -> PartitionTruth | None:
-        """Returns what must be true of a replica; None if its topic is deleted, or it counts for nothing since a loss
-        that has an excuse.
-        """
+        """Returns the truth about a replica; None if its topic is deleted, or a loss with an excuse discounts it."""
         truth = self.truths.get(replica.partition)
         is_present = truth is not None and truth.state.topic_id == replica.topic_id
         return truth if truth is not None and is_present and replica.leader_epoch > truth.excused else None
@@ -154,9 +147,7 @@ class KafkaAudits:
             self._excuse(partition, truth, state.leader_epoch - 1)
 
     def _is_registered(self, node: int) -> bool:
-        """Returns True if the process that the controller knows is the one that lives: another one's promises went with
-        it.
-        """
+        """Returns True if the process that the controller knows still lives: another one's promises went with it."""
         broker, registration = self._brokers[node], self.image.brokers.get(node)
         return broker.up and registration is not None and registration.incarnation == broker.incarnation
 

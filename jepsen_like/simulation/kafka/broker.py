@@ -193,10 +193,7 @@ class SimulatedBroker(SimulatedProcess):
     # ---------------------------------------------------------------- life and death
 
     def start(self, snapshot: bool, *, calls_max: int | None = None) -> None:
-        """A process begins, with what is on the disk.
-
-        Raises the errors of the disk, and `PowerFailed` if it ends while it opens its logs, by the number of calls.
-        """
+        """A process begins. Raises the errors of the disk, and `PowerFailed` in its opening after `calls_max` calls."""
         knobs, views = self._knobs, self._views
         self._disk_queue.clear()
         self._is_ending = False
@@ -227,9 +224,7 @@ class SimulatedBroker(SimulatedProcess):
         self.take(_do_nothing)
 
     def _open_store(self, disk: MemoryDisk) -> BrokerStore:
-        """Returns the logs on a disk, and views them: a process that finds damage notes it and ends, so that the next
-        one repairs it.
-        """
+        """Returns the logs on a disk, viewed: a process that finds damage notes it and ends; the next repairs it."""
         while True:
             store = BrokerStore.open(
                 disk,
@@ -306,10 +301,7 @@ class SimulatedBroker(SimulatedProcess):
         self.disk = self.disk.after_kill(stream(self._knobs.seed, f"kill/{self.node}/{self.lives}"))
 
     def cut_power(self, rng: random.Random) -> list[TopicPartition]:
-        """Everything volatile is gone, and so may be whatever was not synced, also by a process that has ended.
-
-        Returns the logs that lack something.
-        """
+        """All volatile is gone, perhaps all unsynced too, even of ended processes. Returns the logs that lack some."""
         if self.up:
             self._stop()
         self.ends_connections = False
@@ -324,9 +316,7 @@ class SimulatedBroker(SimulatedProcess):
         return self.look_again()
 
     def go_back(self) -> list[TopicPartition]:
-        """Give a broker that is down its disk as it was when the last process began. Returns the logs that lack
-        something.
-        """
+        """Give a broker that is down its disk as the last process found it. Returns the logs that lack something."""
         assert self._backup is not None, "it has run once"
         disk, self.metadata = self._backup
         self.disk = disk.after_kill(self.disk.rng)

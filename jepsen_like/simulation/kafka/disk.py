@@ -1,7 +1,6 @@
 """Damages the disk of a broker that is down, or lets parts of it vanish; what is left is for the next start to find.
 
-Every fault leaves a trace that a broker can see: a checksum that does not match, a file that ends inside a frame or
-before the high watermark, a file that is missing.
+Every fault leaves a trace: a bad checksum, a missing file, one that ends in a frame or before the high watermark.
 """
 
 import contextlib

@@ -1,9 +1,7 @@
-"""Every state that two replicas can reach with a few elections and records: each order of deliveries, losses and
-elections.
+"""Every state that two replicas can reach with a few elections and records, by each order of deliveries and losses.
 
-Replica 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. What is under
-way is a fetch and an answer for each follower, an AlterPartition and its answer, and metadata that a replica has not
-received yet.
+Replicas 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. Under way are
+a fetch and an answer for each follower, an AlterPartition and its answer, and metadata not yet received.
 """
 
 import pickle
@@ -307,9 +305,7 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
         )
 
     def _check(self, state: TwoReplicas) -> None:
-        """StrongIsr: every member of the controller's ISR, and each eligible replica, has everything below any leader's
-        high watermark.
-        """
+        """StrongIsr: the controller's ISR and each eligible replica have all below any leader's high watermark."""
         for node in (1, 2):
             facts = state.facts[node - 1]
             if "leads" not in facts:

@@ -1,7 +1,4 @@
-"""The logs of simulated brokers as audits see them: the batches that the real storage holds, read from its bytes.
-
-Equal batches are one object in all logs, so logs are compared quickly.
-"""
+"""The logs of simulated brokers, read from the real storage; equal batches are one object, for quick comparison."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
@@ -118,8 +115,7 @@ class LogView:
     def holds(self, batch: LoggedBatch, newest: Mapping[bytes, int] = NOTHING) -> bool:
         """Returns True if this very batch is in the log, or what compaction leaves of it.
 
-        `newest` are the offsets of the newest committed records, by key: a leader's compaction may have removed older
-        ones before the log got them.
+        `newest`: by key, offsets of the newest committed records; a leader's compaction may remove older ones first.
         """
         held = self.at(batch.info.base_offset)
         if held is batch:

@@ -1,6 +1,4 @@
-"""Members of the consumer group of a simulated Kafka cluster: they join, own partitions, commit, leave, and die without
-a word.
-"""
+"""Members of a simulated Kafka consumer group: they join, own partitions, commit, leave, and die without a word."""
 
 import enum
 from collections.abc import Callable

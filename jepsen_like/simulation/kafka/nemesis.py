@@ -1,6 +1,4 @@
-"""Strikes a simulated Kafka cluster as the seed planned it; each fault draws its targets and lengths from a stream of
-its own.
-"""
+"""Strikes a simulated Kafka cluster as the seed planned; each fault draws targets and lengths from its own stream."""
 
 import random
 from typing import TYPE_CHECKING
@@ -85,10 +83,7 @@ class KafkaNemesis(BrokerNemesis[SimulatedBroker, "KafkaWorld"]):
                 self._world.cut_power(broker, back_after_s, wipes=False)
 
     def _stop_all(self, rng: random.Random) -> None:
-        """All stop at once, in turn, or rolling; they start in an order of its own, often the last to stop first.
-
-        Some disks suffer.
-        """
+        """All stop at once, in turn, or rolling, and start in another order, often reversed; some disks suffer."""
         self.counts["stops"] += 1
         session_s, count = self._knobs.session_s, len(self._nodes)
         order = rng.sample(self._nodes, count)

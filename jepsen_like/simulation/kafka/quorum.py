@@ -1,5 +1,4 @@
-"""The raft group of the brokers, in the small: one log of committed commands, its leaders, and outcomes that may stay
-unknown.
+"""The raft group of the brokers, in the small: a log of committed commands, leaders, and maybe unknown outcomes.
 
 The raft core has a simulator of its own; here only what the controller sees of it matters: a command is committed or
 not, leaders change and some of what an old one had proposed is committed all the same, a leader that is cut off goes on
@@ -61,8 +60,7 @@ class ControlQuorum:
         self._rng: random.Random = stream(knobs.seed, "quorum")
         self._tail: list[_Proposed] = []
         self._orphans: list[tuple[int, _Proposed]] = []
-        """Proposed by a leader that was deposed, or did not know yet that it was: unknown once it learns the next term.
-        """
+        """Proposed by a leader that was deposed, knowingly or not: unknown once it learns the next term."""
         self._vacant_since = 0.0
 
     def begin(self, commands: Sequence[bytes]) -> None:
@@ -75,9 +73,7 @@ class ControlQuorum:
     # ---------------------------------------------------------------- proposals
 
     def propose(self, node: int, process: int, command: bytes, settled: Settled) -> None:
-        """A broker that takes itself for the leader proposes a command; `settled` is told what became of it, if anybody
-        knows.
-        """
+        """A broker that takes itself for the leader proposes a command; `settled` is given its outcome, if known."""
         proposed = _Proposed(process, command, settled)
         if node != self.leader:
             self._orphans.append((node, proposed))
@@ -161,9 +157,7 @@ class ControlQuorum:
         return True
 
     def on_learned(self, member: "SimulatedBroker") -> None:
-        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, with an unknown
-        outcome.
-        """
+        """A broker knows the newest term, so what it proposed as an earlier leader ends with an unknown outcome."""
         mine = [proposed for node, proposed in self._orphans if node == member.node]
         if mine and member.term == self.term:
             self._orphans = [each for each in self._orphans if each[0] != member.node]

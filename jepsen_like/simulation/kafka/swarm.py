@@ -1,6 +1,4 @@
-"""Every seed is another Kafka cluster: its size, its settings, its speeds and its faults, drawn here and nowhere
-else.
-"""
+"""Every seed is another Kafka cluster: its size, settings, speeds and faults, drawn here and nowhere else."""
 
 import random
 from typing import Any
@@ -80,9 +78,7 @@ class KafkaKnobs(Knobs):
     snapshots: float
     """The probability that a broker that starts has a snapshot of the metadata."""
     relapses: float
-    """The probability that a broker that starts ends while it opens its logs or soon after, or loses its controller
-    then.
-    """
+    """The probability that a starting broker ends, or loses its controller, as it opens its logs or soon after."""
     acks_all: float
     """The share of producers with acks=all; others have acks=1 or, seldom, 0."""
     idempotent: float

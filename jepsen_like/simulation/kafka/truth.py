@@ -1,9 +1,8 @@
 """The promises of one partition, and the events that may excuse a broken one.
 
 `committed` is everything that was ever below the high watermark of a leader whose promises count. Two things excuse a
-loss: an unclean election, after which what the leader has is the truth, and that no copy has it any more, on no disk
-(after power cuts where acknowledgements do not wait for the disk, damage, or new disks). From there on leaders of
-epochs up to `excused` count no more.
+loss: an unclean election, after which what the leader has is the truth, and that no disk has it any more (after damage,
+new disks, or power cuts without acknowledged flushes). From there on leaders of epochs up to `excused` count no more.
 """
 
 from bisect import bisect_left
@@ -22,8 +21,7 @@ class PartitionTruth:
     state: PartitionState
     committed: list[LoggedBatch] = attrs.field(factory=list)
     let_go: set[tuple[int, int]] = attrs.field(factory=set)
-    """Batches that retention or a client has removed somewhere, by base offset and leader epoch: any log may lack them.
-    """
+    """Batches that retention or a client removed somewhere, by base offset and leader epoch: any log may lack them."""
     trimmed: int = 0
     """Up to where all that was committed was let go."""
     excused: int = -1
@@ -114,10 +112,7 @@ class PartitionTruth:
         return common
 
     def lose_what_no_one_has(self, logs: Iterable[LogView | None], excused: int) -> int | None:
-        """Stop expecting what no copy has.
-
-        Returns the offset from which on nothing is promised; None if nothing was lost.
-        """
+        """Stop expecting what no copy has. Returns the offset from which nothing is promised; None without a loss."""
         kept = self.held_by_any(logs)
         return None if kept == len(self.committed) else self._keep(kept, excused)
 

@@ -1,6 +1,4 @@
-"""Carries requests from clients of a simulated Kafka cluster to a broker: any answer may be late, and any message
-lost.
-"""
+"""Carries requests from clients of a simulated Kafka cluster to a broker: answers may be late, messages lost."""
 
 import random
 from collections.abc import Callable
@@ -69,10 +67,9 @@ class ClientWire:
         member_suffix: str = "",
         tap: Callable[[], Callable[[Any], None]] | None = None,
     ) -> None:
-        """Ask the coordinator.
+        """Ask the coordinator; `tap` is called as the request arrives, and its result as the answer leaves.
 
-        `stale` gets the broker if another one leads by now: it may answer a read with what was true before. `tap` is
-        called when the request arrives, and what it returns when the answer goes on the wire.
+        `stale` gets the broker if another one leads by now: it may answer a read with what was true before.
         """
 
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:

@@ -1,4 +1,1 @@
-"""Virtual time, chance, the network, campaigns, scenarios, shrinking and exhaustive search, for any model.
-
-Read `campaign.py` first.
-"""
+"""Virtual time, chance, network, campaigns, scenarios, shrinking and search for any model. Read `campaign.py` first."""

@@ -1,8 +1,7 @@
 """Many seeds on all cores, and the proof that they were not idle.
 
-A simulator that finds nothing may simply be doing nothing: a wrong rate, a fault that no longer strikes, clients that
-are always refused. So each thing that must have happened is counted, and every block of seeds must reach a floor for
-each; what is rare must reach one in all of them together.
+A simulator that finds nothing may do nothing: a wrong rate, a fault that no longer strikes, clients always refused. So
+what must happen is counted, and each block of seeds must reach a floor for each; what is rare, in all together.
 """
 
 import contextlib
@@ -22,10 +21,7 @@ BLOCK_SEEDS = 1000
 JUDGED_SEEDS_MIN = 200
 """Fewer seeds than this prove nothing about rates, so no floor is held against them."""
 FLOOR_MIN = 5
-"""Nor is a floor below this: what happens about twice as often would miss it by chance alone.
-
-It is held against more seeds.
-"""
+"""Nor is a floor below this: what happens about twice as often is held against more seeds, lest chance miss it."""
 CHUNK_SEEDS = 8
 
 

@@ -1,7 +1,4 @@
-"""Cuts power in the middle of a node's work with its disk.
-
-The disk itself is `log.memory_disk`, which decides what a power cut leaves of writes that were not synced.
-"""
+"""Cuts power amid a node's work with its disk; `log.memory_disk` decides what is left of writes not synced."""
 
 from collections.abc import Callable
 

@@ -69,10 +69,7 @@ class Explorer(ABC, Generic[S, A]):
 
     @abstractmethod
     def after(self, state: S, action: A) -> S:
-        """The state after `action`; `state` itself if that need not be looked at.
-
-        Raises `BrokenPromise` if an invariant or an audit does not hold there.
-        """
+        """The state after `action`, or `state` if it need not be seen. Raises `BrokenPromise` where a check fails."""
 
     @abstractmethod
     def key(self, state: S) -> int:

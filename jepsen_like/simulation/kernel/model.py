@@ -26,10 +26,7 @@ class SystemModel(Generic[K]):
     calm: K
     """Fair weather: no fault, no loss, no clients. Scenarios are written as what differs from it."""
     world: Callable[..., SimulatedWorld[K]]
-    """A world of given knobs: a class of worlds, or a function that chooses one.
-
-    Its invariants and audits call `SimulatedWorld.report`.
-    """
+    """A class of worlds, or a function that chooses one by knobs; its audits call `SimulatedWorld.report`."""
     floors: Mapping[str, int]
     """The least counts of every 1,000 seeds, by the names that `SimulatedWorld.totals` counts."""
     columns: str

@@ -1,7 +1,4 @@
-"""The parts of a nemesis that systems share: faults of links, processes, clocks and disks.
-
-A system draws whom a fault hits and how long it lasts. Each fault draws from a stream of its own.
-"""
+"""Shared faults of links, processes, clocks and disks. A system draws targets and lengths, from each fault's stream."""
 
 import abc
 import random
@@ -90,10 +87,7 @@ class LinkNemesis(abc.ABC, Generic[WorldT]):
 
 
 class BrokerNemesis(LinkNemesis[BrokersT], Generic[V, BrokersT]):
-    """Carries out the planned faults that all brokers know.
-
-    `trap_send` and `trap_answer` name after which message or answer of which broker power is to be cut.
-    """
+    """Faults that all brokers know. `trap_send` and `trap_answer` cut a broker's power after that message or answer."""
 
     JUMPS: ClassVar[Sequence[float]]
     """Of clocks, in times of `silence_s`."""

@@ -1,8 +1,7 @@
 """One process of a simulated node: its life, its clock, and the order in which things reach it.
 
-Whatever reaches a process begins a round, as in the reactor's loop: the action, then `end_round`, then the wait for the
-next deadline. A process that stands still gets everything when it goes on. What an earlier life had planned, or was to
-get, does not happen in a later one.
+Whatever reaches a process begins a round, as in the reactor's loop: the action, `end_round`, the wait for a deadline.
+One that stands still gets all when it goes on; what an earlier life planned, or was to get, never happens.
 """
 
 import abc

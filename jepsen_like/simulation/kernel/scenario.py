@@ -34,10 +34,7 @@ class Scenario(Generic[K]):
 
 @attrs.frozen
 class ScenarioFormat(Generic[K]):
-    """The text format for worlds of one system.
-
-    `calm` is fair weather: the values of knobs that a scenario does not name.
-    """
+    """The text format for worlds of one system; `calm` has fair weather, the knobs that a scenario does not name."""
 
     system: str
     calm: K

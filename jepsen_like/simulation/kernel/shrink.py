@@ -1,5 +1,4 @@
-"""From a failing world to a small one that fails alike: fewer faults, messages, requests, clients and nodes, calmer
-knobs.
+"""Shrinks a failing world to one that fails alike: fewer faults, messages, requests, clients, nodes, calmer knobs.
 
 A change is kept when the same oracle still speaks and no more steps are needed until it does. Every concern draws from
 a stream of its own, so that what is taken away leaves the rest as it was, until the difference itself makes another.
@@ -83,10 +82,7 @@ def shrink(
     *,
     on_progress: Callable[[ShrinkOutcome[K], int], None] = lambda _outcome, _reruns: None,
 ) -> Shrunk[K]:
-    """Make it small. `on_progress` is called with each smaller world and the number of re-runs so far.
-
-    Raises `ValueError` if it does not fail.
-    """
+    """Make it small; `on_progress` gets each smaller world and the re-runs so far. Raises `ValueError` if it holds."""
     before = play_scenario(model, scenario)
     if before is None:
         raise ValueError(f"{scenario.oracle} has nothing to say about this world")
@@ -96,9 +92,7 @@ def shrink(
 
 
 def _size(outcome: ShrinkOutcome[K], form: ScenarioFormat[K]) -> tuple[int, int, int, int]:
-    """Returns the measures that must not grow, the weightiest first: steps, faults, distance from calm knobs,
-    exceptions.
-    """
+    """Returns the measures that must not grow, weightiest first: steps, faults, distance from calm, exceptions."""
     knobs = outcome.knobs
     return outcome.steps, len(knobs.faults), _unrest(knobs, form), len(knobs.lost) + len(knobs.unasked)
 

@@ -1,9 +1,8 @@
 """Connections between simulated processes: what is sent on one arrives in order and once.
 
-`SimulatedSockets` loses what the network loses: the rest of the connection then waits forever, as on a link that is
-cut. `ResendingSockets` sends a lost segment again after a while, as TCP does. The operating system of a killed process
-ends its connections; one that loses its power sends nothing, and who sends to it later learns that the connection is
-gone. Connections are numbered over the whole world, so a late segment of one never reaches another.
+`SimulatedSockets` loses what the network loses: the rest of the connection then waits forever, as on a cut link.
+`ResendingSockets` sends a lost segment again later, as TCP does. A killed process's system ends its connections; of one
+without power a later sender learns it. Connections are numbered over the world, so late segments reach no other.
 """
 
 import enum
@@ -116,10 +115,7 @@ class SimulatedSockets(Generic[HostT]):
             self.close(socket)
 
     def reset(self, peer: int | None = None) -> int:
-        """Break all connections, or those with this peer: both ends see it, and what is on its way is lost.
-
-        Returns how many there were.
-        """
+        """Break all connections, or this peer's: both ends see it, and all under way is lost. Returns their number."""
         broken = [each for each in self.open.values() if peer in (None, each.peer)]
         for socket in broken:
             self._refuse(socket.peer, socket.connection)

@@ -56,9 +56,7 @@ class FaultKind(enum.Enum):
     VANISH = "vanish"
     """A node stops, and a file, a directory or the whole disk is gone when it starts again."""
     STOPS = "stops"
-    """All nodes stop in an order that is drawn, and start in another; meanwhile disks may be damaged, or parts of them
-    vanish.
-    """
+    """All nodes stop in a drawn order and start in another; meanwhile disks may be damaged, or parts of them vanish."""
 
 
 BASIC_FAULTS = tuple(kind for kind in FaultKind if kind not in (FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS))
@@ -78,10 +76,7 @@ class PlannedFault:
 
 @attrs.frozen(kw_only=True)
 class Knobs:
-    """The decisions of one seed for any system; a model adds its own.
-
-    Seconds of virtual time, probabilities from 0 to 1.
-    """
+    """The decisions of one seed for any system: virtual seconds, probabilities from 0 to 1. A model adds its own."""
 
     seed: int
     nodes: int
@@ -103,19 +98,14 @@ class Knobs:
 
     @property
     def patience_s(self) -> float:
-        """The longest time for which a node waits in vain before it acts; outages and late messages are measured in
-        it.
-        """
+        """The longest time that a node waits in vain before it acts, a measure for outages and late messages."""
         return 1.0
 
 
 def draw_faults(
     seed: int, safety_s: float, kinds: Sequence[FaultKind] = BASIC_FAULTS, telling: Collection[FaultKind] = TELLING
 ) -> tuple[PlannedFault, ...]:
-    """A random part of `kinds`, each with its own weight, at random moments; some seeds have no fault at all.
-
-    Those in `telling` are drawn twice as often.
-    """
+    """A random part of `kinds`, maybe none, weighted, at random moments; those in `telling` are twice as likely."""
     rng = stream(seed, "faults")
     kinds = [kind for kind in kinds if rng.random() < 0.5]
     if not kinds or rng.random() < 0.02:

@@ -12,9 +12,7 @@ import attrs
 
 @attrs.frozen
 class TraceEvent:
-    """One event, in words: when it happened (virtual seconds), at which node if at any, and the node's state after
-    it.
-    """
+    """One event in words: when (virtual seconds), at which node, if any, and the node's state after it."""
 
     at_s: float
     node: str

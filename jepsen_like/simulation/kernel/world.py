@@ -24,8 +24,7 @@ STEPS_MAX = 10_000
 STEPS_PER_REQUEST_MAX = 40
 """A cap on the steps of all nodes together: a broken node may answer messages with messages without end (V-storm).
 
-Sound worlds need about a thousand, and for each request what the network makes of it: twenty to thirty where it
-reorders nearly everything.
+Sound worlds need about a thousand, and 20 to 30 for each request where the network reorders nearly everything.
 """
 HEAL_S_MAX = 120.0
 """A healed world settles within this time, in virtual seconds."""
@@ -42,8 +41,7 @@ class _Stop(Exception):
 class SimulatedWorld(ABC, Generic[K]):
     """A system and everything around it; `run` plays it once.
 
-    A model makes `network` in `build`, adds each decision of a node to `steps` and each request of a client to
-    `requests`.
+    A model makes `network` in `build`, and adds each node's decision to `steps` and each client's to `requests`.
     """
 
     network: SimulatedNetwork[Any, Any]
@@ -127,8 +125,7 @@ class SimulatedWorld(ABC, Generic[K]):
         except _Stop:
             pass
         except NODE_ERRORS as error:
-            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be
-            # named.
+            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and its seed is named.
             self.violations.append(OracleViolation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
         return SeedResult(self.knobs.seed, tuple(self.violations), self.totals(), self.steps, self._fingerprint())
 

@@ -6,16 +6,14 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
 - A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and
   the sender is still in that term.
-- A3 a client receives "committed", or the result of its command: that is the right answer, and its own entry is on the
-  disks of a majority.
+- A3 a client receives "committed", or the result of its command: that is right, and its entry is on a majority's disks.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
   where its disk has it begin, not before what was trimmed.
 - A6 a linearizable read: what it is served from covers all that was committed anywhere when it was asked for, and the
   read index that the core has confirmed; what is shown of the log is committed.
-- A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote, and gives
-  none to a log below what it held, or learned that it may have held; as long as it remembers nothing it gives none at
-  all.
+- A7 a node that holds less than before damage cut its log, or whose directory vanished, asks for no vote. It gives none
+  to a log below what it held, or may have held, and none while it remembers nothing.
 - A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of
   the committed log, and the snapshot that stands for it is what the committed commands make of a state machine.
 - A9 each request is answered once, by the process that was asked, unless that process ended.

@@ -42,8 +42,7 @@ class NodeLog:
 class ClientRequest:
     """One request. An append has `values`; a read saw the log end at `end_offset`, after the value `last_value`.
 
-    With a `key` it concerns a register, and the log is that of the commands: a command has one value, and a query has
-    none.
+    With a `key` it concerns a register, in the log of the commands: a command has one value, and a query has none.
     """
 
     client: int

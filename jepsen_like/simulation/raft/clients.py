@@ -1,8 +1,7 @@
 """Simulated clients: a closed loop each, now and then a burst; they keep the history that the black box judges.
 
 A client sends to the node it takes for the leader, sometimes to any other (so that deposed leaders are asked as well),
-and waits for the answer or its timeout. It never repeats a request: a value is sent once, so its outcome is one of ok,
-fail and unknown.
+and waits for the answer or its timeout. It never repeats a request: each value is sent once, as ok, fail or unknown.
 """
 
 import random

@@ -1,8 +1,7 @@
 """The data that a node's simulated disk would give back if power were lost now: read by an independent hand.
 
-The audits do not ask the product what is durable; they read the synced bytes themselves, with a reading of the frame
-header of their own. Only bytes that are new since the last look are parsed: synced frames never change, their number
-only grows.
+The audits do not ask the product what is durable; they read the synced bytes, and frame headers, by themselves. Only
+bytes that are new since the last look are parsed: synced frames never change, their number only grows.
 
 A log that was trimmed is read from its start. Trimmed entries count as durable if their witness, read here too, names
 the place in the committed log where they ended; otherwise none of them does.
@@ -43,9 +42,7 @@ class Flip:
 
 
 class WholeFrame(NamedTuple):
-    """A frame as it lies in a segment: where it begins there, its size with the header, and the fields of the
-    header.
-    """
+    """A frame in a segment: where it begins there, its size with the header, and the header's fields."""
 
     at: int
     size: int
@@ -83,9 +80,7 @@ def whole_frames(content: bytes, base: int, start: int = 0) -> Iterator[WholeFra
 
 @attrs.frozen
 class DurableStart:
-    """The start of a log: the address of its first segment, the end of the trimmed part, and the snapshot of that
-    part.
-    """
+    """The start of a log: its first segment's address, the trimmed part's end, and that part's snapshot."""
 
     base: int = 0
     position: Position = EMPTY
@@ -130,10 +125,7 @@ class Stored:
 
 @attrs.define
 class DurableLog:
-    """Term, vote and entries as the synced bytes have them; `entries[i - 1]` is that of index i, be it gone.
-
-    `votes` has every vote that was ever durable, by term.
-    """
+    """Term, vote and entries as synced; `entries[i - 1]` is of index i, be it gone; `votes`: by term, ever durable."""
 
     directory: str
     ledger: Sequence[LedgerEntry] = ()
@@ -179,8 +171,7 @@ class DurableLog:
 
     def _begin_at(self, start: DurableStart) -> None:
         if start.base > self._segment:
-            # It was reset to a snapshot, or what was not read yet has left as well. All that counts is what the disk
-            # has from there on.
+            # It was reset to a snapshot, or unread frames left as well: only what the disk has from there on counts.
             self.entries, self.term, self.vote = [], NO_TERM, None
             self._segment, self._read = start.base, 0
         self.entries[: start.index] = self._entries_before(start)

@@ -96,9 +96,7 @@ class _Earliest(random.Random):
 
 @attrs.define
 class ExplorerNode:
-    """A core, its outbox, and a disk that completes one write at a time; the disk's `log` is what follows its
-    `start`.
-    """
+    """A core, its outbox, and a disk that completes one write at a time; the disk's `log` follows its `start`."""
 
     core: RaftCore
     log: list[Entry]
@@ -177,9 +175,7 @@ class Posted(NamedTuple):
 
 
 class ExplorerAction(NamedTuple):
-    """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves or
-    a trim takes.
-    """
+    """One thing that happens to one node; `posted` is the message, or counts what damage leaves or a trim takes."""
 
     kind: str
     node: int
@@ -289,9 +285,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
 
     @staticmethod
     def _committed_before(nodes: list[ExplorerNode]) -> tuple[tuple[int, int, int], ...]:
-        """Returns the entries that a majority holds at the beginning: with damaged disks, an earlier leader has
-        committed them.
-        """
+        """Returns the entries that a majority holds at first: with damaged disks, an earlier leader committed them."""
         held = sorted({(entry.index, entry.term) for node in nodes for entry in node.log})
         return tuple(
             (index, term, term)
@@ -422,8 +416,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         return known
 
     def _prove_spent(self, posted: int, sender: int, receiver: int, prospects: Prospects) -> None:
-        """Deliver what `is_spent` leaves out, because it relies on a rule whose breach the search should find: old
-        terms are ignored.
+        """Deliver what `is_spent` leaves out by a rule whose breach the search should find: old terms are ignored.
 
         The receiver must not change, but for answers that wait for a write, and every answer must be spent as well.
         """

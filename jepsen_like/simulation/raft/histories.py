@@ -1,8 +1,7 @@
 """The history of all clients, judged by the kernels of the checker, as `quorumlog check` judges that of a run.
 
-These kernels know nothing of the simulator, and its audits know nothing of them. So what an audit overlooks is found all
-the same, as soon as clients can see it. Each request is an operation of a process of its own, because a client of the
-simulator has several under way.
+These kernels know nothing of the simulator, and its audits know nothing of them. So what an audit overlooks is found as
+soon as clients see it. Each request is a process of its own, because a client of the simulator has several.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

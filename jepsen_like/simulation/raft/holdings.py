@@ -1,8 +1,7 @@
 """The disk of one simulated node: what it would give back now, and what it held before damage or a loss took it.
 
-Some promises outlive the bytes that they were made with. A node whose log was cut for damage, or whose directory
-vanished, must not help to elect a leader that lacks what it held. So what it held is remembered here, for the audits,
-until its log has reached as far again.
+Some promises outlive their bytes. A node whose log was cut for damage, or whose directory vanished, must not help to
+elect a leader that lacks what it held. Audits find that remembered here, until its log has reached as far again.
 """
 
 import random
@@ -25,9 +24,7 @@ NEVER = 1 << 62
 
 @attrs.frozen
 class Legacy:
-    """The remains of a dead machine: its durable data, its log as it had ordered it, and whether all of that was
-    written.
-    """
+    """The remains of a dead machine: its durable data, its log as ordered, and whether all of that was written."""
 
     durable: DurableLog
     entries: list[Entry]
@@ -36,10 +33,7 @@ class Legacy:
 
 
 class Holdings:
-    """Keeps what one machine holds, whether it lives or not.
-
-    `acknowledges_written`: its acknowledgements wait for no flush, and are about what a kill would leave.
-    """
+    """Keeps what a machine holds, dead or alive; if `acknowledges_written`, it promises only what a kill leaves."""
 
     def __init__(
         self, disk: MemoryDisk, record: ClusterRecord, counts: Counter[str], *, acknowledges_written: bool
@@ -53,9 +47,7 @@ class Holdings:
         self.vanished: DurableLog | None = None
         """The contents of its directory when it vanished, until its log has reached its floor again."""
         self.guard: Position | None = None
-        """After that: the floor below which it votes for none; None as long as it remembers nothing and has no vote at
-        all.
-        """
+        """After that: the floor below which it votes for none; None while it remembers nothing and has no vote."""
         self.came_up_spoilt = False
         """True if its disk had damage that no read had met when it came up last: only that is repaired."""
         self.losses = 0
@@ -160,9 +152,7 @@ class Holdings:
 
     @property
     def spoilt(self) -> bool:
-        """True if its disk has damage that was not repaired yet; what it has lost by an earlier one is no excuse for
-        more.
-        """
+        """True if its disk has damage not yet repaired; what an earlier one cost it is no excuse for more."""
         return self.rot is not None and not self.rot.found
 
     @property

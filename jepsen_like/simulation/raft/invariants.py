@@ -10,8 +10,7 @@
 - I8 what a leader believes a follower holds is on that follower's disk.
 - I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
 - I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
-- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each command once, in
-  order.
+- I11 a state machine, restored from a snapshot or not, is what the committed log has made: each command once, in order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -166,9 +165,7 @@ class Invariants:
             self._accuse("I3", machine, f"leads term {core.term} without the committed entry {must_hold.index}")
 
     def _check_match(self, machine: SimulatedMachine, peer: NodeId) -> None:
-        """I8, as long as no later term has been let in at the follower: a later leader may overwrite what was
-        matched.
-        """
+        """I8, unless the follower has let a later term in: a later leader may overwrite what was matched."""
         core = machine.core
         assert core is not None
         if not isinstance(core.role, Leader):

@@ -1,9 +1,8 @@
 """One simulated node: the real driver, core, storage and log, on a disk, a clock and a network of the simulator.
 
 A round is that of a node's loop: messages and requests have arrived; the driver decides, sends, writes, applies and
-answers; then the disk begins to flush. One flush at a time covers everything written before it began and takes virtual
-time. A machine can lose power (also in the middle of all this), be killed or stopped, stand still and restart; what it
-knew is then gone, and what it gets back is what `MemoryDisk` kept.
+answers; the disk begins to flush. One flush at a time covers all that was written before it and takes virtual time. A
+machine can lose power (even amid this), be killed or stopped, stand still and restart, with what `MemoryDisk` kept.
 
 The machine carries nothing out. It is the transport, the callers and the flush thread of its driver, and it looks on:
 `WatchedCore` shows each step of the core to the world before the driver obeys it.
@@ -122,9 +121,8 @@ class WatchedRegisters(Replica):
 class SimulatedMachine(SimulatedProcess):
     """One node and everything that belongs to it alone.
 
-    `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both
-    can be checked against it; `durable` is what the disk would give back. Both are whole: what has left the log is the
-    committed log's beginning.
+    `commit_index` and `entries` are the log as the core has ordered it, kept apart so that core and storage can be
+    checked; `durable` is what the disk would give back. Both are whole: what has left is the committed log's beginning.
     """
 
     ERRORS: ClassVar[tuple[type[Exception], ...]] = (*NODE_ERRORS, RaftError, PowerFailed)

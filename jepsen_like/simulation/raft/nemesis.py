@@ -105,9 +105,7 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
         return rng.random() < self._knobs.recovery_crash
 
     def rot(self, machine: SimulatedMachine) -> None:
-        """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught
-        up.
-        """
+        """Perhaps let a bit rot on the disk of a machine about to start: on a minority, until it has caught up."""
         rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.lives}")
         if rng.random() >= self._knobs.rot or machine.held.rot is not None:
             return
@@ -122,11 +120,10 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
             self._world.note(f"bit rot: {kind.value}", machine.node_id)
 
     def vanish(self, number: int) -> None:
-        """Stop some or all nodes, all at once or one after the other, and lose the directories of some before they come
-        back.
+        """Stop some or all nodes, at once or in turn, and lose the directories of some before they come back.
 
-        Any number may lose theirs, as long as one sound copy is left of all that is committed; `may_vanish` is asked
-        again for each when it comes back, for much may have happened meanwhile.
+        Any number may, while one sound copy of all that is committed is left (`may_vanish`, asked again at each
+        return).
         """
         rng = stream(self._knobs.seed, f"vanish/{number}")
         order = rng.sample(self._nodes, len(self._nodes))
@@ -161,9 +158,7 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
         machine.loses_directory = loses
 
     def take_directory(self, machine: SimulatedMachine) -> None:
-        """Let the directory vanish of a machine that is about to start, if that was planned and leaves a sound copy
-        elsewhere.
-        """
+        """Let the directory of a machine about to start vanish, if planned so and a sound copy is elsewhere."""
         planned, machine.loses_directory = machine.loses_directory, False
         committed = self._world.committed_position()
         others = [

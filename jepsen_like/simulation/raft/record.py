@@ -136,9 +136,7 @@ class ClusterRecord:
         return None
 
     def state_at(self, index: LogIndex) -> tuple[int, bytes] | None:
-        """Returns the number of commands up to `index`, and the digest of a machine that applied them; None unless all
-        of these entries are committed.
-        """
+        """Returns the number of commands up to `index`, and the digest they make; None unless all are committed."""
         self._apply_committed()
         return self._states[index] if index < len(self._states) else None
 
@@ -230,9 +228,7 @@ def same(entry: Entry, other: Entry) -> bool:
 
 
 def first_difference(entries: Sequence[Entry], others: Sequence[Entry]) -> int | None:
-    """Returns the first place, counted from 0, where one has another entry or ends before the other; None if they are
-    equal.
-    """
+    """Returns the first place, from 0, where one has another entry or ends before the other; None if they are equal."""
     both = zip(entries, others, strict=False)
     differs = next((at for at, (entry, other) in enumerate(both) if not same(entry, other)), None)
     if differs is None and len(entries) != len(others):
@@ -243,8 +239,7 @@ def first_difference(entries: Sequence[Entry], others: Sequence[Entry]) -> int |
 def as_recent(position: Position, other: Position) -> bool:
     """Returns True if a log that ends at `position` is as recent as one that ends at `other`, or more recent.
 
-    The rule of section 5.4.1 of the paper, written once more for the oracles: they must not decide by the product's own
-    `Position.up_to_date_with`, since a mistake there would then excuse itself.
+    The paper's rule (section 5.4.1) once more: a mistake in `Position.up_to_date_with` must not excuse itself.
     """
     if position.term != other.term:
         return position.term > other.term

@@ -8,8 +8,7 @@ Two bounds on all that can follow make that a question about the present state a
   falls below its floor: terms only rise, disks get them in order, and a crash gives back what the disk has.
 - The *ceiling*: no node will ever be in a higher term. A new term comes into being only where a pre-candidate becomes a
   candidate in its term + 1; each timeout left makes one pre-candidate, which becomes one candidate at most; every other
-  change of term copies one that a node or a message has. So the largest of all these, plus the timeouts left, never
-  rises.
+  change of term copies one that a node or a message has. So the largest of these plus the timeouts left never rises.
 
 The proofs stand at the rules below. They use no more of the core than that older terms are ignored or refused and who
 may become what. That is a promise of the core like any other, so a search does not take it on trust: it delivers each
@@ -65,20 +64,14 @@ def attainable_by(core: RaftCore) -> Term:
 
 
 def told_by(message: Message) -> Term:
-    """The term that a receiver may copy from it; who sent it may have lost that term since.
-
-    A mere question has none.
-    """
+    """The term that a receiver may copy from it, even if its sender lost it since; a mere question has none."""
     if isinstance(message, RequestPreVote | RequestStanding) or (isinstance(message, PreVoteReply) and message.granted):
         return NO_TERM
     return message.term
 
 
 def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: Prospects) -> bool:
-    """Returns True if `message` can matter no more.
-
-    Once true it stays so: floors never fall, ceiling and budgets never rise.
-    """
+    """Returns True, and forever, if `message` can matter no more: floors never fall, ceiling and budgets never rise."""
     floor = prospects.floor(receiver)
     match message:
         case AppendAccepted(term=term) | AppendRejected(term=term) | SnapshotReceived(term=term):
@@ -93,8 +86,7 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
         case PreVoteReply(term=term):
             return floor >= term  # a refusal teaches a newer term, and does nothing else
         case RequestPreVote(term=term):
-            # Changes nothing at the receiver; what it answers is a grant or teaches a term that is not above the
-            # ceiling.
+            # Changes nothing at the receiver; the answer is a grant or teaches a term not above the ceiling.
             return prospects.floor(sender) >= prospects.ceiling and _grant_is_void(sender, term, prospects)
         case RequestVote(term=term):
             # Refused, without a change at the receiver, once that is in a later term. (So it is once the vote of this
@@ -112,9 +104,7 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
 
 
 def _grant_is_void(asker: NodeView, term: Term, prospects: Prospects) -> bool:
-    """A granted pre-vote counts for a pre-candidate in the term before; no node goes back, and only a timeout makes
-    one.
-    """
+    """A granted pre-vote counts for a pre-candidate one term before; none goes back, only a timeout makes one."""
     if prospects.floor(asker) >= term:
         return True
     asks = isinstance(asker.core.role, PreCandidate) and asker.core.term == term - 1

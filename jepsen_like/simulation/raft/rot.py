@@ -100,9 +100,7 @@ def base_of(path: str) -> int:
 
 
 def _durable_frames(disk: MemoryDisk, first_base: int, known_end: int) -> list[_Place]:
-    """Every whole frame of the log, which begins at `first_base`, below the durable end that the disk itself can
-    prove.
-    """
+    """Every whole frame of the log, which begins at `first_base`, below the durable end that the disk can prove."""
     places: list[_Place] = []
     for path in disk.paths():
         if path.endswith(".log") and (base := base_of(path)) >= first_base:

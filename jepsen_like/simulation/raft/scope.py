@@ -25,8 +25,7 @@ class Scope:
     logs: tuple[tuple[int, ...], ...] = ()
     """The terms of the entries that each node begins with, all durable.
 
-    By default a search begins twice: from nothing, and, when there are three nodes, from `PARTED`. The first is wide
-    where the second is deep.
+    By default a search begins from nothing (wide), and with three nodes from `PARTED` (deep) as well.
     """
 
     def __str__(self) -> str:
@@ -45,9 +44,7 @@ class Scope:
 
 
 PARTED = ((1, 2), (1,), (1, 3))
-"""The remains of earlier terms, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote without reaching another
-node.
-"""
+"""The remains of earlier terms, as in the paper's figures 7 and 8: leaders of 2 and 3 wrote for themselves alone."""
 
 
 def read_scope(text: str) -> Scope:

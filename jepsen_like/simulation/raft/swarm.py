@@ -1,8 +1,7 @@
 """Every seed is another world: its size, its speeds, its settings and its faults, drawn here and nowhere else.
 
-Swarm testing: a run in which *every* fault is on hides the bugs that need one of them off, so each seed switches on a
-random part of the faults and draws its own rates, windows, batch and cache sizes (tiny ones on purpose: segments roll,
-caches miss, windows fill).
+Swarm testing: *every* fault at once hides bugs that need one of them off, so each seed switches on a random part. It
+draws rates, windows, batch and cache sizes, tiny ones on purpose: segments roll, caches miss, windows fill.
 """
 
 import math
@@ -180,11 +179,9 @@ def _with_driver(knobs: RaftKnobs) -> RaftKnobs:
 
 
 def _with_page_cache(knobs: RaftKnobs) -> RaftKnobs:
-    """In one of six worlds nodes acknowledge from the page cache, and a power cut may cost what was acknowledged; drawn
-    apart.
+    """In one of six worlds, drawn apart, nodes acknowledge from the page cache, and power cuts may cost such records.
 
-    Nothing leaves a log there, and nothing is damaged: a snapshot may then know what the group has lost, and its node
-    must stay down.
+    Nothing leaves a log or is damaged there: a snapshot may know what the group has lost; its node must stay down.
     """
     rng = stream(knobs.seed, "page cache")
     if rng.random() >= 1 / 6:
@@ -197,8 +194,7 @@ def _with_page_cache(knobs: RaftKnobs) -> RaftKnobs:
 def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
     """In one of four worlds directories vanish, once or a few times; drawn apart, so that older seeds keep all else.
 
-    Nothing rots there: a cut log and others that vanished may leave no sound copy of what a floor names, and then the
-    group waits forever.
+    Nothing rots there: a cut log and vanished ones may leave no sound copy of a floor, and the group waits forever.
     """
     rng = stream(knobs.seed, "vanishes")
     if knobs.nodes == 1 or rng.random() >= 0.25:
@@ -208,9 +204,7 @@ def _with_vanishes(knobs: RaftKnobs) -> RaftKnobs:
 
 
 def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
-    """In two of five worlds logs are trimmed; enough is written there that something leaves, and snapshots come twice
-    or late.
-    """
+    """In two of five worlds logs are trimmed, with writes enough that some leave; snapshots come twice or late."""
     rng = stream(knobs.seed, "trims")
     if rng.random() >= 0.4:
         return knobs

@@ -1,8 +1,7 @@
 """A Raft group with its clients in virtual time.
 
-While the nemesis strikes, clients work; once all faults have ended, every node comes back, and the group must converge
-and serve. Invariants and audits look on at every step; at the end the black box judges what the clients saw against the
-committed log.
+Clients work while the nemesis strikes; once faults have ended, every node is back, and the group must converge and
+serve. Invariants and audits look on at every step; at the end the black box judges what clients saw by the log.
 """
 
 from collections import Counter
@@ -378,9 +377,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.lives)
 
     def _on_refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
-        """Damage that cannot be repaired costs the node its log, and it begins blank; but only a power cut leaves such
-        damage.
-        """
+        """Unrepairable damage costs the node its log, and it begins blank; only a power cut leaves such damage."""
         if not machine.held.spoilt:
             self._accuse("A5", machine, f"cannot restart: {error}")
             self.finished = True

@@ -6,18 +6,13 @@ Q3 handshake        then a slave is welcomed if and only if its log is a beginni
 Q4 divergence       a master takes no records from finding a divergence until an operator has decided
 Q5 epoch            an epoch belongs to one start of a master, and epochs grow along a log
 Q6 report           a slave reports what it holds, durable if it flushes
-Q7 status           a weaker status has its reason: a timeout has passed before the promise was kept, or no slave is
-                    near
-Q8 log              a record is stored once or not at all as its client was answered; only faults and operators take
-                    bytes from a log
+Q7 status           a weaker status has its reason: a timeout before the promise was kept, or no slave near
+Q8 log              a record is stored as its client was answered, at most once; only faults and operators remove bytes
 Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
-Q10 whole master    a master takes no records while it lacks an acknowledged one that any disk still holds, unless an
-                    operator has decided so
+Q10 whole master    a master that lacks an acknowledged record of any disk takes none, unless an operator has decided so
 Q11 tables          it lacks no committed offset either that a slave had when it shook hands
-Q12 disk            a killed process finds all that it wrote, and its note of that, and one that lost power all that was
-                    durable
-Q13 queue           a message has the offset in its queue that its client was answered; offsets of a queue follow each
-                    other, and consumers see all of them
+Q12 disk            a killed process finds all it wrote and its note of that, one that lost power all that was durable
+Q13 queue           a message has the queue offset of its answer; these follow each other, and consumers see all of them
 Q14 notes           a broker remembers what an order lets it remember, and forgets a doubt when all is durable again
 Q15 rest            a broker with nothing to do waits for its next deadline
 Q16 reading         a consumer reads what is in the log, in the order of the queue

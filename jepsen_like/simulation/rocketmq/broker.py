@@ -1,9 +1,8 @@
 """One broker of a simulated group: the real copy of the commit log, on the real store, with the real tables.
 
-The world supplies what lies under them: a disk in memory, a clock, connections and the thread of the disk. A round is
-that of `Broker`: what has arrived was given to the copy; then it stores the puts of the round, ends waits, pushes and
-dispatches; housekeeping has its turn; and the disk begins to flush. A broker can be killed, lose its power, stand still
-and start again with what its disk gives back.
+Under them the world has a disk in memory with its thread, a clock and connections. A round is that of `Broker`: the
+copy has what arrived, then stores the round's puts, ends waits, pushes and dispatches; housekeeping follows; the disk
+begins to flush. A broker can be killed, lose its power, stand still and start again with what its disk has.
 """
 
 import random
@@ -174,10 +173,7 @@ class GroupBroker(BrokerProcess):
         return self.up and self.replica.log.doubt is None
 
     def start(self) -> None:
-        """A process begins, with what is on the disk, in the role that the operator has given this broker.
-
-        What recovery raises is for the world to judge.
-        """
+        """A process begins with its disk, in the role that the operator gave; the world judges what recovery raises."""
         knobs = self.knobs
         self.begin_life()
         self.waiting.clear()

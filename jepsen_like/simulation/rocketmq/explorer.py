@@ -1,5 +1,4 @@
-"""Every state that a master and a slave can reach with a few records, losses of power and promotions: each order of
-what may happen.
+"""Every state, by any order of events, of a master and a slave with a few records, power losses and promotions.
 
 Both are the real copies. A record is one byte, a connection is what is on its way in each direction. Time stands still,
 but for a slave that waits to dial: nothing is late, and nothing is silent.
@@ -76,10 +75,7 @@ def read_rocketmq_scope(text: str) -> RocketmqScope:
 
 @attrs.frozen
 class SmallDisk:
-    """A log of bytes from offset 0; `held` is every (offset, byte) that was ever there.
-
-    `doubt` and `slaves` are what the disk tells of its past.
-    """
+    """A log of bytes from 0; `held`: each (offset, byte) ever there; `doubt`, `slaves`: a disk's notes of its past."""
 
     data: bytes = b""
     durable_end: int = 0

@@ -1,8 +1,7 @@
 """The commit log of a simulated broker as an onlooker knows it: the bytes that were there, by physical offset.
 
-The broker itself has a real store on a disk in memory. After each of its actions the onlooker reads what is new in it,
-and remembers what has left it, so that audits can tell a copy that was there from one that never was. When a broker
-starts again, the log must hold what a kill or a power cut leaves of it.
+The broker has a real store on a disk in memory. After each action the onlooker reads what is new, and remembers what
+left, so audits know a copy that was there. A log started again must hold what a kill or a power cut leaves.
 """
 
 import enum
@@ -136,8 +135,7 @@ class HeldLog:
     def reopen(self, log: CommitLog, kind: LossKind | None) -> str | None:
         """Take over the log that a start has found, and return what is wrong with it, or None.
 
-        `kind` is what may have taken bytes: a power cut the ones that were not durable, anything else all of them; with
-        None nothing may be missing.
+        `kind` may have taken bytes: a power cut those not durable, anything else all; with None nothing may be missing.
         """
         before, start, end = attrs.evolve(self, data=bytearray(self.data)), log.start_offset, log.end_offset
         must_hold = before.end if kind is None else before.durable_end if kind is LossKind.POWER else 0

@@ -1,6 +1,4 @@
-"""RocketMQ's broker groups as a model of the simulator, of fixed roles or raft groups, and how much must have happened
-in their worlds.
-"""
+"""RocketMQ's broker groups, of fixed roles or raft groups, as a model, and how much must happen in their worlds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -116,10 +114,7 @@ ROCKETMQ_FLOORS: Mapping[str, int] = {
     "raft_traps": 95,
     "raft_worlds": 130,
 }
-"""Every 1,000 seeds reach at least these counts, about half of the usual ones.
-
-Counts that begin with `raft_` come from raft groups, three of ten worlds.
-"""
+"""Every 1,000 seeds reach these, about half of the usual counts; `raft_` ones in raft groups, three of ten worlds."""
 
 
 def rocketmq_world(knobs: RocketmqKnobs, **options: Any) -> SimulatedWorld[RocketmqKnobs]:

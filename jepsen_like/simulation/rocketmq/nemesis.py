@@ -1,6 +1,4 @@
-"""Strikes a simulated broker group as the seed planned it; each fault draws its targets and lengths from a stream of
-its own.
-"""
+"""Strikes a simulated broker group as the seed planned; each fault draws targets and lengths from its own stream."""
 
 import random
 from typing import Generic, Protocol, TypeVar

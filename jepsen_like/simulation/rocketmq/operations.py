@@ -85,9 +85,7 @@ class SimulatedOperator:
         return isinstance(role, Master) and role.is_blocked
 
     def promote(self, node: int, *, at_once: bool) -> None:
-        """This broker is the master from now on; the old one is stopped, `at_once` or only after a while, and comes
-        back as a slave.
-        """
+        """This broker is the master from now on; the old one stops, `at_once` or later, and comes back as a slave."""
         world = self._world
         old = world.brokers[world.master]
         if node == old.node:

@@ -44,8 +44,7 @@ class BrokerProcess(SimulatedProcess):
         self.rng: random.Random = stream(knobs.seed, f"broker/{node}")
         self.knobs = knobs
         self.idle_rounds = 0
-        """Rounds in a row, each as soon as possible after the one before, in which nothing came and nothing was done.
-        """
+        """Rounds in a row, each as soon as possible after the last, in which nothing came and nothing was done."""
         self._has_worked = False
         self._disk_free_at = 0.0
 

@@ -1,24 +1,17 @@
-"""The invariants of a simulated raft group of brokers, checked when a command is applied, a client is answered, or a
-round ends.
+"""The invariants of a simulated raft group of brokers, checked at each applied command, answer and end of a round.
 
 G1 acknowledgement  what a client is told to be stored, committed or created is in the raft logs of a majority: durable
                     with ack=durable, in memory with ack=page-cache
-G2 one log          every broker applies the same commands in the same order, to the same effect: none of a leadership
-                    that has ended
-G3 queue offsets    a message is stored once, a queue offset is given once, and every answer names the place where the
-                    message is
+G2 one log          every broker applies the same commands in order, to the same effect: none of an ended leadership
+G3 queue offsets    a message is stored once, a queue offset given once, and every answer names the message's place
 G4 copies           the commit logs of all brokers are the same bytes, and so are their queues, topics and offsets
-G5 mastership       a broker is master, for name servers and clients, only while it leads the group; it then has
-                    everything that earlier masters have acknowledged, applied and in its commit log; a leadership has
-                    one master
-G6 reads            consumers see committed messages alone, and those that this master or an earlier one has
-                    acknowledged
-G7 tables           consumer offsets and topics that were acknowledged are there on every later master; a message's
-                    topic is known before it
+G5 mastership       a broker is master, for name servers and clients, only while it leads the group; it has then applied
+                    to its commit log all that earlier masters acknowledged; a leadership has one master
+G6 reads            consumers see committed messages alone, and those that this or an earlier master has acknowledged
+G7 tables           acknowledged consumer offsets and topics are on every later master; a topic precedes its messages
 G8 delays           a delayed message is delivered when it is due, not before its own time, and not again once the group
                     has decided that it was; what is decided to be delivered was
-G9 snapshots        a broker takes a snapshot only if its own commit log holds, durably, all that leaves the raft log
-                    for it
+G9 snapshots        a broker takes a snapshot only if its own commit log durably holds all that leaves the raft log
 G10 stalled disks   a leader whose disk hangs hands its leadership over
 G11 rest            a broker to which nothing comes does nothing until something is due
 """
@@ -304,9 +297,7 @@ class DledgerAudits:
         return found
 
     def judge(self, node: int) -> None:
-        """At the end, every acknowledged message is where it was said to be, what was refused is nowhere, and all
-        copies are the same.
-        """
+        """At the end acknowledged messages are where they should be, refused ones nowhere, and all copies are equal."""
         truth = self.truth
         bodies = {
             body: message

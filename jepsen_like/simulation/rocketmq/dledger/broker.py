@@ -1,10 +1,8 @@
-"""One simulated broker of a raft group: the real driver, core, copy, tables and handlers, on a disk, a clock and a
-network of the simulator.
+"""One broker of a raft group: the real driver, core, copy, tables and handlers on simulated disk, clock and network.
 
 A round is that of `Broker`: messages and requests have arrived; the driver decides, and applies what is committed;
-roles, tables, delayed messages and pulls have their turn; then the disk begins to flush. A flush covers what was
-written before it began and takes virtual time. A broker can be killed, lose its power, stand still and start again with
-what its disk gives back.
+roles, tables, delayed messages and pulls follow; then the disk begins to flush. A flush covers what was written before
+it began and takes virtual time. A broker can be killed, lose power, stand still and start again.
 """
 
 from collections.abc import Callable
@@ -120,10 +118,7 @@ class RequestSession:
 
 
 class DledgerBroker(BrokerProcess):
-    """One broker.
-
-    It is the raft group to its copy (`GroupPort`), and the transport and the callers to its driver.
-    """
+    """One broker: the raft group to its copy (`GroupPort`), and the transport and the callers to its driver."""
 
     def __init__(self, host: "DledgerWorld", knobs: RocketmqKnobs, node: int) -> None:
         super().__init__(host, knobs, node)
@@ -327,9 +322,7 @@ class DledgerBroker(BrokerProcess):
         return self.durable
 
     def holds(self, index: int, term: int, *, durably: bool) -> bool:
-        """Returns True if its raft log holds this entry, or what stands for it: on the disk; or else in the page cache,
-        which a kill leaves.
-        """
+        """Returns True if its raft log holds the entry or its stand-in: on disk, or in the page cache a kill leaves."""
         if not durably:
             log = self.core.log
             if index <= log.start.index:

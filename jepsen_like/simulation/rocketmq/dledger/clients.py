@@ -1,6 +1,4 @@
-"""Clients of a simulated raft group: each sends messages and consumes in a group of its own, with few requests open at
-a time.
-"""
+"""Clients of a simulated raft group: each sends messages and consumes in its own group, with few requests open."""
 
 from collections import Counter
 from collections.abc import Callable

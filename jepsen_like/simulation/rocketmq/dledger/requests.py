@@ -1,6 +1,4 @@
-"""Requests of simulated clients to a broker: commands as they are on the wire, and the facts about each that audits
-need.
-"""
+"""Requests of simulated clients to a broker: commands as they are on the wire, and facts about each for audits."""
 
 import enum
 from collections.abc import Sequence

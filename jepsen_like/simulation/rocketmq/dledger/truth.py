@@ -1,7 +1,4 @@
-"""The decisions of the group, as an observer of all brokers knows them.
-
-It has the commands in their order, and computes their results by rules of its own.
-"""
+"""The group's decisions as an observer of all brokers knows them: commands in order, results by rules of its own."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -73,9 +70,8 @@ class BrokerGroupTruth:
     deleted: dict[str, set[int]] = attrs.field(factory=dict)
     """Topics that were deleted once, with the brokers that may have their old queues.
 
-    A broker has them if it has derived all queues from its whole commit log again. One that was reset to a snapshot does
-    not know where the queues of a topic began again, so it may go on behind their old messages: a hole, but no offset
-    that is given twice.
+    A broker has them if it derived all queues from its whole commit log again. One reset to a snapshot does not know
+    where a topic's queues began again, and may go on behind old messages: a hole, but no offset twice.
     """
 
     @property
@@ -84,10 +80,7 @@ class BrokerGroupTruth:
         return len(self.content)
 
     def on_applied(self, node: int, index: int, ordinal: int, command: bytes, had_effect: bool) -> CommandOutcome:
-        """A broker has applied the command at this place of the log.
-
-        G2: the same as every other broker, and with the effect that it must have. Returns what the state is after it.
-        """
+        """Check that a broker applied here what others did, to the effect it must have (G2); returns the outcome."""
         known = self.outcomes.setdefault(index, [])
         if ordinal == len(known):
             known.append(self._apply(node, index, command))
@@ -145,9 +138,7 @@ class BrokerGroupTruth:
             self.stored.setdefault((head.topic, body), message)
 
     def _deliver(self, node: int, body: bytes, store_ms: int) -> None:
-        """G8: a delayed message comes again only where the group had not yet decided that it was delivered, and never
-        before its time.
-        """
+        """G8: a delayed message comes again only if the group had not yet decided it delivered, and never early."""
         level, offset = self.delayed[body]
         self.counts["redeliveries" if body in self.delivered else "deliveries"] += 1
         self.delivered.add(body)

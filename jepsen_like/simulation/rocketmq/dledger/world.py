@@ -74,10 +74,7 @@ class DledgerWorld(BrokerGroupWorld[DledgerBroker, DledgerClient]):
         super().kill(broker, back_after_s)
 
     def cut_power(self, broker: DledgerBroker, back_after_s: float, *, wipes: bool) -> None:
-        """See `RocketmqVictims`.
-
-        With ack=page-cache a power cut may cost what was promised: there processes are killed instead.
-        """
+        """See `RocketmqVictims`; with ack=page-cache a power cut may cost promises, so processes are killed instead."""
         assert not wipes, "a member that has lost its votes is none"
         if self.knobs.dledger.durable:
             super().cut_power(broker, back_after_s, wipes=False)
@@ -85,10 +82,9 @@ class DledgerWorld(BrokerGroupWorld[DledgerBroker, DledgerClient]):
             self.kill(broker, back_after_s)
 
     def strike_disk(self, broker: DledgerBroker, rng: random.Random, *, vanishes: bool) -> None:
-        """See `RocketmqVictims`: the messages of a broker, or what is derived from them.
+        """See `RocketmqVictims`: a broker's messages, or what is derived from them; its raft log is the group's.
 
-        Its raft log is the raft group's. Only where all others are whole: what has left every raft log is in the commit
-        logs alone.
+        Only where all others are whole: what has left every raft log is in the commit logs alone.
         """
         if broker.up or not all(each.is_whole for each in self.brokers.values() if each is not broker):
             return
@@ -118,9 +114,7 @@ class DledgerWorld(BrokerGroupWorld[DledgerBroker, DledgerClient]):
         self.audits.on_started(broker)
 
     def promote(self, node: int, *, at_once: bool) -> None:
-        """See `RocketmqVictims`: the master is cut off, and clients still reach it; its successor fails as it comes
-        back.
-        """
+        """See `RocketmqVictims`: the master is cut off, though clients reach it; its successor fails at its return."""
         old, rng = self.master, stream(self.knobs.seed, f"coup/{self.now:.3f}")
         links = [link for link in self.network.links if old in link]
         self.counts["coups"] += 1
