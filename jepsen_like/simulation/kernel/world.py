@@ -144,12 +144,13 @@ class SimulatedWorld(ABC, Generic[K]):
 
     def _pump(self) -> None:
         heap = self._heap
+        always_allowed = STEPS_MAX if self._steps_max is None else self._steps_max
         while heap and not self.finished:
             at, _, action, arguments = heapq.heappop(heap)
             if at > self.now:
                 self.now = at
             action(*arguments)
-            if self.steps > self._steps_allowed:
+            if self.steps > always_allowed and self.steps > self._steps_allowed:
                 self.report("V-storm", 0, f"{self._steps_allowed} steps were not enough")
                 return
 
