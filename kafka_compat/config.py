@@ -217,6 +217,8 @@ class Settings:
     static: Mapping[str, str] = attrs.field(factory=dict)
     cluster: Mapping[str, str] = attrs.field(factory=dict)
     broker: Mapping[str, str] = attrs.field(factory=dict)
+    _of_topics: dict[tuple[tuple[str, str], ...], TopicSettings] = attrs.field(factory=dict, init=False, eq=False)
+    """The settings of topics that were asked for, by their overrides: few differ."""
 
     @classmethod
     def from_assignments(cls, assignments: Iterable[str]) -> Self:
@@ -263,7 +265,13 @@ class Settings:
 
     def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
         """Returns the settings in force for a topic with these overrides."""
+        key = tuple(overrides.items())
+        known = self._of_topics.get(key)
+        if known is None:
+            known = self._of_topics[key] = self._find_topic(overrides)
+        return known
 
+    def _find_topic(self, overrides: Mapping[str, str]) -> TopicSettings:
         def text(name: str) -> str:
             value = _value_of(self._synonyms(TOPIC_KEYS[name], overrides)[0], TOPIC_KEYS[name])
             assert value is not None, f"{name} has no value"

@@ -47,11 +47,8 @@ class Housekeeping:
             (CLOSE_IDLE_EVERY_S, store.close_idle),
         ]
         self._due = [now + every_s for every_s, _ in self._every]
-
-    @property
-    def deadline(self) -> float:
+        self.deadline = min(self._due)
         """The time at which `tick` is due."""
-        return min(self._due)
 
     @property
     def has_more(self) -> bool:
@@ -60,10 +57,12 @@ class Housekeeping:
 
     def tick(self, now: float) -> None:
         """Begin the work that is due, and continue the work under way."""
-        for number, (every_s, work) in enumerate(self._every):
-            if self._due[number] <= now:
-                self._due[number] = now + every_s
-                work()
+        if self.deadline <= now:
+            for number, (every_s, work) in enumerate(self._every):
+                if self._due[number] <= now:
+                    self._due[number] = now + every_s
+                    work()
+            self.deadline = min(self._due)
         if self.has_more:
             self._go_on()
 

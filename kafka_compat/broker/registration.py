@@ -45,20 +45,15 @@ class Registration:
         self._is_ready = is_ready
         self._on_may_end = on_may_end
         self._tell = tell
-        self._due = 0.0
+        self.deadline = 0.0
         """The time of the next registration, the next heartbeat, or the end of the wait for an answer."""
         self._registered = self._refusal_told = self._ended = False
         self._beats = 0
         self._awaits_answer = self._hurries = False
 
-    @property
-    def deadline(self) -> float:
-        """The time at which `tick` is due."""
-        return self._due
-
     def tick(self, now: float) -> None:
         """Send what is due."""
-        while self._due <= now:
+        while self.deadline <= now:
             if not self._registered:
                 self._register()
             elif self._awaits_answer:
@@ -70,7 +65,7 @@ class Registration:
         """Send the next heartbeat with the answer to the present one: a new controller, or a wish to shut down."""
         self._hurries = True
         if self._registered and not self._awaits_answer and not self._ended:
-            self._due = 0.0
+            self.deadline = 0.0
 
     # ---------------------------------------------------------------- registration
 
@@ -86,18 +81,18 @@ class Registration:
             context.unclean_default,
             context.eligible,
         )
-        self._due = NEVER
+        self.deadline = NEVER
         context.controller.send(command, self._on_registered)
 
     def _on_registered(self, result: CommandResult | CommandFailed) -> None:
         if isinstance(result, Registered) and result.error is KafkaErrorCode.NONE:
             self._registered = True
-            self._due = 0.0
+            self.deadline = 0.0
             return
         if not self._refusal_told and isinstance(result, Registered):
             self._refusal_told = True
             self._tell("registration_refused", reason=result.message)
-        self._due = self._context.clock() + REGISTRATION_RETRY_S
+        self.deadline = self._context.clock() + REGISTRATION_RETRY_S
 
     # ---------------------------------------------------------------- heartbeats
 
@@ -116,7 +111,7 @@ class Registration:
         self._beats += 1
         number = self._beats
         self._awaits_answer, self._hurries = True, False
-        self._due = now + self._interval_s
+        self.deadline = now + self._interval_s
 
         def on_answer(answer: BrokerHeartbeatResponse) -> None:
             if self._awaits_answer and self._beats == number:
@@ -149,7 +144,7 @@ class Registration:
             pause_s = SHUTDOWN_HEARTBEAT_S
             if answer is not None and not answer.error_code and answer.should_shut_down:
                 self._ended = True
-                self._due = NEVER
+                self.deadline = NEVER
                 self._on_may_end()
                 return
-        self._due = 0.0 if self._hurries else self._context.clock() + pause_s
+        self.deadline = 0.0 if self._hurries else self._context.clock() + pause_s

@@ -164,12 +164,16 @@ class ControllerLiveness:
         """The time at which `LivenessDue` is due next, or None without a deadline."""
         if not self._controller:
             return None
-        times = [
-            self._fence_time(contact, broker) for broker, contact in self._contacts.items() if self._serving(broker)
-        ]
-        if self._next_balance is not None:
-            times.append(self._next_balance)
-        return min(times, default=None)
+        due = self._next_balance
+        brokers, timeout = self.image.brokers, self.settings.session_timeout
+        for broker, contact in self._contacts.items():
+            if due is not None and contact.time + timeout >= due:
+                continue  # it is asked for in each round, and few brokers are the next
+            known = brokers.get(broker)
+            if known is not None and not known.fenced and known.epoch == contact.epoch:
+                time = self._fence_time(contact, broker)
+                due = time if due is None else min(due, time)
+        return due
 
     def step(self, now: float, event: LivenessEvent) -> list[LivenessEffect]:
         """Returns the effects of `event`, in order. `now` is in seconds and never falls."""

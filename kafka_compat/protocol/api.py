@@ -178,7 +178,10 @@ def build_unsupported(header: RequestHeader, detail: str) -> UnsupportedVersion:
 
 def frame_pieces(out: list[Buffer]) -> list[Buffer]:
     """Returns the body with its length in front, short pieces joined, long ones as they are."""
-    pieces: list[Buffer] = [PREFIX.pack(sum(map(len, out)))]
+    size = sum(map(len, out))
+    if size < PIECE_BYTES:
+        return [b"".join((PREFIX.pack(size), *out))]
+    pieces: list[Buffer] = [PREFIX.pack(size)]
     first = 0
     for number, piece in enumerate(out):
         if len(piece) >= PIECE_BYTES:

@@ -118,7 +118,7 @@ class BatchHeader:
 
     def encode(self) -> bytes:
         """Returns the 61 bytes, with `crc` as it is."""
-        return LAYOUT.pack(*attrs.astuple(self))
+        return LAYOUT.pack(*attrs.astuple(self, recurse=False))
 
 
 def read_batch_header(records: Buffer, position: int = 0) -> BatchHeader:
@@ -206,6 +206,6 @@ def encode_batch_header(header: BatchHeader, body: Buffer) -> bytes:
 
     For batches that a broker writes itself, and for tests.
     """
-    sized = attrs.evolve(header, length=HEADER_BYTES - LENGTH_END + len(body), crc=0)
-    crc = crc32c.crc32c(body, crc32c.crc32c(sized.encode()[CHECKED_AT:]))
-    return attrs.evolve(sized, crc=crc).encode()
+    written = bytearray(attrs.evolve(header, length=HEADER_BYTES - LENGTH_END + len(body)).encode())
+    _CRC.pack_into(written, CRC_AT, crc32c.crc32c(body, crc32c.crc32c(written[CHECKED_AT:])))
+    return bytes(written)
