@@ -1,9 +1,9 @@
 """Compaction of the offsets topic: it keeps only the newest record of each key.
 
 It reads the log below the high watermark, and rewrites the sealed segments there, from the first one on. A record
-leaves when a newer one has its key. A deletion (a record without a value) leaves when it is older than
-`delete.retention.ms`, together with everything that it deleted. Offsets stay as they are, so there are gaps. A batch
-with unreadable records stays as it is.
+leaves when a newer one has its key, and is durable: a loss of power must not take both. A deletion (a record without
+a value) leaves when it is older than `delete.retention.ms`, together with everything that it deleted. Offsets stay as
+they are, so there are gaps. A batch with unreadable records stays as it is.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ class Compaction:
             yield batches
 
     def _find_newest(self, changes: int) -> Iterator[None]:
-        end = min(self.high_watermark, self.log.end_offset)
+        end = min(self.high_watermark, self.log.durable_offset)
         for batches in self._chunks(self.log.start_offset, end):
             for batch in batches:
                 for record in _records_of(batch) or ():

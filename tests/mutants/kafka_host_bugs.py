@@ -193,7 +193,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-compacts-for-what-is-not-committed",
         "an uncommitted record lets compaction remove a committed one of its key",
         COMPACTION,
-        ("        end = min(self.high_watermark, self.log.end_offset)\n", "        end = self.log.end_offset\n"),
+        ("        end = min(self.high_watermark, self.log.durable_offset)\n", "        end = self.log.end_offset\n"),
         oracles=["K1", "K6", "K8"],
     ),
     kafka_bug(

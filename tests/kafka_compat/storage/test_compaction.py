@@ -130,6 +130,18 @@ def test_nothing_above_the_high_watermark_counts_or_leaves(high_watermark: int) 
     assert {each.key: each.offset for each in after if each.offset < high_watermark} == newest
 
 
+def test_a_record_leaves_for_none_that_a_power_cut_could_take() -> None:
+    disk = memory_disk()
+    store, log = fill(disk)
+    log.roll()
+    log.append_as_leader([encode_records([(b"other", b"x")], 0)], 5)
+    store.flush()
+    durable = table_of(log)
+    log.append_as_leader([encode_records([(b"key%d" % number, b"newer") for number in range(7)], 0)], 5)
+    assert compact(log).removed > 0
+    assert table_of(reopen(lose_unsynced(disk, 0))) == durable
+
+
 def test_segments_that_reach_above_the_high_watermark_are_not_written_again() -> None:
     _, log = fill(memory_disk())
     facts = log.store_log.segment_facts()
