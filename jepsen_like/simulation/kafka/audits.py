@@ -391,7 +391,7 @@ class KafkaAudits:
                     self._report("K2", truth.state.leader, f"{partition}: {batch.value} was acknowledged and is lost")
             for node in truth.state.replicas:
                 log = self.log_of(node, partition)
-                if log is None or not log.is_like(leader):
+                if log is None or not log.is_like(leader, truth.may_lack):
                     self._report("K3", node, f"{partition}: its log is not the leader's")
                 else:
                     self.counts["compacted_logs"] += log.is_compacted

@@ -1,7 +1,7 @@
 """The logs of simulated brokers, read from the real storage; equal batches are one object, for quick comparison."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -97,12 +97,30 @@ class LogView:
         """True if records with keys have left the log."""
         return bool(self.newest) and sum(len(batch.keyed) for batch in self.batches) < self.end - self.start
 
-    def is_like(self, other: "LogView") -> bool:
-        """Returns True if both logs end alike, and hold the same where both have anything."""
+    def is_like(self, other: "LogView", may_lack: Callable[[LoggedBatch], bool]) -> bool:
+        """Returns True if both logs end alike, and hold the same where both have anything.
+
+        `may_lack`: if compaction removed a record for one that all copies lost since, other logs may still have it.
+        """
         common = min(len(self.batches), len(other.batches))
-        if self.end != other.end or self.newest != other.newest:
+        keys = self.newest.keys() | other.newest.keys()
+        if self.end != other.end:
             return False
-        return bool(self.newest) or not common or self.batches[-common:] == other.batches[-common:]
+        if keys:
+            return all(self._agrees(other, key, may_lack) for key in keys)
+        return not common or self.batches[-common:] == other.batches[-common:]
+
+    def _agrees(self, other: "LogView", key: bytes, may_lack: Callable[[LoggedBatch], bool]) -> bool:
+        ours, theirs = self.newest.get(key), other.newest.get(key)
+        if ours == theirs:
+            return True
+        if theirs is None or (ours is not None and ours.offset > theirs.offset):
+            newer, log = ours, self
+        else:
+            newer, log = theirs, other
+        assert newer is not None, "one of both logs has the key"
+        is_in_both = ours is not None and theirs is not None and ours.offset == theirs.offset
+        return not is_in_both and all(map(may_lack, log.read(newer.offset, newer.offset + 1)))
 
     def leave(self) -> None:
         """Keep what it held when its process ended."""
