@@ -348,6 +348,7 @@ class SimulatedBroker(SimulatedProcess):
         self._is_ending = True
 
     def _end_in_order(self) -> None:
+        cast(WatchedReplicas, self.replicas).learn_all()
         self.parts.stop()
         while self._disk_queue:
             self._work_disk(self._disk_queue[0])

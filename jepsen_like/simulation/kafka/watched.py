@@ -48,6 +48,8 @@ class WatchedReplicas(Replicas):
         self._audits = world.audits
         self._rng = rng
         self._truncation_s = truncation_s
+        self._late: list[tuple[LocalReplica, Truncated]] = []
+        """The truncations of which deciders have yet to learn."""
         self._event: Event
 
         def on_news(hosted: LocalReplica, news: News) -> None:
@@ -59,9 +61,20 @@ class WatchedReplicas(Replicas):
     def step(self, hosted: LocalReplica, event: Event) -> None:
         """See `Replicas`."""
         if isinstance(event, Truncated) and self._truncation_s:
-            self._broker.later(self._truncation_s * self._rng.random(), super().step, hosted, event)
+            self._late.append((hosted, event))
+            self._broker.later(self._truncation_s * self._rng.random(), self._learn, hosted, event)
         else:
             super().step(hosted, event)
+
+    def _learn(self, hosted: LocalReplica, event: Truncated) -> None:
+        if (hosted, event) in self._late:
+            self._late.remove((hosted, event))
+            super().step(hosted, event)
+
+    def learn_all(self) -> None:
+        """Let deciders learn of each truncation now: a broker that ends in order keeps what they know."""
+        while self._late:
+            self._learn(*self._late[0])
 
     def _step(self, hosted: LocalReplica, event: Event) -> None:
         if isinstance(event, LogStartDue):

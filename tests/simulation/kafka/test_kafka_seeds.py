@@ -15,6 +15,8 @@ REGRESSIONS = {
     2474: "an ISR that a dead process had asked for takes part in an election",
     95: "an ISR change during a truncation left a follower without a fetch",
     231: "a follower took no high watermark from an answer that brought the same records once more, and got it never again",
+    628: "copies of a compacted log differ by what one had removed for records that all of them lost since",
+    873: "a broker shut down in order before a replica had learned of a truncation, and kept what it knew",
     1169: "a late registration of an earlier process ends the present one, which must come back",
 }
 REGRESSIONS_WITH_TRIMS = {
