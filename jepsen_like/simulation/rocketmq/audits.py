@@ -10,6 +10,7 @@ Q7 status           a weaker status has its reason: a timeout before the promise
 Q8 log              a record is stored as its client was answered, at most once; only faults and operators remove bytes
 Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
 Q10 whole master    a master that lacks an acknowledged record of any disk takes none, unless an operator has decided so
+                    or has made another broker the master
 Q11 tables          it lacks no committed offset either that a slave had when it shook hands
 Q12 disk            a killed process finds all it wrote and its note of that, one that lost power all that was durable
 Q13 queue           a message has the queue offset of its answer; these follow each other, and consumers see all of them
@@ -212,7 +213,7 @@ class RocketmqAudits:
         if self._diverging.get(broker.process):
             slaves = sorted(self._diverging[broker.process])
             self._report("Q4", broker.node, f"records are taken at {order.offset}, although {slaves} diverge")
-        if order.epoch not in self._epochs and self._knobs.refuses:
+        if order.epoch not in self._epochs and self._knobs.refuses and broker.is_designated:
             self._check_whole(broker)
         owner = self._epochs.setdefault(order.epoch, broker.process)
         if owner != broker.process:

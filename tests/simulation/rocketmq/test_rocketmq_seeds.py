@@ -131,6 +131,14 @@ def test_h2_a_promotion_loses_what_an_async_master_had_not_replicated() -> None:
     assert counts["excused_losses"] > 0
 
 
+def test_a_master_that_an_operator_has_replaced_need_not_know_the_records_of_its_successor() -> None:
+    faults = PlannedFault(1.0, FaultKind.KILL, "fault/0"), PlannedFault(1.32, FaultKind.COUP, "fault/1")
+    hasty = attrs.evolve(ROCKETMQ_CALM, seed=30, sync_master=False, safety_s=3.0, decide_s=100.0, faults=faults)
+    result = RocketmqWorld(attrs.evolve(hasty, clients=2, think_s=0.1, late=0.5, silence_s=2.0, heartbeat_s=0.5)).run()
+    assert result.counts["two_masters"] == 1
+    assert result.violations == ()
+
+
 def test_h6_a_report_of_more_than_was_pushed_acknowledges_nothing() -> None:
     counts = play_worlds((), rogues=2.0)
     assert counts["rogue_reports"] > 100
