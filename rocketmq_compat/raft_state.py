@@ -11,7 +11,8 @@ Every node applies the commands of the group's raft log in the same order, and s
   does no harm.
 
 The records themselves are not part of the state: a node appends them to its commit log. A snapshot therefore holds the
-physical end and the tables. It stands for all earlier commands where the commit log holds all before that end.
+physical end, the tables, and the next offset of each queue: the messages of a quiet queue may have expired everywhere.
+It stands for all earlier commands where the commit log holds all before that end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,8 +25,11 @@ from log.values import frozen
 from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
 from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig, TopicConfig
 from rocketmq_compat.remoting.errors import BadBody
+from rocketmq_compat.storage.dispatch import QueueKey
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_WITHOUT_NEXTS: Final = 1
+"""Snapshots of this version lack the next offsets of queues."""
 _STORE, _BEGIN, _CHANGE = "m", "b", "t"
 
 KeyT = TypeVar("KeyT")
@@ -175,6 +179,8 @@ class BrokerGroupState:
     end: int = 0
     """The physical offset of the next record."""
     tables: GroupTables = attrs.field(factory=GroupTables)
+    nexts: dict[QueueKey, int] = attrs.field(factory=dict, eq=False)
+    """The next offsets of queues, of all before `end` that the owner has noted here."""
 
     def apply(self, command: GroupCommand) -> bool:
         """Carry out a command. Returns True if it had an effect; otherwise the state is as before, on every node."""
@@ -189,25 +195,30 @@ class BrokerGroupState:
                 self.end = command.end
             case ChangeTables(changes=changes):
                 self.tables.change(changes)
+                if deleted := changes.deleted_topics:
+                    self.nexts = {key: each for key, each in self.nexts.items() if key[0] not in deleted}
             case _:
                 assert_never(command)
         return True
 
     def snapshot(self) -> bytes:
         """Returns the state as bytes."""
-        packed: bytes = msgpack.packb([_VERSION, self.term, self.end, _pack_changes(self.tables.as_changes())])
+        tables, nexts = _pack_changes(self.tables.as_changes()), [[*key, each] for key, each in self.nexts.items()]
+        packed: bytes = msgpack.packb([_VERSION, self.term, self.end, tables, nexts])
         return packed
 
     def restore(self, snapshot: bytes) -> None:
         """Replace the state by the one in `snapshot`. Raises `BadGroupCommand` for other bytes or another version."""
         try:
-            version, term, end, tables = _unpack(snapshot)
-            if version != _VERSION:
+            version, term, end, tables, *rest = _unpack(snapshot)
+            if version not in (_VERSION, _WITHOUT_NEXTS):
                 raise BadGroupCommand(f"a snapshot of version {version}")
             changes = _unpack_changes(tables)
+            (rows,) = rest if version == _VERSION else ([],)
+            nexts = {(topic, queue_id): following for topic, queue_id, following in rows}
         except (TypeError, ValueError, BadBody) as error:
             raise BadGroupCommand(f"no snapshot: {error}") from None
-        self.term, self.end, self.tables = term, end, GroupTables()
+        self.term, self.end, self.tables, self.nexts = term, end, GroupTables(), nexts
         self.tables.change(changes)
 
 

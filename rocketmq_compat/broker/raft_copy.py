@@ -44,7 +44,7 @@ from rocketmq_compat.raft_state import (
 )
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.replication.acks import SendStatus
-from rocketmq_compat.storage.dispatch import QueueKey, QueueRun, Walk, assign
+from rocketmq_compat.storage.dispatch import QueueKey, QueueRun, Walk, assign, walk
 
 IN_FLIGHT_BYTES_MAX: Final = 24 * 1024 * 1024
 """The limit of proposed bytes before they are committed; above, puts are refused.
@@ -181,6 +181,7 @@ class RaftCopy:
         if index > self._replay_to:
             self._replay_to = 2**63
             self._cut_to_state()
+            self._begin_quiet_queues()
         if not self.state.apply(decoded):
             return NO_EFFECT
         match decoded:
@@ -198,6 +199,9 @@ class RaftCopy:
         if self.incomplete.is_set():
             return None
         self._store.flush()
+        if self._store.log.end_offset == self.state.end:
+            queues = [each.key for each in self._store.derived.queues if each.key[0] in self.state.tables.topics]
+            self.state.nexts.update((key, self._store.next_offset(key)) for key in queues)
         return self.state.snapshot()
 
     def restore(self, snapshot: bytes) -> None:
@@ -210,9 +214,11 @@ class RaftCopy:
 
     def _append(self, command: StoreRecords) -> None:
         log = self._store.log
+        held = log.end_offset - command.base
+        if held or self.incomplete.is_set():  # else its queues are derived from the log
+            self.state.nexts.update((run.key, run.next) for run in walk(command.payload, command.base).runs)
         if self.incomplete.is_set():
             return
-        held = log.end_offset - command.base
         if held > 0 and log.start_offset <= command.base and not self._is_of(command.term, command.base):
             self._store.truncate(command.base)
             held = 0
@@ -261,11 +267,18 @@ class RaftCopy:
     def _note_complete(self) -> None:
         if self._store.log.end_offset == self.state.end:
             self.incomplete = trio.Event()
+            self._begin_quiet_queues()
             self.tables.has_changed = True  # delay offsets were cut at the ends of queues that were not there yet
             self._dispatch()
             for topic in {each.key[0] for each in self._store.derived.queues} - self.state.tables.topics.keys():
                 self._store.delete_topic(topic)  # it was deleted while its messages were missing here
             self._context.tell("commit_log_complete", end=self.state.end)
+
+    def _begin_quiet_queues(self) -> None:
+        """Begin the queues whose messages all precede this commit log behind them: their offsets are not given again."""
+        if not self.incomplete.is_set():
+            topics = self.state.tables.topics
+            self._store.begin_queues({key: each for key, each in self.state.nexts.items() if key[0] in topics})
 
     # ---------------------------------------------------------------- roles
 

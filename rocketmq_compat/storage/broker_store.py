@@ -17,7 +17,7 @@ import contextlib
 import enum
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 import attrs
@@ -494,6 +494,16 @@ class MessageStore:
         self.flush()
         self._untold = [run for run in self.dispatch() if run.key[0] != topic]
         self.derived.delete(topic)
+
+    def begin_queues(self, nexts: Mapping[QueueKey, int]) -> None:
+        """Let unknown queues begin at these offsets, without messages: theirs were in a part of the log that is gone.
+
+        It is in the next checkpoint. All that the log holds must be dispatched.
+        """
+        self._untold = self.dispatch()
+        for key, first in nexts.items():
+            if first and self.derived.queues.get(key) is None:
+                self.derived.queues.begin(key, first)
 
     # Reading
 

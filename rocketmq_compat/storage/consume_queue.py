@@ -294,6 +294,11 @@ class ConsumeQueues:
             self._changed[queue] = None
         return strange
 
+    def begin(self, key: QueueKey, first: int) -> None:
+        """Begin an unknown queue with its next message at this offset."""
+        queue = self._queues[key] = ConsumeQueue(self, key, first, first)
+        self._changed[queue] = None
+
     def truncate(self, physical: int) -> None:
         """Remove the units of messages that lie at this physical offset or behind it, in all queues."""
         for queue in self._queues.values():

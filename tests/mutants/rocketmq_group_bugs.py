@@ -182,6 +182,14 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "",
         oracles=["G3", "G4", "V-liveness"],
     ),
+    _bug(
+        "rocketmq-group-quiet-queues-are-forgotten",
+        "a queue whose messages all precede a copied log gives their offsets again",
+        COPY,
+        "            self._store.begin_queues({key:",
+        "            dict({key:",
+        oracles=["G3", "G4", "V-liveness"],
+    ),
     _store_bug(
         "rocketmq-store-gaps-are-closed",
         "units behind a gap take the places of those that are missing",

@@ -141,6 +141,11 @@ class RocketmqKnobs(Knobs):
         return self.dledger.enabled and self.seed % 3 == 0
 
     @property
+    def seldom(self) -> float:
+        """The probability that a message of a raft group goes to a topic with few others, which retention may empty."""
+        return 0.04 if self.seed % 3 == 1 else 0.0
+
+    @property
     def segment_bytes(self) -> int:
         """mappedFileSizeCommitLog: small where slaves are pushed little at a time."""
         return 4096 if self.push_window_bytes < 4000 else 1 << 16
@@ -269,7 +274,7 @@ def draw_raft_group(seed: int) -> RocketmqKnobs:
         faults=draw_faults(seed, safety_s, ROCKETMQ_FAULTS, ROCKETMQ_TELLING),
         flush_s=flush_s,
         drift=rng.choice((0.0, 0.0, 0.05, 0.1)),
-        trims=rng.choice((0.0, 0.0, 0.7)),
+        trims=rng.choice((0.0, 0.7, 4.0)),
         clients=rng.randint(1, 3),
         burst=rng.choice((1, 4, 8)),
         record_bytes_max=rng.choice((20, 200, 1000)),

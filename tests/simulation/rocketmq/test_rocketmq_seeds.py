@@ -25,6 +25,8 @@ REGRESSIONS = {
 GROUP_REGRESSIONS = {
     1: "a commit log that a snapshot had flushed was due for a flush for ever",
     45: "the queues of a deleted topic came back with what a broker copied after a reset",
+    33: "a broker cut delay offsets at queues of which it knew nothing, because their messages had expired before it copied the log",
+    34: "a broker whose log was copied anew gave the offsets of a queue again whose messages had all expired",
     75: "a broker cut delay offsets at what it had derived of their queues, and would have delivered again",
 }
 """Raft groups, by the seed of their own draw."""

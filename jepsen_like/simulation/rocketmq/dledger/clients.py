@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOPICS = ("T0", "T1")
 DELETED_TOPIC = "D"
+SELDOM_TOPIC = "S"
 
 
 @attrs.define(eq=False)
@@ -77,6 +78,8 @@ class DledgerClient:
             return requests.create(f"C{self.number}_{self._created}")
         if self.number == 1 and self.rng.random() < dledger.administers:
             topic = DELETED_TOPIC
+        elif self._knobs.seldom and self.rng.random() < self._knobs.seldom:
+            topic = SELDOM_TOPIC
         level = timer_ms = 0
         if self.rng.random() < dledger.delayed and topic != DELETED_TOPIC:
             level = self.rng.choice((1, 2, requests.TIMER_LEVEL))
