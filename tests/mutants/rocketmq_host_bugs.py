@@ -49,7 +49,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         HOST,
         "        if durable_end > self._decider.log.flushed_end:",
         "        if durable_end > self._store.log.end_offset:",
-        oracles=["V-liveness"],
+        oracles=["Q6"],
     ),
     _bug(
         "rocketmq-host-a-flushed-log-is-due",

@@ -5,13 +5,13 @@ Q2 copy             with haDivergence=refuse the log of a slave that is pushed t
 Q3 handshake        then a slave is welcomed if and only if its log is a beginning of its master's
 Q4 divergence       a master takes no records from finding a divergence until an operator has decided
 Q5 epoch            an epoch belongs to one start of a master, and epochs grow along a log
-Q6 report           a slave reports what it holds, durable if it flushes
+Q6 report           a slave reports what it holds, durable if it flushes; a broker knows what is durable when a round ends
 Q7 status           a weaker status has its reason: a timeout before the promise was kept, or no slave near
 Q8 log              a record is stored as its client was answered, at most once; only faults and operators remove bytes
 Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
 Q10 whole master    a master that lacks an acknowledged record of any disk takes none, unless an operator has decided so
                     or has made another broker the master
-Q11 tables          it lacks no committed offset either that a slave had when it shook hands
+Q11 tables          it lacks no committed offset either that a slave had when it shook hands, and misses lost tables
 Q12 disk            a killed process finds all it wrote and its note of that, one that lost power all that was durable
 Q13 queue           a message has the queue offset of its answer; these follow each other, and consumers see all of them
 Q14 notes           a broker remembers what an order lets it remember, and forgets a doubt when all is durable again
@@ -131,6 +131,8 @@ class RocketmqAudits:
     def on_recovered(self, broker: GroupBroker, recovered: RecoveredCopy) -> None:
         """A start has found this on its disk."""
         held, doubt = broker.held, recovered.doubt
+        if broker.lacks_tables and doubt is None and self._knobs.refuses:
+            self._report("Q11", broker.node, "starts without tables that it had, and is sure")
         if held.end >= broker.held.promised or not self._knobs.refuses:
             return
         self.counts["starts_without_promised"] += 1
@@ -148,6 +150,12 @@ class RocketmqAudits:
             if queue_offset < offset or not broker.held.holds(physical, bytes(record)):
                 self._report("Q16", broker.node, f"message {queue_offset} is read as that at {physical}, from {offset}")
             offset = queue_offset + 1
+
+    def on_round_end(self, broker: GroupBroker) -> None:
+        """A round has ended."""
+        known, durable = broker.replica.log.flushed_end, broker.held.durable_end
+        if known < durable:
+            self._report("Q6", broker.node, f"its log is durable up to {durable}, and it counts on {known}")
 
     # ---------------------------------------------------------------- before orders are carried out
 

@@ -168,6 +168,7 @@ class RocketmqWorld(BrokerGroupWorld[GroupBroker, RocketmqClient]):
         """A round has ended."""
         if broker.idle_rounds > IDLE_ROUNDS_MAX:
             self.report("Q15", broker.node, f"{broker.idle_rounds} rounds in a row have nothing to do")
+        self.audits.on_round_end(broker)
 
     # ---------------------------------------------------------------- healing and the end
 
