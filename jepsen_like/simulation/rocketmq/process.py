@@ -29,8 +29,9 @@ BEGIN_MS = 1_600_000_000_000
 QUEUES = 2
 """Of each topic."""
 LEVELS = "1s 2s"
-IDLE_ROUNDS_MAX = 1000
-"""Work that is due within the same millisecond of the wall clock may be looked at a hundred times."""
+IDLE_ROUNDS_MAX = 10
+DELAYED_IDLE_ROUNDS_MAX = 1000
+"""A raft group delays messages, and may look a hundred times at what is due within one millisecond of the wall clock."""
 
 
 class BrokerProcess(SimulatedProcess):

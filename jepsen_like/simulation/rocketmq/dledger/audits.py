@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.requests import TIMER_LEVEL, BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.dledger.truth import BrokerGroupTruth, StoredMessage
-from jepsen_like.simulation.rocketmq.process import IDLE_ROUNDS_MAX
+from jepsen_like.simulation.rocketmq.process import DELAYED_IDLE_ROUNDS_MAX
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.errors import CorruptLog
 from raft.model import LogIndex
@@ -130,7 +130,7 @@ class DledgerAudits:
     def on_round_end(self, broker: DledgerBroker) -> None:
         """A round has ended."""
         core = broker.core
-        if broker.idle_rounds > IDLE_ROUNDS_MAX:
+        if broker.idle_rounds > DELAYED_IDLE_ROUNDS_MAX:
             self._report("G11", broker.node, f"{broker.idle_rounds} rounds in a row have nothing to do")
         leads = isinstance(core.role, Leader)
         if leads and broker.flush_begun is not None and self._knobs.dledger.durable:
