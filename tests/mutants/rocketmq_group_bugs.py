@@ -32,8 +32,8 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "rocketmq-group-trims-what-is-not-flushed",
         "what leaves the raft log is only in the page cache of the commit log",
         COPY,
-        "        self._store.flush()\n        return self.state.snapshot()\n",
-        "        return self.state.snapshot()\n",
+        "        self._store.flush()\n        if self._store.log",
+        "        if self._store.log",
         oracles=["G9"],
     ),
     _bug(
