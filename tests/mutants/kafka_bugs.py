@@ -162,7 +162,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a truncation does not trim the leader epochs (guard 15, KAFKA-10706)",
         LOG,
         ("        self.epochs.truncate(end)\n", ""),
-        oracles=["K1", "K2", "K3", "script"],
+        oracles=["V-liveness", "K1", "K2", "K3", "script"],
     ),
     kafka_bug(
         "acknowledges-at-once",
@@ -204,7 +204,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "news of the same epoch during a truncation leave a follower without a fetch",
         CORE,
         ("        if self.role is role:  #", "        if state is None:  #"),
-        oracles=["V-liveness"],
+        oracles=["V-liveness", "K6"],
     ),
     kafka_bug(
         "duplicates-are-appended",

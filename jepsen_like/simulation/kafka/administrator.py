@@ -13,7 +13,12 @@ from jepsen_like.simulation.kafka.wire import ClientWire
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.controller.commands import ResourceKind, ResourceName
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
+from kafka_compat.protocol.apis.create_topics import (
+    CREATE_TOPICS,
+    CreateTopic,
+    CreateTopicConfig,
+    CreateTopicsRequest,
+)
 from kafka_compat.protocol.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest
 from kafka_compat.protocol.apis.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS,
@@ -21,6 +26,7 @@ from kafka_compat.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.world import KafkaWorld
@@ -31,7 +37,7 @@ SETTINGS = {
     "retention.bytes": (2 * SEGMENT_BYTES, 1 << 30),
     "retention.ms": (3_000, 1 << 30),
 }
-"""Least values of which one is drawn; no value is set twice."""
+"""Least values of which one is drawn; no value is asked for twice."""
 
 
 class SimulatedAdministrator:
@@ -42,7 +48,7 @@ class SimulatedAdministrator:
         self._knobs = knobs
         self._rng = stream(knobs.seed, "administrator")
         self._wire = ClientWire(world, knobs, self._rng)
-        self._altered = 0
+        self._drawn = 0
 
     def wake(self) -> None:
         """Change something; until the world heals."""
@@ -74,17 +80,28 @@ class SimulatedAdministrator:
 
         self._wire.call(self._rng.randint(1, self._knobs.nodes), ask, lambda response: None)
 
+    def _draw(self, name: str) -> str:
+        """Returns another value than all before."""
+        self._drawn += 1
+        return str(self._rng.choice(SETTINGS[name]) + self._drawn)
+
+    def _note(self, value: str, error: int) -> None:
+        if error == KafkaErrorCode.NOT_CONTROLLER:
+            self._world.audits.refuses(value)
+
     def _create(self) -> None:
+        value = self._draw("segment.bytes")
         topic = CreateTopic(
             name=BRIEF,
             num_partitions=1,
             replication_factor=self._knobs.replication_factor,
             assignments=(),
-            configs=(),
+            configs=(CreateTopicConfig(name="segment.bytes", value=value),),
         )
 
         def lags(broker: SimulatedBroker, response: Any) -> bool:
             made = response.topics[0]
+            self._note(value, made.error_code)
             known = self._world.image.topics_by_id
             self._world.counts["topics_created"] += not made.error_code
             return not made.error_code and made.topic_id in known.keys() - broker.image.topics_by_id.keys()
@@ -112,8 +129,7 @@ class SimulatedAdministrator:
         )
 
     def _alter(self, name: str) -> None:
-        self._altered += 1
-        value = str(self._rng.choice(SETTINGS[name]) + self._altered)
+        value = self._draw(name)
         change = IncrementalAlterConfig(name=name, config_operation=0, value=value)
         resource = ResourceName(ResourceKind.TOPIC, TOPIC)
         request = IncrementalAlterConfigsRequest(
@@ -126,7 +142,9 @@ class SimulatedAdministrator:
         )
 
         def lags(broker: SimulatedBroker, response: Any) -> bool:
-            if response.responses[0].error_code:
+            error = response.responses[0].error_code
+            self._note(value, error)
+            if error:
                 return False
             self._world.counts["settings_altered"] += 1
             values = [dict(image.configs_of(resource)).get(name) for image in (self._world.image, broker.image)]

@@ -12,21 +12,41 @@ K9 registration            a broker epoch belongs to one process, a producer id 
 K10 owners                 see `group_truth`
 K11 best copy              a leader that was elected by clean rules has every committed record that any copy has, on any
                            disk; a broker that has lost some may not be unfenced as one that could be elected so
+K12 commands               what an administrator asks for is carried out once at most, and not after a refusal
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.decisions import (
+    judge_change,
+    judge_comparison,
+    judge_decision,
+    judge_registration,
+    judge_report,
+)
 from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kafka.truth import PartitionTruth
 from kafka_compat.broker.replicas import LocalReplica
-from kafka_compat.controller.commands import RegisterBroker, ReportLogs, UnfenceBroker, decode_command
+from kafka_compat.controller.commands import (
+    AlterConfigs,
+    AlterPartition,
+    Command,
+    CreateTopics,
+    IsrChange,
+    LogReport,
+    RegisterBroker,
+    ReportLogs,
+    UnfenceBroker,
+    decode_command,
+)
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
-from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, PartitionState, TopicPartition
-from kafka_compat.partition.effects import SendAlterPartition
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, BrokerRegistration, LogEnd, PartitionState, TopicPartition
+from kafka_compat.partition.effects import Effect, SendAlterPartition
+from kafka_compat.partition.events import Event
 from kafka_compat.partition.leader import LeaderReplica
 from kafka_compat.partition.model import NO_OFFSET, SequenceRange
 from kafka_compat.partition.producer_state import BATCHES_KEPT
@@ -48,6 +68,15 @@ class KafkaAudits:
         self._brokers = brokers
         self._report = report
         self._epochs: dict[int, bytes] = {}
+        self._command: Command
+        """The newest command that is committed."""
+        self._asked: Mapping[tuple[bytes, int], IsrChange | LogReport] = {}
+        """By topic id and partition, what it asks for."""
+        self._requests: set[bytes] = set()
+        """The commands by which administrators make topics and change settings: no two requests make the same one."""
+        self._values: set[str] = set()
+        """The values of settings in these commands."""
+        self._refused: set[str] = set()
 
     def min_isr(self, partition: TopicPartition) -> int:
         """Returns the effective min.insync.replicas."""
@@ -68,17 +97,24 @@ class KafkaAudits:
 
     def on_committed(self, index: int, content: bytes) -> None:
         """A command is committed."""
+        command = self._command = decode_command(content)
+        self._asked = {}
+        registered = self.image.brokers.get(command.broker) if isinstance(command, RegisterBroker) else None
         try:
             self.machine.apply(index, content)
         except AssertionError as error:
             self._report("K4", 0, f"the controller breaks a rule of its own: {error}")
-        command = decode_command(content)
         if isinstance(command, RegisterBroker):
-            self._on_registered(command)
+            self._on_registered(command, registered)
+        elif isinstance(command, AlterPartition):
+            self._asked = {(each.topic_id, each.partition): each for each in command.changes}
         elif isinstance(command, UnfenceBroker):
             self._on_unfenced(command.broker)
         elif isinstance(command, ReportLogs):
             self.counts["log_reports"] += len(command.partitions)
+            self._asked = {(each.topic_id, each.partition): each for each in command.partitions}
+        elif isinstance(command, AlterConfigs | CreateTopics):
+            self._on_requested(command, content)
         for delta in self.machine.drain_changes():
             for registration in delta.brokers:
                 self.counts["fenced_brokers"] += registration.fenced
@@ -90,17 +126,33 @@ class KafkaAudits:
                 if truth is None:
                     self.truths[partition] = PartitionTruth(state)
                 else:
+                    self._judge(partition, truth.state, state)
                     self._on_decided(partition, truth, state)
 
-    def _on_registered(self, command: RegisterBroker) -> None:
+    def _on_requested(self, command: AlterConfigs | CreateTopics, content: bytes) -> None:
+        if content in self._requests:
+            self._report("K12", 0, f"{command} is carried out twice")
+        self._requests.add(content)
+        if isinstance(command, CreateTopics):
+            self._values.update(value for topic in command.topics for _, value in topic.configs)
+        else:
+            self._values.update(each.value or "" for change in command.changes for each in change.settings)
+
+    def refuses(self, value: str) -> None:
+        """An administrator learns that a command with this value of a setting was certainly not carried out."""
+        self.counts["commands_refused"] += 1
+        self._refused.add(value)
+
+    def _on_registered(self, command: RegisterBroker, before: BrokerRegistration | None) -> None:
         registration = self.image.brokers.get(command.broker)
         if registration is None or registration.incarnation != command.incarnation:
             return
         known = self._epochs.setdefault(registration.epoch, registration.incarnation)
         if known != registration.incarnation:
             self._report("K9", command.broker, f"two processes have the broker epoch {registration.epoch}")
-        if registration.fenced is False and command.incarnation not in self._epochs.values():
-            self._report("K9", command.broker, "a process is taken for another one that is not fenced")
+        broken = judge_registration(before, registration)
+        if broken is not None:
+            self._report(broken[0], command.broker, broken[1])
 
     def _on_unfenced(self, node: int) -> None:
         """A broker may serve: what its disk lost is known by now, and it is no member that counts."""
@@ -110,6 +162,21 @@ class KafkaAudits:
                     lack = truth.lacks(self.log_of(node, partition), truth.end)
                     if lack:
                         self._report("K11", node, f"{partition}: a broker is unfenced that may lead, and has {lack}")
+
+    def _judge(self, partition: TopicPartition, before: PartitionState, state: PartitionState) -> None:
+        """Hold a new state of a partition against the command that has led to it."""
+        asked, command, broken = self._asked.get((state.topic_id, partition.partition)), self._command, None
+        end: LogEnd | None = None
+        if isinstance(asked, IsrChange):
+            broken = judge_change(self.image, before, asked)
+        elif isinstance(asked, LogReport) and isinstance(command, ReportLogs):
+            broken = judge_report(self.image, before, state, command, asked)
+            end = LogEnd(command.broker, command.epoch, asked.last_epoch, asked.end_offset)
+        compared = state.leader not in (before.leader, NO_LEADER, *before.isr, *before.elr) and not state.recovering
+        if broken is None and compared:
+            broken = judge_comparison(self.image, before, state.leader, end)
+        if broken is not None:
+            self._report(broken[0], 0, f"{partition}: {broken[1]}")
 
     def _on_decided(self, partition: TopicPartition, truth: PartitionTruth, state: PartitionState) -> None:
         before, truth.state = truth.state, state
@@ -151,6 +218,14 @@ class KafkaAudits:
         broker, registration = self._brokers[node], self.image.brokers.get(node)
         return broker.up and registration is not None and registration.incarnation == broker.incarnation
 
+    def on_stepped(
+        self, broker: SimulatedBroker, replica: LocalReplica, event: Event, effects: Sequence[Effect]
+    ) -> None:
+        """A decider has decided; nothing is carried out yet."""
+        broken = judge_decision(replica, event, effects, self.min_isr(replica.partition))
+        if broken is not None:
+            self._report(broken[0], broker.node, f"{replica.partition}: {broken[1]}")
+
     def on_proposed(self, broker: SimulatedBroker, replica: LocalReplica, order: SendAlterPartition) -> None:
         """A leader wants another ISR: who is to join has fetched in this epoch, of late, and has what is committed."""
         role = replica.decider.role
@@ -160,9 +235,12 @@ class KafkaAudits:
             if follower is None or member in role.isr.committed:
                 continue
             silent_s = broker.reading() - follower.fetched_at
-            behind = follower.log_end < max(replica.decider.high_watermark, role.epoch_start)
+            behind = (
+                follower.log_end < max(replica.decider.high_watermark, role.epoch_start)
+                or follower.log_start < replica.decider.log.log_start
+            )
             if behind or (silent_s > self._knobs.lag_s and follower.log_end != replica.decider.log_end):
-                what = f"to join at {follower.log_end}, after {silent_s:.3f} s"
+                what = f"to join with {follower.log_start} to {follower.log_end}, after {silent_s:.3f} s"
                 self._report("K1", broker.node, f"{replica.partition}: broker {member} is {what} of silence")
 
     def _check_state(self, partition: TopicPartition, before: PartitionState, state: PartitionState) -> None:
@@ -403,6 +481,8 @@ class KafkaAudits:
             store = self._brokers[node].store
             if store.logs.keys() != partitions and not store.keeps_strays:
                 self._report("K7", node, f"it has the logs {sorted(store.logs)}, and not {sorted(partitions)}")
+        for value in sorted(self._refused & self._values):
+            self._report("K12", 0, f"a command that sets {value} was refused for certain, and is carried out")
         snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}
         for node, snapshot in snapshots.items():
             if self._brokers[node].image.index == self.image.index and snapshot != self.machine.snapshot():

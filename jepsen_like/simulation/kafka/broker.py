@@ -90,6 +90,12 @@ FETCH_BYTES = 2_000
 LIST_VERSION = 7
 RETENTION_CHECK_MS = 700
 TORN_CALLS_MAX = 12
+LEAPS = 0.5
+"""The share of snapshots, by `KafkaKnobs.snapshots`, where a broker is behind by several commands."""
+BACK_UP_S = 0.2
+"""So long after it has begun to serve, the disk of a broker is backed up."""
+BACKUPS = 2
+"""A backup that the newest registration has made is no older than noted; the one before it is."""
 CRASHES = (*NODE_ERRORS, PartitionError, RaftError)
 
 
@@ -136,8 +142,8 @@ class SimulatedBroker(SimulatedProcess):
         """The newest snapshot of the image that is on its disk, with its index."""
         self.ends_connections = True
         """True while its operating system answers for it."""
-        self._backup: tuple[MemoryDisk, tuple[int, bytes] | None] | None = None
-        """The disk and the snapshot as the last process found them."""
+        self._backups: list[tuple[MemoryDisk, tuple[int, bytes] | None]] = []
+        """The disk and the snapshot soon after the last processes began to serve, the newest last."""
         self._loads = 0
         self.machine = MetadataMachine()
         self.parts: BrokerParts
@@ -169,6 +175,11 @@ class SimulatedBroker(SimulatedProcess):
     def coordinators(self) -> Coordinators:
         """Its group coordinators."""
         return self.parts.coordinators
+
+    @property
+    def has_backup(self) -> bool:
+        """True if there is a disk for `go_back`."""
+        return len(self._backups) == BACKUPS
 
     @property
     def broker_epoch(self) -> int:
@@ -205,7 +216,6 @@ class SimulatedBroker(SimulatedProcess):
             index, content = self.metadata
             self.machine.restore(content)
             self.commit = index
-        self._backup = self.disk.after_kill(random.Random(0)), self.metadata
         self.disk.before_call = None if calls_max is None else failing_after(calls_max)
         try:
             self.store = self._open_store(self.disk)
@@ -279,7 +289,7 @@ class SimulatedBroker(SimulatedProcess):
             self._connect(),
             incarnation=self.incarnation,
             tell=self._tell,
-            on_serving=_do_nothing,
+            on_serving=partial(self.later, BACK_UP_S, self._back_up),
             on_may_end=self._on_may_end,
             make_replicas=partial(WatchedReplicas, self, self._world, self._rng, knobs.truncation_s),
         )
@@ -316,9 +326,8 @@ class SimulatedBroker(SimulatedProcess):
         return self.look_again()
 
     def go_back(self) -> list[TopicPartition]:
-        """Give a broker that is down its disk as the last process found it. Returns the logs that lack something."""
-        assert self._backup is not None, "it has run once"
-        disk, self.metadata = self._backup
+        """Give a broker that is down its disk of an earlier registration. Returns the logs that lack something."""
+        disk, self.metadata = self._backups[0]
         self.disk = disk.after_kill(self.disk.rng)
         return self.look_again()
 
@@ -343,6 +352,9 @@ class SimulatedBroker(SimulatedProcess):
         """Ask the controller for leave."""
         self.parts.registration.wants_shutdown = True
         self.parts.registration.hurry()
+
+    def _back_up(self) -> None:
+        self._backups = [*self._backups, (self.disk.after_kill(random.Random(0)), self.metadata)][-BACKUPS:]
 
     def _on_may_end(self) -> None:
         self._is_ending = True
@@ -385,6 +397,14 @@ class SimulatedBroker(SimulatedProcess):
         self._open_store(self.disk.after_kill(random.Random(0)))
         self._leave_views()
         return find_losses(before, self._views)
+
+    def count_opening_calls(self) -> int:
+        """Returns how many calls of its disk the next start makes until this broker, which is down, has read its logs."""
+        disk, views = self.disk.after_kill(random.Random(0)), self._views
+        before = disk.calls
+        self._open_store(disk)
+        self._views = views
+        return disk.calls - before
 
     def _leave_views(self) -> None:
         if self.up:
@@ -533,6 +553,10 @@ class SimulatedBroker(SimulatedProcess):
             target = self._rng.randint(applied, target)
             self.later(self._rng.choice((0.01, 0.1, 0.4)), self._catch_up)
         log = self._quorum.log
+        behind = self._quorum.leader != self.node and target == len(log) > applied + 1
+        if behind and self._rng.random() < LEAPS * self._knobs.snapshots:
+            self.machine.restore(self._world.leaps())
+            return
         for index in range(applied + 1, target + 1):
             self._results[index] = self.machine.apply(index, log[index - 1])
 

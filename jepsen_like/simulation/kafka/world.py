@@ -46,10 +46,8 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 PROBE_CLIENT = 90
 PROBE_EVERY_S = 1.0
 UNCLEAN = "unclean.leader.election.enable"
-WHOLE_DISK, OLDER_DISK = 0.25, 0.4
-"""The probability that what vanishes is the whole disk, or else what was written since a broker's last start."""
-OPENING_CALLS = (40, 200)
-"""So many calls of its disk a broker makes as it opens its logs; more if it repairs them."""
+OLDER_DISK, WHOLE_DISK = 0.7, 0.3
+"""The probability that what vanishes is all since a backup, if there is one, or else the whole disk."""
 SOON_S = (0.03, 0.3)
 """A relapse comes so soon after a start."""
 
@@ -218,11 +216,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             return
         rng = stream(self.knobs.seed, f"spoil/{broker.node}/{broker.lives}")
         faults = DiskFaults(broker.disk, DIRECTORY, broker.views, rng)
-        if fault is FaultKind.VANISH and rng.random() < WHOLE_DISK:
-            struck, lost = "the whole disk", broker.wipe()
-        elif fault is FaultKind.VANISH and rng.random() < OLDER_DISK:
+        if fault is FaultKind.VANISH and broker.has_backup and rng.random() < OLDER_DISK:
             self.counts["older_disks"] += 1
-            struck, lost = "everything since its last start", broker.go_back()
+            struck, lost = "everything since a backup", broker.go_back()
+        elif fault is FaultKind.VANISH and rng.random() < WHOLE_DISK:
+            struck, lost = "the whole disk", broker.wipe()
         else:
             struck = faults.damage() if fault is FaultKind.DAMAGE else faults.vanish()
             lost = broker.look_again()
@@ -263,7 +261,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.note("starts", broker.node)
         chance = 0.0 if self.healed else self.knobs.relapses * (1 if fault is None else 2)
         relapses = rng.random() < chance
-        opens = rng.randrange(rng.choice(OPENING_CALLS)) if relapses and rng.random() < 0.5 else None
+        opens = (
+            rng.randrange(broker.count_opening_calls())
+            if relapses and rng.random() < (0.3 if fault is None else 0.6)
+            else None
+        )
         try:
             broker.start(rng.random() < self.knobs.snapshots, calls_max=opens)
         except PowerFailed:
@@ -325,6 +327,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.counts["truncations"] += isinstance(effect, TruncateLog | ResetLog)
             if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
                 self.audits.on_proposed(host, replica, effect)
+        self.audits.on_stepped(host, replica, event, effects)
         if self.observer is not None:
             words, orders = (ADDRESS.sub("", text) for text in (repr(event), "; ".join(map(repr, effects))))
             self.observer(TraceEvent(self.now, f"n{host.node}", f"{replica.partition} {words}", describe(host), orders))
@@ -335,6 +338,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         if self.nemesis.trap_answer and not self.healed:
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
+
+    def leaps(self) -> bytes:
+        """Returns the snapshot of all committed commands for a broker that is behind."""
+        self.counts["metadata_leaps"] += 1
+        return self.audits.machine.snapshot()
 
     @property
     def image(self) -> ClusterImage:
