@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator
 
+import msgpack
 import pytest
 
 from rocketmq_compat.broker.puts import PutOutcome, StoredMessages
 from rocketmq_compat.consumers.topics import new_topic
-from rocketmq_compat.raft_state import ChangeTables, TableChanges, encode_group_command
+from rocketmq_compat.raft_state import (
+    BadGroupCommand,
+    BrokerGroupState,
+    ChangeTables,
+    TableChanges,
+    encode_group_command,
+)
 from tests.crashes import FATES
 from tests.rocketmq_compat.raft_state.test_copies_machine import CopiesMachine
 from tests.rocketmq_compat.storage.records import record
@@ -108,3 +115,16 @@ def test_the_queues_of_a_topic_that_was_deleted_begin_again(group: CopiesMachine
     copy_anew(group)
     group.elect(3, is_ready=True)
     assert put(group, QUIET) == [0]
+
+
+def test_a_snapshot_without_next_offsets_is_restored_and_one_that_lacks_them_is_refused() -> None:
+    state = BrokerGroupState(term=3, end=100, nexts={("T", QUIET): 2})
+    state.tables.topics["T"] = new_topic("T", 2, 2)
+    version, *fields, nexts = msgpack.unpackb(state.snapshot())
+    assert (version, nexts) == (2, [["T", QUIET, 2]])
+    again = BrokerGroupState(nexts={("T", BUSY): 9})
+    again.restore(msgpack.packb([1, *fields]))
+    assert again == state
+    assert again.nexts == {}
+    with pytest.raises(BadGroupCommand, match="no snapshot"):
+        again.restore(msgpack.packb([2, *fields]))
