@@ -197,6 +197,16 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         oracles=["K1", "K6", "K8"],
     ),
     kafka_bug(
+        "host-compacts-for-what-is-not-durable",
+        "compaction removes a record for one that a loss of power can take",
+        COMPACTION,
+        (
+            "        end = min(self.high_watermark, self.log.durable_offset)\n",
+            "        end = min(self.high_watermark, self.log.end_offset)\n",
+        ),
+        oracles=["K8"],
+    ),
+    kafka_bug(
         "host-retains-compacted-topics-by-age",
         "a compacted topic loses its old records",
         RETENTION,

@@ -7,7 +7,8 @@ K4 election                a leader is active in the ISR, eligible or best compa
 K5 once                    a producer's sequence is in a log once, without gaps; a log read again has its producers
 K6 follower                below a follower's high watermark its log is the truth
 K7 metadata                brokers that have applied as much have the same image, and the logs of their replicas alone
-K8 offsets                 a group's offset that was acknowledged is not lost, nor replaced by an older one
+K8 offsets                 a group's offset that was acknowledged is not lost, nor replaced by an older one, and
+                           compaction removes a record only for one that is durable
 K9 registration            a broker epoch belongs to one process, a producer id to one producer
 K10 owners                 see `group_truth`
 K11 best copy              a leader that was elected by clean rules has every committed record that any copy has, on any
@@ -50,6 +51,7 @@ from kafka_compat.partition.events import Event
 from kafka_compat.partition.leader import LeaderReplica
 from kafka_compat.partition.model import NO_OFFSET, SequenceRange
 from kafka_compat.partition.producer_state import BATCHES_KEPT
+from kafka_compat.records import KafkaRecord
 
 SEQUENCE_MAX = 2**31 - 1
 Report = Callable[[str, int, str], None]
@@ -351,6 +353,7 @@ class KafkaAudits:
 
     def on_shortened(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
         """A log was truncated, reset or trimmed."""
+        _view(broker, replica)
         truth = self.truths.get(replica.partition)
         if (
             truth is not None
@@ -358,6 +361,11 @@ class KafkaAudits:
             and broker.node not in truth.tainted
         ):
             self._check_members(replica.partition, truth)
+
+    def on_risked(self, node: int, partition: TopicPartition, removed: Sequence[KafkaRecord]) -> None:
+        """Compaction has removed records for others that a loss of power could take."""
+        offsets = [record.offset for record in removed]
+        self._report("K8", node, f"{partition}: the records at {offsets} left for ones that are not durable")
 
     def leads(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
         """A replica begins to lead."""

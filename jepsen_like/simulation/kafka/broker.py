@@ -383,6 +383,8 @@ class SimulatedBroker(SimulatedProcess):
             return None
         view = self._views.setdefault(partition, LogView())
         view.refresh(log, self._world.batches)
+        if view.risked:
+            self._world.audits.on_risked(self.node, partition, view.risked)
         return view
 
     def has_durably(self, partition: TopicPartition, batch: LoggedBatch) -> bool:

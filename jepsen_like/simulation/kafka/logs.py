@@ -69,12 +69,17 @@ class LogView:
     _bases: list[int] = attrs.field(factory=list)
     newest: dict[bytes, KafkaRecord] = attrs.field(factory=dict)
     """By key, for a log of records with keys."""
+    risked: list[KafkaRecord] = attrs.field(factory=list)
+    """Records that compaction has removed for ones that were not durable."""
     _log: PartitionLog | None = None
     _changes: int = 0
 
     def refresh(self, log: PartitionLog, batches: Batches) -> None:
-        """Take over what the log holds now."""
+        """Take over what the log holds now. Call it after each truncation and reset: what else leaves is compacted."""
+        before: list[LoggedBatch] = []
         if log is not self._log or log.changes != self._changes:
+            if log is self._log and log.start_offset == self.start and log.end_offset >= self.end:
+                before = self.batches.copy()
             self.batches.clear()
             self._bases.clear()
             self.newest.clear()
@@ -91,6 +96,13 @@ class LogView:
             if not found:
                 break
         self.end = log.end_offset
+        if before:
+            left = [record for batch in self.batches for record in batch.keyed if record.offset < log.durable_offset]
+            durable = {record.key: record.offset for record in left}
+            had = [record for batch in before for record in batch.keyed if record.value is not None]
+            self.risked += [
+                record for record in had if durable.get(record.key, -1) < record.offset < log.durable_offset
+            ]
 
     @property
     def is_compacted(self) -> bool:
