@@ -15,7 +15,7 @@ from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.sockets import Segment
 from jepsen_like.simulation.kernel.streams import stream
 from log.values import frozen
-from raft.errors import OutcomeUnknown, RaftError
+from raft.errors import NotLeader, OutcomeUnknown, RaftError
 from raft.results import Applied
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ BrokerMessage = Segment | CommitNews
 Outcome = Applied | RaftError
 Settled = Callable[[Outcome], None]
 TICK_S = 0.1
+LATE = 0.1
+"""The share of commands that are read late where messages are late, by up to a session: others overtake them."""
 
 
 @attrs.frozen(eq=False)
@@ -75,6 +77,19 @@ class ControlQuorum:
     def propose(self, node: int, process: int, command: bytes, settled: Settled) -> None:
         """A broker that takes itself for the leader proposes a command; `settled` is given its outcome, if known."""
         proposed = _Proposed(process, command, settled)
+        if self._knobs.late and not self._world.healed and self._rng.random() < LATE:
+            late_s = self._rng.random() * self._knobs.session_s
+            self._world.schedule(self._world.now + late_s, self._take, node, proposed)
+        else:
+            self._take(node, proposed)
+
+    def _take(self, node: int, proposed: _Proposed) -> None:
+        member = self._members[node]
+        if not member.lives_as(proposed.process):
+            return
+        if node != self.leader and member.leader != node:
+            member.settle(proposed.process, proposed.settled, NotLeader(member.leader))
+            return
         if node != self.leader:
             self._orphans.append((node, proposed))
             return
