@@ -56,6 +56,9 @@ _MODULES = {
 """The names of each module, which is imported when one of them is asked for."""
 
 if not TYPE_CHECKING:
-    from log.face import lazy
-
-    __getattr__, __dir__ = lazy(globals())
+    try:
+        from log.face import lazy
+    except ImportError:  # another package has taken the name of ours; `installation` says so
+        pass
+    else:
+        __getattr__, __dir__ = lazy(globals())
