@@ -194,7 +194,7 @@ _MODULES = {
 if not TYPE_CHECKING:
     try:
         from log.face import lazy
-    except ImportError:  # another package has taken the name of ours; `installation` says so
+    except ImportError:  # another package has taken the name of ours; `installation` reports it
         pass
     else:
         __getattr__, __dir__ = lazy(globals())
