@@ -271,11 +271,10 @@ class ReplicatedLog:
         self._puts.is_gathering = False
         if self._puts.are_waiting:
             self._store_gathered()
-        durable_end = self._store.log.durable_offset
-        if durable_end > self._decider.log.flushed_end:  # by a cut, or the deletion of a topic, or the end of a doubt
-            self.step(CommitLogFlushed(durable_end))
+        self._report_flushed()
         if self._decider.deadline <= now:
             self.step(DeadlineReached())
+            self._report_flushed()
         self._pushed_bytes = 0
         while self._pushes and self._pushed_bytes < PUSHED_BYTES_A_ROUND:
             self._push(self._pushes.popleft())
@@ -284,6 +283,12 @@ class ReplicatedLog:
         runs = self._store.dispatch()
         if runs:
             self._on_dispatched(runs)
+
+    def _report_flushed(self) -> None:
+        """Report what else has become durable: by a cut, or the deletion of a topic, or the end of a doubt."""
+        durable_end = self._store.log.durable_offset
+        if durable_end > self._decider.log.flushed_end:
+            self.step(CommitLogFlushed(durable_end))
 
     def _note_reach(self) -> None:
         log = self._store.log
