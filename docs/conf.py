@@ -10,21 +10,8 @@ from typing import Any
 from pygments.lexers import ClojureLexer
 
 CONTENTS = {
-    "Use it": [
-        "docs/library",
-        "docs/testing",
-        "docs/kafka",
-        "docs/rocketmq",
-        "docs/operations",
-    ],
-    "Test with it": [
-        "docs/promises",
-        "docs/matrix",
-        "docs/runs",
-        "docs/checking",
-        "docs/cluster",
-        "docs/systems",
-    ],
+    "Use it": ["docs/library", "docs/testing", "docs/kafka", "docs/rocketmq", "docs/operations"],
+    "Test with it": ["docs/promises", "docs/matrix", "docs/runs", "docs/checking", "docs/cluster", "docs/systems"],
     "Understand it": [
         "docs/life-of-an-append",
         "docs/life-of-a-produce",
@@ -40,11 +27,7 @@ CONTENTS = {
         "docs/api/rocketmq_compat",
         "docs/api/jepsen_like",
     ],
-    "Project": [
-        "CONTRIBUTING",
-        "SECURITY",
-        "CHANGELOG",
-    ],
+    "Project": ["CONTRIBUTING", "SECURITY", "CHANGELOG"],
 }
 """Captions of the navigation, and below each its pages by their paths without a suffix."""
 

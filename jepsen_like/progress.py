@@ -192,10 +192,7 @@ class RunProgress:
             known = line.state is not NodeState.DOWN
             table.add_row(
                 Text(f"n{line.node}", style="bold"),
-                Text(
-                    ("★ " if leads else "  ") + (line.role if known else ""),
-                    style="bold green" if leads else "",
-                ),
+                Text(("★ " if leads else "  ") + (line.role if known else ""), style="bold green" if leads else ""),
                 Text(f"term {line.term}" if known and line.term else "", style="dim"),
                 Text(f"● {line.state.value}", style=STYLE_OF_STATE[line.state]),
             )

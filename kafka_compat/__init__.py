@@ -38,15 +38,7 @@ if TYPE_CHECKING:
     from kafka_compat.config import InvalidSetting, Settings
     from kafka_compat.storage.checkpoints import ForeignDirectory
 
-__all__ = [
-    "Address",
-    "Broker",
-    "BrokerPlan",
-    "BrokerReplaced",
-    "ForeignDirectory",
-    "InvalidSetting",
-    "Settings",
-]
+__all__ = ["Address", "Broker", "BrokerPlan", "BrokerReplaced", "ForeignDirectory", "InvalidSetting", "Settings"]
 
 _MODULES = {
     "kafka_compat.broker.broker": "Address Broker BrokerPlan",

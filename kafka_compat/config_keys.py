@@ -73,12 +73,7 @@ def _flag(name: str, default: str, doc: str, *, dynamic: bool = False) -> Config
 
 
 def _choice(
-    name: str,
-    choices: Sequence[str],
-    doc: str,
-    *,
-    kind: ConfigKind = ConfigKind.STRING,
-    dynamic: bool = False,
+    name: str, choices: Sequence[str], doc: str, *, kind: ConfigKind = ConfigKind.STRING, dynamic: bool = False
 ) -> ConfigKey:
     return ConfigKey(name, kind, choices[0], doc, choices=tuple(choices), dynamic=dynamic)
 

@@ -33,13 +33,7 @@ class StoredBatch:
     def read(cls, header: Header, payload: memoryview) -> Self:
         """Returns the batch of a frame."""
         return cls(
-            header.base_offset,
-            header.span,
-            header.epoch,
-            header.timestamp_ms,
-            payload,
-            header.payload_crc,
-            header.tag,
+            header.base_offset, header.span, header.epoch, header.timestamp_ms, payload, header.payload_crc, header.tag
         )
 
     @property

@@ -31,16 +31,7 @@ class Spare:
 class Retirement:
     """Of the segments of one log."""
 
-    __slots__ = (
-        "_config",
-        "_directory",
-        "_disk",
-        "_log_id",
-        "_spares",
-        "_staged",
-        "begins_at",
-        "room_bytes",
-    )
+    __slots__ = ("_config", "_directory", "_disk", "_log_id", "_spares", "_staged", "begins_at", "room_bytes")
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, *, log_id: int, begins_at: Address) -> None:
         self.begins_at = begins_at

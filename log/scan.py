@@ -6,16 +6,7 @@ import attrs
 
 from log.disk import File
 from log.errors import ForeignLog
-from log.frame import (
-    HEADER_BYTES,
-    MAGIC,
-    DamagedFrame,
-    ForeignFrame,
-    Header,
-    checksum,
-    decode_header,
-    written_for,
-)
+from log.frame import HEADER_BYTES, MAGIC, DamagedFrame, ForeignFrame, Header, checksum, decode_header, written_for
 from log.index import SegmentIndex
 from log.segment import Segment, Window
 

@@ -145,9 +145,7 @@ class StoreRecovery:
             raise CorruptLog(path, kept[-1].segment.size if kept else 0, reason or "the file ends early, or is missing")
         # Every log gets a checkpoint as it is made: one without has lost it.
         report = RecoveryReport(
-            segments_scanned=len(found),
-            mark_damaged=mark.damaged or newest is None,
-            segment_missing=not kept,
+            segments_scanned=len(found), mark_damaged=mark.damaged or newest is None, segment_missing=not kept
         )
         report = attrs.evolve(report, bytes_rewritten=sum(self._prove(each, durable_end) for each in kept))
         is_blank = not kept or (len(kept) == 1 and not kept[0].segment.size)

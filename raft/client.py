@@ -25,14 +25,7 @@ import trio
 from raft import client_codec
 from raft.addresses import is_address
 from raft.client_codec import CLIENT, Hello, Reply, check_command, check_read
-from raft.errors import (
-    InvalidRequest,
-    NotLeader,
-    OutcomeUnknown,
-    ProtocolError,
-    RaftError,
-    RecordsTrimmed,
-)
+from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder
 from raft.record_batch import pack_batch

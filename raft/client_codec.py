@@ -128,9 +128,7 @@ def decode_hello(message_type: int, body: Buffer) -> Hello:
     if role not in (CLIENT, PEER):
         raise ProtocolError("the role in a HELLO is neither client nor peer")
     return Hello(
-        text(cluster_id, "cluster_id", CLUSTER_ID_LENGTH_MAX),
-        role,
-        integer(node_id, "node_id", 0, NODE_ID_MAX),
+        text(cluster_id, "cluster_id", CLUSTER_ID_LENGTH_MAX), role, integer(node_id, "node_id", 0, NODE_ID_MAX)
     )
 
 
@@ -284,10 +282,7 @@ def _decode_records(body: Buffer) -> tuple[int, Records]:
         base_offset, epoch, span, data = row
         batches.append(
             RecordBatch(
-                number(base_offset, "base_offset"),
-                number(epoch, "epoch"),
-                number(span, "span"),
-                binary(data, "data"),
+                number(base_offset, "base_offset"), number(epoch, "epoch"), number(span, "span"), binary(data, "data")
             )
         )
     return number(request_id, "request_id"), Records(number(committed_end, "committed_end"), tuple(batches))

@@ -341,12 +341,7 @@ def _decode_append_entries(body: Buffer, body_crc: int | None) -> AppendEntries:
 
 
 def _decode_entries(
-    rows: object,
-    term: int,
-    prev_index: int,
-    last_term: int,
-    end_offset: int,
-    known_crc: Callable[[Buffer], int | None],
+    rows: object, term: int, prev_index: int, last_term: int, end_offset: int, known_crc: Callable[[Buffer], int | None]
 ) -> tuple[Entry, ...]:
     """Entries that follow each other: terms never fall nor exceed the sender's, offsets leave no gap."""
     if type(rows) is not list:

@@ -624,10 +624,7 @@ class RaftCore:
         )
 
     def _persist(
-        self,
-        hard_state: HardState | None = None,
-        entries: tuple[Entry, ...] = (),
-        start: LogStart | None = None,
+        self, hard_state: HardState | None = None, entries: tuple[Entry, ...] = (), start: LogStart | None = None
     ) -> WriteId:
         self._last_write = WriteId(self._last_write + 1)
         if hard_state is not None:

@@ -49,18 +49,7 @@ from raft.effects import (
 )
 from raft.environment import Environment
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
-from raft.events import (
-    Disconnected,
-    Event,
-    Loaded,
-    Overslept,
-    Persisted,
-    Propose,
-    ReadRequest,
-    StepDown,
-    Tick,
-    Trimmed,
-)
+from raft.events import Disconnected, Event, Loaded, Overslept, Persisted, Propose, ReadRequest, StepDown, Tick, Trimmed
 from raft.flush_schedule import FlushSchedule
 from raft.inbox import Inbox
 from raft.messages import Message

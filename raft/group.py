@@ -35,14 +35,7 @@ from raft.net.connection import SocketConnection
 from raft.net.framing import FrameDecoder
 from raft.net.listener import Listener, bind
 from raft.net.reactor import Reactor
-from raft.notices import (
-    LogRepaired,
-    LogSetAside,
-    LongTurn,
-    Notice,
-    Notify,
-    event_of,
-)
+from raft.notices import LogRepaired, LogSetAside, LongTurn, Notice, Notify, event_of
 from raft.record_batch import pack_batch
 from raft.register import RegisterMachine
 from raft.results import Appended, Applied, Records, Tail

@@ -63,9 +63,7 @@ class _NodePlan:
 
 
 @click.command(
-    "node",
-    short_help="Run one node of a replicated log.",
-    epilog=f"Settings for --set: {', '.join(known_settings())}.",
+    "node", short_help="Run one node of a replicated log.", epilog=f"Settings for --set: {', '.join(known_settings())}."
 )
 @click.option("--id", "node_id", type=click.IntRange(1, NODE_ID_MAX), required=True, help="This node's id.")
 @click.option("--cluster-id", required=True, help="Connections that name another cluster are refused.")

@@ -107,11 +107,7 @@ def start_trimming(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
 
 
 DURABLE = BenchSystem(
-    key="quorumlog",
-    title="quorumlog",
-    promise="on the disks of a majority",
-    start=quorumlog,
-    fails_over=True,
+    key="quorumlog", title="quorumlog", promise="on the disks of a majority", start=quorumlog, fails_over=True
 )
 TRIMMED = BenchSystem(
     key="trimmed",

@@ -137,12 +137,7 @@ def check_run(
 
 
 def check_history(
-    directory: Path,
-    model: Model,
-    engine: Engine,
-    *,
-    worker: TaskRunner | None = None,
-    limits: Limits = LIMITS,
+    directory: Path, model: Model, engine: Engine, *, worker: TaskRunner | None = None, limits: Limits = LIMITS
 ) -> Verdict:
     """Check a history alone (`bucket=<k>/` directories), without final logs: what was lost in the end cannot be seen."""
     history = HistoryReader.open(directory)

@@ -360,11 +360,7 @@ class Link:
     """One listening port and the way to one destination behind it."""
 
     def __init__(
-        self,
-        poller: Poller,
-        name: str,
-        destination: Address,
-        make_socket: Callable[[], socket.socket] = socket.socket,
+        self, poller: Poller, name: str, destination: Address, make_socket: Callable[[], socket.socket] = socket.socket
     ) -> None:
         self.poller = poller
         self.name = name

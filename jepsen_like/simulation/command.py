@@ -49,11 +49,7 @@ def choose(system: str, level: str) -> ChosenSystem:
 
 
 SYSTEM = click.option(
-    "--system",
-    type=click.Choice(list(MODELS)),
-    default=RAFT.name,
-    show_default=True,
-    help="System to simulate.",
+    "--system", type=click.Choice(list(MODELS)), default=RAFT.name, show_default=True, help="System to simulate."
 )
 LEVEL = click.option(
     "--level",

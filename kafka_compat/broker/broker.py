@@ -327,12 +327,7 @@ class Broker:
             return session.connection.decoder
 
         session.connection = SocketConnection(
-            self._reactor,
-            accepted,
-            UndecidedDecoder(decide),
-            session,
-            outbound_bytes_max=OUTBOUND_BYTES_MAX,
-            name=name,
+            self._reactor, accepted, UndecidedDecoder(decide), session, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=name
         )
         return session.connection
 

@@ -9,13 +9,7 @@ from typing import Any
 
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
-from kafka_compat.protocol.registry import (
-    APIS,
-    BROKER_APIS,
-    decode_request,
-    encode_unsupported_version,
-    require_size,
-)
+from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version, require_size
 from raft.disk_thread import DiskThread
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer

@@ -42,7 +42,4 @@ class Flushing:
             # What deciders know may be more than what the logs hold: a restart reads it from these.
             self._store.abandon()
         else:
-            self._store.close(
-                producers=self._replicas.producers(),
-                high_watermarks=self._replicas.high_watermarks(),
-            )
+            self._store.close(producers=self._replicas.producers(), high_watermarks=self._replicas.high_watermarks())

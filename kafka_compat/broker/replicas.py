@@ -21,13 +21,7 @@ from kafka_compat.broker.fetcher import FetchPosition
 from kafka_compat.broker.producers import kept_of, snapshots_of
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
-from kafka_compat.controller.commands import (
-    AlterPartition,
-    CommandResult,
-    IsrChange,
-    PartitionsAltered,
-    ProposedMember,
-)
+from kafka_compat.controller.commands import AlterPartition, CommandResult, IsrChange, PartitionsAltered, ProposedMember
 from kafka_compat.model import NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
 from kafka_compat.partition.core import PartitionReplica
 from kafka_compat.partition.effects import (
@@ -488,11 +482,7 @@ class Replicas:
             producers=snapshots_of(log.take_producers(), self._context.wall_ms()),
         )
         decider = PartitionReplica(
-            self._context.broker_id,
-            partition,
-            self._config(settings),
-            recovered,
-            self._context.clock(),
+            self._context.broker_id, partition, self._config(settings), recovered, self._context.clock()
         )
         hosted = LocalReplica(partition, topic_id, log, decider, settings, high_watermark=recovered.high_watermark)
         self.hosted[partition] = hosted

@@ -540,9 +540,7 @@ _NEW_TOPIC = shapes.record(
 )
 _MORE_PARTITIONS = shapes.record(MorePartitions, shapes.TEXT, shapes.INT32, shapes.optional(shapes.array(_BROKERS)))
 _RESOURCE_CHANGE = shapes.record(
-    ResourceChange,
-    _RESOURCE,
-    shapes.array(shapes.record(ConfigSetting, _CONFIG_NAME, shapes.optional(_CONFIG_VALUE))),
+    ResourceChange, _RESOURCE, shapes.array(shapes.record(ConfigSetting, _CONFIG_NAME, shapes.optional(_CONFIG_VALUE)))
 )
 _REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID))
 

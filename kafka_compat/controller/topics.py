@@ -168,8 +168,7 @@ def _place(image: ClusterImage, topic: NewTopic, seed: int, room: int) -> list[t
         return place(image.brokers.values(), topic.partitions, topic.replication_factor, seed)
     except Refused as refused:
         raise Refused(
-            refused.code,
-            f"Unable to replicate the partition {topic.replication_factor} time(s): {refused.message}",
+            refused.code, f"Unable to replicate the partition {topic.replication_factor} time(s): {refused.message}"
         ) from None
 
 

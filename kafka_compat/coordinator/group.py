@@ -10,11 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define, field
 
-from kafka_compat.coordinator.record_formats import (
-    NO_TIMESTAMP,
-    GroupMetadataMember,
-    GroupMetadataValue,
-)
+from kafka_compat.coordinator.record_formats import NO_TIMESTAMP, GroupMetadataMember, GroupMetadataValue
 from kafka_compat.coordinator.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from kafka_compat.protocol.apis.join_group import JoinGroupMember, JoinGroupProtocol
 from kafka_compat.protocol.error_codes import KafkaErrorCode

@@ -22,12 +22,7 @@ from typing import Self
 import attrs
 
 from kafka_compat.model import TopicPartition
-from kafka_compat.storage.checkpoints import (
-    BrokerMeta,
-    HighWatermarks,
-    read_identity,
-    write_identity,
-)
+from kafka_compat.storage.checkpoints import BrokerMeta, HighWatermarks, read_identity, write_identity
 from kafka_compat.storage.partition_log import SEGMENT_BYTES, PartitionLog
 from kafka_compat.storage.producer_snapshots import ProducerStates
 from kafka_compat.storage.run_record import RUN_NAME, RunRecord, Stage

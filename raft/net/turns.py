@@ -50,9 +50,7 @@ class TurnMeter:
     )
 
     def __init__(
-        self,
-        clock: Callable[[], float] = time.perf_counter,
-        processor_clock: Callable[[], float] = time.thread_time,
+        self, clock: Callable[[], float] = time.perf_counter, processor_clock: Callable[[], float] = time.thread_time
     ) -> None:
         self.longest = Turn()
         """The longest so far."""

@@ -228,15 +228,7 @@ class Broker:
         ]
         self._rounds = Rounds(
             reactor,
-            (
-                self._log,
-                self._delays,
-                self._pulls,
-                self._clients,
-                self._replies,
-                self._housekeeping,
-                self._reporter,
-            ),
+            (self._log, self._delays, self._pulls, self._clients, self._replies, self._housekeeping, self._reporter),
             clock,
         )
 
@@ -464,12 +456,7 @@ class Broker:
 
 
 def _context(
-    plan: BrokerPlan,
-    bound: Address,
-    store: MessageStore,
-    tell: Tell,
-    clock: Callable[[], float],
-    rng: random.Random,
+    plan: BrokerPlan, bound: Address, store: MessageStore, tell: Tell, clock: Callable[[], float], rng: random.Random
 ) -> Context:
     properties, levels, members = plan.properties, plan.delay_levels(), GroupMembers.of(plan.properties)
     host, port = plan.advertised or (properties.text("brokerIP1") or bound[0], bound[1])

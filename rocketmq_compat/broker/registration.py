@@ -68,12 +68,7 @@ class Registration:
     """All name servers of one broker."""
 
     def __init__(
-        self,
-        context: Context,
-        reactor: Reactor,
-        name_servers: Sequence[Address],
-        ha_address: str,
-        on_master: OnMaster,
+        self, context: Context, reactor: Reactor, name_servers: Sequence[Address], ha_address: str, on_master: OnMaster
     ) -> None:
         """`ha_address` is where slaves reach this broker."""
         self._context = context

@@ -84,12 +84,7 @@ class RemotingServer:
         if self._sharers:
             decoder = UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES)
         session.connection = SocketConnection(
-            self._reactor,
-            accepted,
-            decoder,
-            session,
-            outbound_bytes_max=OUTBOUND_BYTES_MAX,
-            name=name,
+            self._reactor, accepted, decoder, session, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=name
         )
         return session.connection
 

@@ -23,10 +23,7 @@ WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
     "GetRouteInfoRequestHeader": {"accept_standard_json_only": "routes are standard JSON for every client"},
     "CreateTopicRequestHeader": {"default_topic": "RocketMQ's broker does not look at it either"},
     "ConsumerData": {"unit_mode": _UNITS},
-    "SubscriptionData": {
-        "tags_set": "they follow from `sub_string`",
-        "code_set": "they follow from `sub_string`",
-    },
+    "SubscriptionData": {"tags_set": "they follow from `sub_string`", "code_set": "they follow from `sub_string`"},
     "LockBatchRequestBody": {"only_this_broker": "a lock is always that of one broker"},
     "RegisterBrokerBody": {"filter_server_list": "RocketMQ has no filter servers any more"},
     "TopicRouteData": {

@@ -46,10 +46,7 @@ class CheckpointName(enum.StrEnum):
     @property
     def member(self) -> str:
         """The name of the table's entries in the file. Raises `KeyError` for a table without a journal."""
-        return {
-            CheckpointName.TOPICS: "topicConfigTable",
-            CheckpointName.GROUPS: "subscriptionGroupTable",
-        }[self]
+        return {CheckpointName.TOPICS: "topicConfigTable", CheckpointName.GROUPS: "subscriptionGroupTable"}[self]
 
     @property
     def has_journal(self) -> bool:

@@ -26,13 +26,7 @@ from log.errors import CorruptLog, NoSpace
 from log.file_pool import FilePool
 from log.frame import checksum
 from rocketmq_compat.storage.commit_log import CommitLog
-from rocketmq_compat.storage.consume_queue import (
-    UNITS_PER_FILE,
-    ConsumeQueue,
-    ConsumeQueues,
-    UnitsToWrite,
-    write_units,
-)
+from rocketmq_compat.storage.consume_queue import UNITS_PER_FILE, ConsumeQueue, ConsumeQueues, UnitsToWrite, write_units
 from rocketmq_compat.storage.dispatch import BadRecord, Walk, opaque, walk
 from rocketmq_compat.storage.key_index import KeyIndex, KeyIndexConfig, KeyTable, TableFile
 
@@ -374,9 +368,7 @@ class DerivedData:
             checkpoint = None
         elif checkpoint is not None and checkpoint.dispatched > log.end_offset:
             raise CorruptLog(
-                log.directory,
-                log.end_offset,
-                f"it ends there, but was durable up to {checkpoint.dispatched}",
+                log.directory, log.end_offset, f"it ends there, but was durable up to {checkpoint.dispatched}"
             )
         if checkpoint is not None:
             log.trim(checkpoint.start)  # a trim that was not durable yet, although a checkpoint knew of it

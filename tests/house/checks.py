@@ -16,12 +16,7 @@ def tool(*command: str) -> list[str]:
     """Run a tool of this virtual environment at the root; its output is the complaint when it fails."""
     program = Path(sys.executable).with_name(command[0])
     done = subprocess.run(
-        [str(program), *command[1:]],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
+        [str(program), *command[1:]], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
     return [] if done.returncode == 0 else [done.stdout.strip() or f"{command[0]} ended with {done.returncode}"]
 

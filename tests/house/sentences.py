@@ -10,10 +10,7 @@ ITEM = re.compile(r"(?:[-*]|\d+\.)\s+")
 NO_PROSE = ("#", "|", "<", "![")
 END = re.compile(r"(?<=[.!?])[)\"*]*\s+(?=[`\"(*\[]?[A-Z`])")
 WORD = re.compile(r"[A-Za-z0-9`][\w`'/.-]*")
-NEGATION = re.compile(
-    r"\b(?:not|no|none|never|nothing|neither|nor|nobody|cannot|without|\w+n't)\b",
-    re.IGNORECASE,
-)
+NEGATION = re.compile(r"\b(?:not|no|none|never|nothing|neither|nor|nobody|cannot|without|\w+n't)\b", re.IGNORECASE)
 
 
 def split_sentences(text: str) -> list[str]:

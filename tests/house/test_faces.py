@@ -20,9 +20,7 @@ DOTTED = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)")
 USERS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))]
 HEAVY = ("attrs", "click", "importlib.metadata", "msgpack", "numpy", "pyarrow", "pyspark", "pytest", "trio")
 OF_CHECK = ("numpy", "pyarrow", "jinja2", "pyspark", "pandas", "confluent_kafka")
-NEED_CHECK = {
-    "jepsen_like": {"CheckReport", "check_history"},
-}
+NEED_CHECK = {"jepsen_like": {"CheckReport", "check_history"}}
 """Names of which even the import needs the extra `check`."""
 
 

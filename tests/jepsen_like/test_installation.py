@@ -14,16 +14,7 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.doctor import own_packages
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_OF_A_BASE_INSTALL = (
-    "numpy",
-    "pyarrow",
-    "jinja2",
-    "pyspark",
-    "pandas",
-    "py4j",
-    "confluent_kafka",
-    "rocketmq",
-)
+NOT_OF_A_BASE_INSTALL = ("numpy", "pyarrow", "jinja2", "pyspark", "pandas", "py4j", "confluent_kafka", "rocketmq")
 COMMAND = "from jepsen_like.cli import main; main()"
 CLUSTERS = """
 def test_raft(raft_cluster):

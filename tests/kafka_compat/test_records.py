@@ -98,10 +98,7 @@ def test_kafka_python_reads_what_is_written(records: list[tuple[bytes | None, by
 @pytest.mark.parametrize("compression", [0, 1])
 @given(records=RECORDS, time=st.integers(0, 2**41), headers=st.lists(st.tuples(st.text(max_size=5), st.binary())))
 def test_what_kafka_python_writes_is_read(
-    compression: int,
-    records: list[tuple[bytes | None, bytes | None]],
-    time: int,
-    headers: list[tuple[str, bytes]],
+    compression: int, records: list[tuple[bytes | None, bytes | None]], time: int, headers: list[tuple[str, bytes]]
 ) -> None:
     batch = theirs([(time + at, *pair) for at, pair in enumerate(records)], compression=compression, headers=headers)
     assert content(batch) == [(at, time + at, *pair) for at, pair in enumerate(records)]

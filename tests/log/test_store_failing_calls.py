@@ -11,16 +11,7 @@ from log.memory_disk import MemoryDisk
 from log.store import LogStore
 from log.store_log import StoreLog
 from tests.crashes import FATES, Fate, cut_power, lose_unsynced
-from tests.log.store_model import (
-    DIRECTORY,
-    Moment,
-    batch,
-    entry,
-    memory_disk,
-    moment_of,
-    offsets,
-    open_store,
-)
+from tests.log.store_model import DIRECTORY, Moment, batch, entry, memory_disk, moment_of, offsets, open_store
 
 TRIES = 8
 """Power cuts at the same moment, which take different things."""

@@ -121,10 +121,7 @@ KAFKA_COPY_BUGS: Sequence[Mutant] = (
         "eligible-replicas-join-the-isr-at-once",
         "the other eligible replicas are in sync with one of them that is elected",
         ELECTIONS,
-        (
-            "isr=(replica,), elr=others)",
-            "isr=(replica, *others), elr=())",
-        ),
+        ("isr=(replica,), elr=others)", "isr=(replica, *others), elr=())"),
         oracles=["K4", "K1", "script"],
     ),
     kafka_bug(

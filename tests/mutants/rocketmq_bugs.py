@@ -85,10 +85,7 @@ HISTORIES: Sequence[Mutant] = (
         "takes-records-in-spite-of-a-divergence",
         "a divergence is reported, and does not stand against taking records (H1)",
         MASTER,
-        (
-            "(bool(self.divergences) and not self.accepts_loss)",
-            "(bool(self.divergences) and self.accepts_loss)",
-        ),
+        ("(bool(self.divergences) and not self.accepts_loss)", "(bool(self.divergences) and self.accepts_loss)"),
         oracles=["Q4"],
     ),
     _bug(
@@ -390,10 +387,7 @@ STREAM: Sequence[Mutant] = (
             "        elif self.heard_at + self.config.silence_s_max <= now:\n",
             "        elif self.heard_at + self.config.silence_s_max < 0:\n",
         ),
-        (
-            "        silence = self.heard_at + self.config.silence_s_max\n",
-            "        silence = math.inf\n",
-        ),
+        ("        silence = self.heard_at + self.config.silence_s_max\n", "        silence = math.inf\n"),
         oracles=["V-liveness"],
     ),
     _bug(
@@ -414,10 +408,7 @@ STREAM: Sequence[Mutant] = (
             "            if slave.heard_at + config.silence_s_max <= now:\n",
             "            if slave.heard_at + config.silence_s_max < 0:\n",
         ),
-        (
-            "            due = min(due, slave.heard_at + silence_s_max)\n",
-            "            due = min(due, math.inf)\n",
-        ),
+        ("            due = min(due, slave.heard_at + silence_s_max)\n", "            due = min(due, math.inf)\n"),
         oracles=["script"],
     ),
     _bug(

@@ -143,11 +143,7 @@ class RocketSystem(Contender):
 
 
 OWN = RocketSystem(
-    key="quorumlog",
-    title="quorumlog",
-    nameserver=own_nameserver,
-    broker=own_broker,
-    settings=lambda mode: mode.own,
+    key="quorumlog", title="quorumlog", nameserver=own_nameserver, broker=own_broker, settings=lambda mode: mode.own
 )
 APACHE = RocketSystem(
     key="apache",

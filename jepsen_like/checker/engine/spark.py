@@ -19,12 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from jepsen_like.checker.engine import vector_sorts
 from jepsen_like.checker.engine.context import ContextEngine
 from jepsen_like.checker.engine.java import find_java, spark_java_home
-from jepsen_like.checker.engine.spark_errors import (
-    DRIVER_MEMORY,
-    lacking_of,
-    require_listener,
-    text_of,
-)
+from jepsen_like.checker.engine.spark_errors import DRIVER_MEMORY, lacking_of, require_listener, text_of
 from jepsen_like.cli import EnvironmentMissing
 
 LOG_TAIL_BYTES: Final = 4000

@@ -105,10 +105,7 @@ def join_logs(
 
 
 def check_logs(
-    sources: Sequence[Source],
-    final_logs: Mapping[int, Sequence[FinalLog]] | None = None,
-    *,
-    expires: bool = False,
+    sources: Sequence[Source], final_logs: Mapping[int, Sequence[FinalLog]] | None = None, *, expires: bool = False
 ) -> Findings:
     """Returns everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known (None: of none).
 
@@ -599,9 +596,7 @@ class Explainer:
         else:
             what = f"{value} and {other}"
         return InWords(
-            check,
-            f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}",
-            ops,
+            check, f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}", ops
         )
 
     def begins_late(self, node: int, first: int) -> InWords:

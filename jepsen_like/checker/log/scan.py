@@ -438,12 +438,7 @@ class JudgedValues:
 
 
 def judged_values(
-    content: Ints,
-    filled: Bools,
-    twice: Ints,
-    appends: Sequence[Ints],
-    reads: Sequence[Ints],
-    final: FinalLogs | None,
+    content: Ints, filled: Bools, twice: Ints, appends: Sequence[Ints], reads: Sequence[Ints], final: FinalLogs | None
 ) -> JudgedValues:
     """Judge what appends and reads say (places and values) that is not known to agree with `content`, which has the length of the log.
 

@@ -250,11 +250,7 @@ def _rewound_by(
 
 
 def _owners(
-    one: QueuePartition,
-    given: Ints,
-    group: int,
-    expectations: QueueExpectations,
-    allowances: Sequence[Allowance],
+    one: QueuePartition, given: Ints, group: int, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[tuple[Breach, ...], list[Tolerated], bool]:
     rows = one.rows
     process, begin, end = rows.process[given].astype(np.int64), rows.t_inv[given], rows.t_ret[given]

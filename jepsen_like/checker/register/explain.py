@@ -14,13 +14,7 @@ from jepsen_like.checker.register import scan as register_scan
 from jepsen_like.checker.register.scan import LINK, Flaw, FlawFound, RegisterScan
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints, count_operations
 from jepsen_like.checker.rows.segments import group_starts, ordering
-from jepsen_like.checker.search import (
-    SEARCHED_OPS_MAX,
-    Register,
-    SearchBounds,
-    search,
-    smallest_contradiction,
-)
+from jepsen_like.checker.search import SEARCHED_OPS_MAX, Register, SearchBounds, search, smallest_contradiction
 from jepsen_like.checker.sentences import describe, format_value, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome

@@ -356,11 +356,6 @@ def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[
     culprits = np.searchsorted(running, before[collides], side="left")
     _, first = np.unique(culprits, return_index=True)
     return [
-        FlawFound(
-            Flaw.CHAINS_OVERLAP,
-            int(registers[register[one]]),
-            int(roots[culprit]),
-            int(roots[one]),
-        )
+        FlawFound(Flaw.CHAINS_OVERLAP, int(registers[register[one]]), int(roots[culprit]), int(roots[one]))
         for culprit, one in zip(culprits[first], collides[first], strict=True)
     ]

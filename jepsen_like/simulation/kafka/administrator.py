@@ -13,12 +13,7 @@ from jepsen_like.simulation.kafka.wire import ClientWire
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.controller.commands import ResourceKind, ResourceName
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.apis.create_topics import (
-    CREATE_TOPICS,
-    CreateTopic,
-    CreateTopicConfig,
-    CreateTopicsRequest,
-)
+from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicConfig, CreateTopicsRequest
 from kafka_compat.protocol.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest
 from kafka_compat.protocol.apis.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS,

@@ -292,11 +292,7 @@ class KafkaAudits:
 
     # ---------------------------------------------------------------- what replicas do
 
-    def on_appended(
-        self,
-        broker: SimulatedBroker,
-        replica: LocalReplica,
-    ) -> None:
+    def on_appended(self, broker: SimulatedBroker, replica: LocalReplica) -> None:
         """A leader's batch is in its log."""
         self.counts["appends"] += 1
         log = _view(broker, replica)
@@ -429,12 +425,7 @@ class KafkaAudits:
                 self._report("K2", member, f"{partition}: {value} at {base_offset} is acknowledged and not durable")
         truth.acknowledged[base_offset] = held
 
-    def reads(
-        self,
-        broker: SimulatedBroker,
-        replica: LocalReplica,
-        batches: Sequence[LoggedBatch],
-    ) -> None:
+    def reads(self, broker: SimulatedBroker, replica: LocalReplica, batches: Sequence[LoggedBatch]) -> None:
         """A consumer reads these batches."""
         truth = self._truth(replica)
         self.counts["reads"] += bool(batches)

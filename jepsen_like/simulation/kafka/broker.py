@@ -266,12 +266,7 @@ class SimulatedBroker(SimulatedProcess):
             data=DIRECTORY,
             image=self.machine.image,
             controller=ControllerLink(
-                CLUSTER,
-                self.node,
-                self._connect(),
-                self._connect(),
-                self.reading,
-                command_timeout_s=knobs.timeout_s,
+                CLUSTER, self.node, self._connect(), self._connect(), self.reading, command_timeout_s=knobs.timeout_s
             ),
             settings=self._settings,
             clock=self.reading,

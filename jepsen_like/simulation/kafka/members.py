@@ -207,10 +207,7 @@ class SimulatedMember:
 
     def _heartbeat(self) -> None:
         request = HeartbeatRequest(
-            group_id=GROUP,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=self._instance,
+            group_id=GROUP, generation_id=self._generation, member_id=self._member_id, group_instance_id=self._instance
         )
         asked_at = self._world.now
 

@@ -53,11 +53,7 @@ class Shrunk(Generic[K]):
 
 
 def play_scenario(
-    model: SystemModel[K],
-    scenario: Scenario[K],
-    *,
-    steps_max: int | None = None,
-    observer: Observer | None = None,
+    model: SystemModel[K], scenario: Scenario[K], *, steps_max: int | None = None, observer: Observer | None = None
 ) -> ShrinkOutcome[K] | None:
     """Play it; None if its oracle had nothing to report."""
     knobs = scenario.knobs

@@ -31,15 +31,7 @@ from jepsen_like.simulation.raft.machine import SimulatedMachine
 from jepsen_like.simulation.raft.record import NUMBER_BYTES, ClusterRecord, as_recent, records_of, state_in
 from raft.effects import Effect, ReadReady
 from raft.events import Event, ReadRequest
-from raft.messages import (
-    AppendAccepted,
-    InstallSnapshot,
-    Message,
-    PreVoteReply,
-    RequestPreVote,
-    RequestVote,
-    VoteReply,
-)
+from raft.messages import AppendAccepted, InstallSnapshot, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import NO_INDEX, Entry, LogIndex, LogStart, NodeId, Position, Term, Token
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot
 

@@ -49,12 +49,7 @@ from raft.fingerprint import (
 )
 from raft.log_view import LogView
 from raft.membership import Configuration
-from raft.messages import (
-    AppendAccepted,
-    Message,
-    RequestVote,
-    VoteReply,
-)
+from raft.messages import AppendAccepted, Message, RequestVote, VoteReply
 from raft.model import (
     NO_POSITION,
     ORIGIN,

@@ -144,12 +144,7 @@ class RocketmqExplorer(Explorer[Pair, Action]):
         replicas[node] = replica
         other, connection = 1 - node, state.dialed
         state = attrs.evolve(
-            state,
-            replicas=(replicas[0], replicas[1]),
-            starts=state.starts + 1,
-            dialed=0,
-            to_slave=(),
-            to_master=(),
+            state, replicas=(replicas[0], replicas[1]), starts=state.starts + 1, dialed=0, to_slave=(), to_master=()
         )
         if connection:
             state = self._step(state, other, HaConnectionClosed(connection))

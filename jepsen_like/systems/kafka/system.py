@@ -50,9 +50,7 @@ class KafkaAdapter(System):
         f"{name}={BROKER_KEYS[name].default}"
         for name in ("broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms")
     )
-    fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "shrink-isr": ("default.replication.factor=2",),
-    }
+    fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"shrink-isr": ("default.replication.factor=2",)}
     files: ClassVar[LogFiles] = LogFiles(
         segments="partitions/logs/*/*.log",
         indexes="partitions/logs/*/*.index",

@@ -101,12 +101,7 @@ class LogWorkload:
     def _append(self, count: int) -> Request:
         values = [next(self._ids) for _ in range(count)]
         batch = pack_batch([encode_value(value, self.record_bytes) for value in values])
-        return Request(
-            Action.APPEND,
-            lambda connection: connection.append_batch(batch),
-            a=values[0],
-            values=values,
-        )
+        return Request(Action.APPEND, lambda connection: connection.append_batch(batch), a=values[0], values=values)
 
     def _read_somewhere(self, rng: random.Random) -> Request:
         draw = rng.random()
@@ -122,10 +117,7 @@ class LogWorkload:
 
 def _read(offset: int, *, anywhere: bool) -> Request:
     return Request(
-        Action.READ,
-        lambda connection: connection.read(offset, READ_BYTES_MAX),
-        offset=offset,
-        anywhere=anywhere,
+        Action.READ, lambda connection: connection.read(offset, READ_BYTES_MAX), offset=offset, anywhere=anywhere
     )
 
 
@@ -135,8 +127,5 @@ def _values_read(offset: int, batch: RecordBatch) -> Seen:
         raise Nonsense(f"a read at {offset} was answered from {batch.base_offset} on, {batch.span} records")
     decoded = [decode_value(record) for record in batch.records()[skipped : skipped + ROWS_OF_ONE_READ_MAX]]
     return Seen(
-        [value for value, _ in decoded],
-        offset,
-        epoch=batch.epoch,
-        is_whole=all(is_whole for _, is_whole in decoded),
+        [value for value, _ in decoded], offset, epoch=batch.epoch, is_whole=all(is_whole for _, is_whole in decoded)
     )

@@ -94,12 +94,7 @@ def _request(f: Action, command: list[object], key: int, *, a: int = NONE, b: in
     packed: bytes = msgpack.packb(command)
     read_only = f is Action.READ
     return Request(
-        f,
-        lambda connection: connection.apply(packed, read_only=read_only),
-        object=key,
-        a=a,
-        b=b,
-        values=(a,),
+        f, lambda connection: connection.apply(packed, read_only=read_only), object=key, a=a, b=b, values=(a,)
     )
 
 

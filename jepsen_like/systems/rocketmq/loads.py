@@ -56,12 +56,7 @@ def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
 
 
 def load_of(
-    mode: RocketMode,
-    workload: str,
-    client: str,
-    recorder: Recorder,
-    addresses: Mapping[int, Address],
-    plan: LoadPlan,
+    mode: RocketMode, workload: str, client: str, recorder: Recorder, addresses: Mapping[int, Address], plan: LoadPlan
 ) -> RunningLoad:
     """The load of a workload by this client."""
     brokers = {node: addresses[node] for node in brokers_of(addresses)}

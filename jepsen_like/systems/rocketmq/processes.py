@@ -26,10 +26,7 @@ ALL_IN_TURN: Final = (
 
 def members_of(nodes: int) -> tuple[Member, ...]:
     """The name server first, so that brokers find it."""
-    return (
-        Member(nodes + 1, NAMESERVER, holds_data=False),
-        *(Member(node, BROKER) for node in range(1, nodes + 1)),
-    )
+    return (Member(nodes + 1, NAMESERVER, holds_data=False), *(Member(node, BROKER) for node in range(1, nodes + 1)))
 
 
 def brokers_of(nodes: Iterable[int]) -> tuple[int, ...]:

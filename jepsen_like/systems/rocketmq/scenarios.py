@@ -172,10 +172,7 @@ SCENARIOS: Final = (
                 faults=ONE_OF_TWO_DOWN,
                 shows=shows,
             )
-            for order, shows in (
-                ("pinned", Shows.WRITES_WAIT_IN_ORDER),
-                ("rehashed", Shows.WRITES_GO_ON_OUT_OF_ORDER),
-            )
+            for order, shows in (("pinned", Shows.WRITES_WAIT_IN_ORDER), ("rehashed", Shows.WRITES_GO_ON_OUT_OF_ORDER))
         ),
     ),
 )

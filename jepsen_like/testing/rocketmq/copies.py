@@ -7,12 +7,7 @@ import attrs
 import trio
 
 from jepsen_like.port.wires import Address
-from jepsen_like.systems.rocketmq.connection import (
-    BrokerRefused,
-    NoBrokerAnswer,
-    NoConnection,
-    RemotingConnection,
-)
+from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from jepsen_like.testing.rocketmq.ledger import HeldMessage, QueueCopy, QueueName
 from rocketmq_compat.config_keys import SLAVE
 from rocketmq_compat.consumers.topic_names import is_system_topic

@@ -14,11 +14,7 @@ from kafka_compat.protocol.apis.controller import (
     ControllerCommandRequest,
     ControllerCommandResponse,
 )
-from kafka_compat.protocol.apis.init_producer_id import (
-    INIT_PRODUCER_ID,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.handlers import serves
 

@@ -17,10 +17,7 @@ from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC
-from kafka_compat.protocol.apis.consumer_group_heartbeat import (
-    CONSUMER_GROUP_HEARTBEAT,
-    ConsumerGroupHeartbeatResponse,
-)
+from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
 from kafka_compat.protocol.apis.find_coordinator import (
@@ -191,13 +188,7 @@ class GroupApiRequests:
         identity = context.new_id().hex()
         suffix = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:]))
         return lambda token: GroupRequestArrived(
-            token,
-            call.version,
-            request,
-            context.wall_ms(),
-            call.header.client_id or "",
-            call.client_host,
-            suffix,
+            token, call.version, request, context.wall_ms(), call.header.client_id or "", call.client_host, suffix
         )
 
     # ---------------------------------------------------------------- topics by name, by id, and unknown ones

@@ -180,10 +180,7 @@ class LogRequests:
         (answer,) = answers
         assert isinstance(answer, AnswerEpochEnd), "answered as asked"
         return OffsetForLeaderPartitionResult(
-            error_code=answer.error,
-            partition=asked.partition,
-            leader_epoch=answer.epoch,
-            end_offset=answer.end_offset,
+            error_code=answer.error, partition=asked.partition, leader_epoch=answer.epoch, end_offset=answer.end_offset
         )
 
     # ---------------------------------------------------------------- DeleteRecords
@@ -206,12 +203,7 @@ class LogRequests:
             self._answer_deletion(deletion)
 
     def _delete(
-        self,
-        deletion: _Deletion,
-        topic: str,
-        index: int,
-        offset: int,
-        results: list[DeleteRecordsPartitionResult],
+        self, deletion: _Deletion, topic: str, index: int, offset: int, results: list[DeleteRecordsPartitionResult]
     ) -> None:
         hosted = self._replicas.by_name(topic, index)
         if hosted is None or topic in INTERNAL_TOPICS:

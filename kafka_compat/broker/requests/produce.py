@@ -322,11 +322,7 @@ def _check_header(version: int, header: BatchHeader, size: int) -> None:
 def _info(header: BatchHeader) -> BatchInfo:
     """Returns the decider's view of a batch."""
     return BatchInfo(
-        header.last_offset_delta + 1,
-        header.size,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
+        header.last_offset_delta + 1, header.size, header.producer_id, header.producer_epoch, header.base_sequence
     )
 
 

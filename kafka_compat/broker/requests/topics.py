@@ -288,9 +288,5 @@ def _build_refusal(name: str, error: KafkaErrorCode, message: str) -> CreateTopi
 
 def _created_config(row: ConfigRow) -> CreatedTopicConfig:
     return CreatedTopicConfig(
-        name=row.name,
-        value=row.value,
-        read_only=row.read_only,
-        config_source=row.source,
-        is_sensitive=row.sensitive,
+        name=row.name, value=row.value, read_only=row.read_only, config_source=row.source, is_sensitive=row.sensitive
     )

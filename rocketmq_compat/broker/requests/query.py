@@ -43,8 +43,7 @@ class QueryRequests:
             )
         )
         answer = QueryMessageResponseHeader(
-            index_last_update_timestamp=context.wall_ms(),
-            index_last_update_phyoffset=context.store.derived.dispatched,
+            index_last_update_timestamp=context.wall_ms(), index_last_update_phyoffset=context.store.derived.dispatched
         )
         if records:
             call.answer(header=answer, body=records[0], more=records[1:])

@@ -212,8 +212,7 @@ class SendRequests:
     def _no_transactions(self) -> RequestRefused:
         """Returns the refusal of a broker with `rejectTransactionMessage`."""
         return RequestRefused(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{self._context.address}] sending transaction message is forbidden",
+            ResponseCode.NO_PERMISSION, f"the broker[{self._context.address}] sending transaction message is forbidden"
         )
 
     # ---------------------------------------------------------------- sending back
@@ -316,8 +315,7 @@ def queue_of(context: Context, header: SendMessageRequestHeader, topic: TopicCon
     queues = max(topic.read_queue_nums, topic.write_queue_nums)
     if header.queue_id >= queues:
         raise RequestRefused(
-            ResponseCode.SYSTEM_ERROR,
-            f"request queueId[{header.queue_id}] is illegal: {topic.topic_name} has {queues}",
+            ResponseCode.SYSTEM_ERROR, f"request queueId[{header.queue_id}] is illegal: {topic.topic_name} has {queues}"
         )
     if header.queue_id >= 0:
         return header.queue_id

@@ -156,9 +156,7 @@ def s3a(home: Path) -> Iterator[Store]:
         until(lambda: answers(endpoint), "moto's server")
         put(None, "histories")
         yield Store(
-            "s3a://histories",
-            lambda file, name: put(file, f"histories/{name}"),
-            {"SPARK_CONF_DIR": str(home / "conf")},
+            "s3a://histories", lambda file, name: put(file, f"histories/{name}"), {"SPARK_CONF_DIR": str(home / "conf")}
         )
     finally:
         serving.terminate()

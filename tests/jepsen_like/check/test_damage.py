@@ -50,10 +50,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         rewrite_part(lambda table: table.replace_schema_metadata({"quorumlog.format": "99"})),
         "format version 99",
     ),
-    "foreign columns": (
-        rewrite_part(in_capitals),
-        "its columns are",
-    ),
+    "foreign columns": (rewrite_part(in_capitals), "its columns are"),
     "a value less": (rewrite_part(without_a_value), "has rows without a value in column offset"),
     "a column less": (rewrite_part(lambda table: table.drop_columns(["offset"])), "its columns are"),
 }

@@ -200,10 +200,7 @@ def make_pair(invocation: Any, answer: Any, f: str = "write") -> str:
             id="key of a read",
         ),
         pytest.param(
-            make_pair([1, 2], [1, 3], "cas"),
-            Model.REGISTER,
-            "line 1: cas of [1, 2], but its ok has [1, 3]",
-            id="cas",
+            make_pair([1, 2], [1, 3], "cas"), Model.REGISTER, "line 1: cas of [1, 2], but its ok has [1, 3]", id="cas"
         ),
         pytest.param(make_pair(5, [0, 6], "append"), Model.LOG, "line 1: append of 5, but its ok has 6", id="append"),
         pytest.param(make_pair(None, 2), Model.REGISTER, "line 1: write without a value", id="no value"),

@@ -23,10 +23,7 @@ from raft.client import Client
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
 LACKING = namespaces.lacking()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(LACKING is not None, reason=f"a network of namespaces {LACKING}"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(LACKING is not None, reason=f"a network of namespaces {LACKING}")]
 SOON_S = 10.0
 PAYLOAD = bytes(range(256)) * 4000
 

@@ -134,8 +134,7 @@ def test_a_throttled_way_passes_so_many_bytes_and_drops_what_its_queue_cannot_ho
 
 
 @pytest.mark.parametrize(
-    ("condition", "counted"),
-    [(Condition(loss=0.2), "packets lost"), (Condition(duplicate=0.2), "packets doubled")],
+    ("condition", "counted"), [(Condition(loss=0.2), "packets lost"), (Condition(duplicate=0.2), "packets doubled")]
 )
 def test_loss_and_duplication_are_as_frequent_as_asked_and_the_same_for_a_seed(
     condition: Condition, counted: str

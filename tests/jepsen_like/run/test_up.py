@@ -26,11 +26,7 @@ LINE_WITHIN_S = 40.0
 
 def start_command(*words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", REGISTERED, *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", REGISTERED, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 

@@ -167,9 +167,7 @@ class Client:
         batch = encode_records([(None, each) for each in values], 1)
         partition = ProducePartition(index=0, records=batch)
         request = ProduceRequest(
-            acks=acks,
-            timeout_ms=5000,
-            topic_data=(ProduceTopic(name=topic, partition_data=(partition,)),),
+            acks=acks, timeout_ms=5000, topic_data=(ProduceTopic(name=topic, partition_data=(partition,)),)
         )
         answer = (await self.ask(PRODUCE, 9, request)).responses[0].partition_responses[0]
         return KafkaErrorCode(answer.error_code), answer.base_offset

@@ -16,10 +16,7 @@ from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.protocol import authorized
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from kafka_compat.protocol.apis.consumer_group_heartbeat import (
-    CONSUMER_GROUP_HEARTBEAT,
-    ConsumerGroupHeartbeatRequest,
-)
+from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest
 from kafka_compat.protocol.apis.describe_cluster import DESCRIBE_CLUSTER, DescribeClusterRequest
 from kafka_compat.protocol.apis.describe_configs import (
     DESCRIBE_CONFIGS,

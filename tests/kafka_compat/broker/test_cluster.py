@@ -12,12 +12,7 @@ from kafka_compat.protocol.api import RequestHeader
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
 from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
-from kafka_compat.protocol.apis.offset_fetch import (
-    OFFSET_FETCH,
-    OffsetFetchGroup,
-    OffsetFetchRequest,
-    OffsetFetchTopic,
-)
+from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH, OffsetFetchGroup, OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records

@@ -96,10 +96,7 @@ def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
     ],
 )
 def test_all_are_killed_at_once_and_one_is_damaged(
-    open_cluster: Callable[..., ProcessKafka],
-    tmp_path: Path,
-    min_insync: int,
-    damage: Callable[[Path, int], None],
+    open_cluster: Callable[..., ProcessKafka], tmp_path: Path, min_insync: int, damage: Callable[[Path, int], None]
 ) -> None:
     """The damaged one is the one that a controller would fence last, and the first to start."""
     cluster = open_cluster(min_insync)

@@ -13,11 +13,7 @@ from typing import Any
 
 from tests.kafka_compat.broker.cluster import free_ports
 
-SETTINGS = {
-    "broker.heartbeat.interval.ms": 100,
-    "broker.session.timeout.ms": 9000,
-    "default.replication.factor": 3,
-}
+SETTINGS = {"broker.heartbeat.interval.ms": 100, "broker.session.timeout.ms": 9000, "default.replication.factor": 3}
 SERVES_WITHIN_S = 60
 
 

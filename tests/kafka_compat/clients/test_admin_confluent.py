@@ -14,14 +14,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from jepsen_like.bench.kafka.cluster import KafkaCluster

@@ -22,9 +22,7 @@ from tests.kafka_compat.clients.adapters import (
 )
 
 # aiokafka leaves transports of connections that broke to the garbage collector.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
 @pytest.fixture

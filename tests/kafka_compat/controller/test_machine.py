@@ -342,8 +342,7 @@ ABSURD = st.one_of(
     ),
     st.builds(c.CreateTopics, st.lists(NEW_TOPICS, max_size=3).map(tuple), st.integers(0, 9), FLAGS),
     st.builds(
-        c.DeleteTopics,
-        st.lists(st.builds(c.TopicReference, st.none() | NAMES, st.none() | IDS), max_size=3).map(tuple),
+        c.DeleteTopics, st.lists(st.builds(c.TopicReference, st.none() | NAMES, st.none() | IDS), max_size=3).map(tuple)
     ),
     st.builds(
         c.CreatePartitions,

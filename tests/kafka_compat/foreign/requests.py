@@ -86,12 +86,7 @@ from kafka_compat.protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteTopic,
 )
-from kafka_compat.protocol.apis.offset_fetch import (
-    OFFSET_FETCH,
-    OffsetFetchGroup,
-    OffsetFetchRequest,
-    OffsetFetchTopic,
-)
+from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH, OffsetFetchGroup, OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.apis.offset_for_leader_epoch import (
     OFFSET_FOR_LEADER_EPOCH,
     OffsetForLeaderEpochRequest,

@@ -331,12 +331,7 @@ def admin_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
         rf'"{plan.topic}-0"',
         count=1,
     )
-    yield ForeignStep(
-        "kafka-cluster cluster-id",
-        plan_cluster(plan),
-        "an id",
-        r"^Cluster ID: \S+",
-    )
+    yield ForeignStep("kafka-cluster cluster-id", plan_cluster(plan), "an id", r"^Cluster ID: \S+")
     yield ForeignStep(
         "kafka-broker-api-versions",
         plan.tool(f"{TOOLS}.BrokerApiVersionsCommand"),

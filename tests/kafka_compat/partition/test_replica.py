@@ -317,8 +317,7 @@ def test_a_truncation_below_the_log_start_resets_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader_epoch", "fetch_offset"),
-    [pytest.param(3, 10, id="another epoch"), pytest.param(4, 9, id="another offset")],
+    ("leader_epoch", "fetch_offset"), [pytest.param(3, 10, id="another epoch"), pytest.param(4, 9, id="another offset")]
 )
 def test_a_late_answer_is_dropped(leader_epoch: int, fetch_offset: int) -> None:
     follower = following()
@@ -334,10 +333,7 @@ def test_a_truncation_that_was_not_ordered_is_a_mistake() -> None:
 
 @pytest.mark.parametrize(
     ("event", "mistake"),
-    [
-        (Truncated(9, ()), "to 9 instead of 8"),
-        (Truncated(7, None), "no producers were read again"),
-    ],
+    [(Truncated(9, ()), "to 9 instead of 8"), (Truncated(7, None), "no producers were read again")],
 )
 def test_a_truncation_that_was_carried_out_wrongly_is_a_mistake(event: Truncated, mistake: str) -> None:
     follower = following()

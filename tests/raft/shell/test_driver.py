@@ -673,13 +673,7 @@ def test_closing_tells_everybody_what_is_known() -> None:
     rig.driver.read(rig.caller, 4)
     rig.driver.close()
     rig.append(5, b"too late")
-    assert rig.caller.seen == {
-        1: OutcomeUnknown,
-        2: OutcomeUnknown,
-        3: ShuttingDown,
-        4: ShuttingDown,
-        5: ShuttingDown,
-    }
+    assert rig.caller.seen == {1: OutcomeUnknown, 2: OutcomeUnknown, 3: ShuttingDown, 4: ShuttingDown, 5: ShuttingDown}
 
 
 def test_a_deposed_leader_leaves_its_appends_unknown_and_names_no_wrong_leader() -> None:

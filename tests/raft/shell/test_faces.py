@@ -167,11 +167,7 @@ def test_asyncio_has_every_call_of_client_and_group() -> None:
 
 
 def test_many_threads_share_one_client() -> None:
-    with (
-        plain_node() as node,
-        sync.Client([address_of(node)], "quorumlog") as client,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    with plain_node() as node, sync.Client([address_of(node)], "quorumlog") as client, ThreadPoolExecutor(8) as pool:
         offsets = pool.map(lambda turn: client.append([b"%d" % turn]).base_offset, range(80))
         assert sorted(offsets) == list(range(80))
 

@@ -330,11 +330,7 @@ async def test_a_failed_disk_ends_the_group() -> None:
     (port,) = free_ports(1)
     with pytest.RaisesGroup(StorageFailed, flatten_subgroups=True):
         async with RaftGroup.open(
-            node_id=1,
-            members={1: ("127.0.0.1", port)},
-            directory="node",
-            settings=NodeSettings(raft=FAST),
-            disk=disk,
+            node_id=1, members={1: ("127.0.0.1", port)}, directory="node", settings=NodeSettings(raft=FAST), disk=disk
         ) as group:
             await until(lambda: group.status()["role"] == "leader")
             await group.append([b"fine"])

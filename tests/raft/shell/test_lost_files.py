@@ -157,9 +157,7 @@ def test_a_directory_that_never_held_anything_gets_its_identity_again() -> None:
 
 
 @pytest.mark.parametrize("fate", FATES)
-def test_a_first_start_that_is_cut_short_at_any_call_is_not_taken_for_a_loss(
-    fate: Fate,
-) -> None:
+def test_a_first_start_that_is_cut_short_at_any_call_is_not_taken_for_a_loss(fate: Fate) -> None:
     failures = 0
     for call in range(1, 200):
         for seed in range(5):

@@ -104,8 +104,7 @@ async def test_members_may_be_given_as_clients_take_them(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
-    [("h:1", ("h", 1)), (("h", 1), ("h", 1)), (["h", 0], ("h", 0)), ("[::1]:65535", ("::1", 65535))],
+    ("given", "meant"), [("h:1", ("h", 1)), (("h", 1), ("h", 1)), (["h", 0], ("h", 0)), ("[::1]:65535", ("::1", 65535))]
 )
 def test_an_address_is_a_pair_or_a_text(given: object, meant: tuple[str, int]) -> None:
     assert address_of(given) == meant

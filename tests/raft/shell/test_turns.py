@@ -33,11 +33,7 @@ def test_the_longest_turn_is_known_with_what_took_longest_in_it() -> None:
     _turn(meter, clock, ("reading", 0.25), ("writing", 0.5))
     _turn(meter, clock, ("reading", 0.5), ("writing", 0.125))
     assert meter.longest == Turn(0.75, "writing", 0.5, 0.0)
-    assert meter.figures() == {
-        "longest_turn_ms": 750,
-        "longest_turn_cause": "writing",
-        "longest_turn_processor_ms": 0,
-    }
+    assert meter.figures() == {"longest_turn_ms": 750, "longest_turn_cause": "writing", "longest_turn_processor_ms": 0}
 
 
 def test_the_time_between_turns_belongs_to_none() -> None:
@@ -115,11 +111,7 @@ async def test_a_node_names_the_state_machine_that_held_it_up(tmp_path: Path) ->
 
     (port,) = free_ports(1)
     async with RaftGroup.open(
-        node_id=1,
-        members={1: ("127.0.0.1", port)},
-        directory=f"{tmp_path}/1",
-        state_machine=machine,
-        notify=tell,
+        node_id=1, members={1: ("127.0.0.1", port)}, directory=f"{tmp_path}/1", state_machine=machine, notify=tell
     ) as group:
         group._reactor.turns._clock = machine.clock
         group.campaign()

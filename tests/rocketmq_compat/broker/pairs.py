@@ -191,9 +191,7 @@ async def beat(client: RemotingClient, client_id: str, group: str = "g", *topics
     subscriptions = tuple(SubscriptionData(topic=topic, sub_version=1) for topic in topics or ("T",))
     consumer = ConsumerData(group_name=group, subscription_data_set=subscriptions)
     return await ask(
-        client,
-        RequestCode.HEART_BEAT,
-        body=HeartbeatData(client_id=client_id, consumer_data_set=(consumer,)).encode(),
+        client, RequestCode.HEART_BEAT, body=HeartbeatData(client_id=client_id, consumer_data_set=(consumer,)).encode()
     )
 
 

@@ -84,10 +84,7 @@ def test_a_topic_is_where_its_masters_are(world: World) -> None:
     assert [
         (queues.broker_name, queues.read_queue_nums, queues.write_queue_nums, queues.perm)
         for queues in route.queue_datas
-    ] == [
-        ("a", 16, 16, 6),
-        ("b", 4, 2, 4),
-    ]
+    ] == [("a", 16, 16, 6), ("b", 4, 2, 4)]
     assert world.table.route("v") is None
     assert world.table.topics() == ["t", "u"]
 

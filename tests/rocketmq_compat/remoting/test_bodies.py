@@ -62,16 +62,9 @@ HEARTBEAT = (
 
 def test_a_route_has_the_members_of_the_protocol() -> None:
     assert json.loads(ROUTE.encode()) == {
-        "queueDatas": [
-            {"brokerName": "b", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0},
-        ],
+        "queueDatas": [{"brokerName": "b", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0}],
         "brokerDatas": [
-            {
-                "cluster": "c",
-                "brokerName": "b",
-                "brokerAddrs": {"0": "h:1", "1": "h:2"},
-                "enableActingMaster": False,
-            }
+            {"cluster": "c", "brokerName": "b", "brokerAddrs": {"0": "h:1", "1": "h:2"}, "enableActingMaster": False}
         ],
         "filterServerTable": {},
     }

@@ -37,15 +37,7 @@ from jepsen_like.checker.log.long.parts import LogDivision
 from jepsen_like.checker.log.long.ranges import WRONG_KEPT_MAX, PlacesKnown, RangeFacts, RangeTask
 from jepsen_like.checker.log.long.values import ValueFacts, ValueTask, WaitingTask
 from jepsen_like.checker.log.long.witnesses import FewPlaces, FewPlacesContent, SpeakTask
-from jepsen_like.checker.log.scan import (
-    EpochFalls,
-    FinalLogs,
-    Gap,
-    LogSums,
-    SeenEarly,
-    Unwritten,
-    Wrong,
-)
+from jepsen_like.checker.log.scan import EpochFalls, FinalLogs, Gap, LogSums, SeenEarly, Unwritten, Wrong
 from jepsen_like.checker.log.witnesses import Denied, first_denier
 from jepsen_like.checker.rows.columns import Columns, Ints
 from jepsen_like.checker.rows.gather import Chunk
@@ -60,11 +52,7 @@ MARGIN_BATCHES: Final = 3
 
 
 def check_long_log(
-    obj: int,
-    sources: Sequence[Chunk | Gathered | Columns],
-    rows: int,
-    final: FinalParts | None,
-    job: Job,
+    obj: int, sources: Sequence[Chunk | Gathered | Columns], rows: int, final: FinalParts | None, job: Job
 ) -> tuple[Findings, Sequence[ChunkFacts]]:
     """Returns a log's flaws and its chunks' results. `sources` are its rows alone, about `rows`, in recorded order."""
     limits = job.limits

@@ -18,16 +18,7 @@ import numpy as np
 
 from jepsen_like.checker.log.batches import joined_spans, whole_lengths
 from jepsen_like.checker.log.explain import NodesDiffer, join_logs
-from jepsen_like.checker.log.long.chunks import (
-    APPENDS,
-    BATCHES,
-    DENIES,
-    KNOWS,
-    READS,
-    TAILS,
-    WIDTHS,
-    DenseFile,
-)
+from jepsen_like.checker.log.long.chunks import APPENDS, BATCHES, DENIES, KNOWS, READS, TAILS, WIDTHS, DenseFile
 from jepsen_like.checker.log.long.final_parts import FinalParts
 from jepsen_like.checker.log.long.parts import BUCKET_BITS, LogDivision, SortedRows
 from jepsen_like.checker.log.scan import (

@@ -11,10 +11,7 @@ from rocketmq_compat.consumers.timers import DELAY_MS
 from rocketmq_compat.records import InnerMessage, join_messages, write_properties
 from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.frame import Command
-from rocketmq_compat.remoting.headers.offsets import (
-    QueryConsumerOffsetRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
-)
+from rocketmq_compat.remoting.headers.offsets import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
 from rocketmq_compat.remoting.headers.pulling import HAS_SUBSCRIPTION, SUSPENDS, PullMessageRequestHeader
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader
 from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, TopicRequestHeader

@@ -8,13 +8,7 @@ import attrs
 from jepsen_like.simulation.rocketmq.dledger.requests import TIMER_LEVEL
 from rocketmq_compat.consumers.timers import TimerState, due_ms_of
 from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC, TIMER_TOPIC
-from rocketmq_compat.raft_state import (
-    BeginLeadership,
-    ChangeTables,
-    StoreRecords,
-    TableChanges,
-    decode_group_command,
-)
+from rocketmq_compat.raft_state import BeginLeadership, ChangeTables, StoreRecords, TableChanges, decode_group_command
 from rocketmq_compat.records import read_heads, read_properties
 
 Accuse = Callable[[str, int, str], None]

@@ -47,10 +47,7 @@ def final(*logs: Sequence[int], epochs: Sequence[Sequence[int]] | None = None) -
     """The final logs of nodes 1, 2, ..."""
     return [
         FinalLog(
-            node,
-            0,
-            np.array(values, np.int64),
-            np.array(epochs[node - 1] if epochs else [1] * len(values), np.int64),
+            node, 0, np.array(values, np.int64), np.array(epochs[node - 1] if epochs else [1] * len(values), np.int64)
         )
         for node, values in enumerate(logs, start=1)
     ]

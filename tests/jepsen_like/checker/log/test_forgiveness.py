@@ -49,13 +49,7 @@ def test_a_loss_is_attributed_counted_and_valid(tmp_path_factory: pytest.TempPat
     assert found.valid is True
     (loss,) = found.losses
     assert loss == AllowedLoss(
-        allowance=CUT,
-        records=2,
-        first_offset=1,
-        last_offset=2,
-        first_acked_ns=4,
-        last_acked_ns=6,
-        examples=(2, 3),
+        allowance=CUT, records=2, first_offset=1, last_offset=2, first_acked_ns=4, last_acked_ns=6, examples=(2, 3)
     )
     assert (found.findings.acked, found.findings.lost_acked, found.lost_allowed) == (5, 2, 2)
     assert loss.reach_s == pytest.approx(96e-9)
@@ -195,11 +189,7 @@ SIXTEEN = [append(value, value - 1, 2 * value, 2 * value + 1) for value in range
 
 @pytest.mark.parametrize("start", [0, 11])
 @pytest.mark.parametrize(
-    "stale",
-    [
-        pytest.param(tail(2, 20, 21), id="a length"),
-        pytest.param(read(3, NONE, 20, 21), id="a read of nothing"),
-    ],
+    "stale", [pytest.param(tail(2, 20, 21), id="a length"), pytest.param(read(3, NONE, 20, 21), id="a read of nothing")]
 )
 def test_what_was_wrong_before_a_fault_is_seen_though_the_place_has_left(
     stale: Op, start: int, tmp_path_factory: pytest.TempPathFactory

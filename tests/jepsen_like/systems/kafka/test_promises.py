@@ -130,8 +130,7 @@ def test_without_eligible_leader_replicas_a_touched_disk_may_cost_everything_and
 
 
 @pytest.mark.parametrize(
-    ("words", "waits"),
-    [([], True), (["acks=1", "min.insync.replicas=2"], True), (["min.insync.replicas=2"], False)],
+    ("words", "waits"), [([], True), (["acks=1", "min.insync.replicas=2"], True), (["min.insync.replicas=2"], False)]
 )
 def test_a_fault_waits_for_other_copies_where_one_broker_may_hold_a_record_alone(words: list[str], waits: bool) -> None:
     assert KafkaMode.of(words).may_hold_alone is waits

@@ -245,8 +245,7 @@ async def test_the_final_reads_begin_with_a_write_and_the_questions_reach_as_far
 
 
 @pytest.mark.parametrize(
-    ("does", "outcome"),
-    [(refuses(errors.StorageFull()), Outcome.FAIL), (is_silent, Outcome.INFO)],
+    ("does", "outcome"), [(refuses(errors.StorageFull()), Outcome.FAIL), (is_silent, Outcome.INFO)]
 )
 async def test_without_a_last_write_a_cluster_that_answers_every_question_has_not_recovered(
     does: Answer, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

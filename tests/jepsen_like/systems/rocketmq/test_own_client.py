@@ -19,8 +19,7 @@ from tests.rocketmq_compat.broker.pairs import ask, eventually, name_server, run
 
 
 @pytest.mark.parametrize(
-    ("queues", "sizes"),
-    [(8, [3, 3, 2]), (9, [3, 3, 3]), (2, [1, 1, 0]), (0, [0, 0, 0]), (1, [1, 0, 0])],
+    ("queues", "sizes"), [(8, [3, 3, 2]), (9, [3, 3, 3]), (2, [1, 1, 0]), (0, [0, 0, 0]), (1, [1, 0, 0])]
 )
 def test_queues_are_divided_as_allocate_message_queue_averagely_does(queues: int, sizes: list[int]) -> None:
     everything = [Queue("broker-a", number) for number in range(queues)]
