@@ -36,6 +36,8 @@ class SimulatedProcess(abc.ABC):
         self.lives = self.process = 0
         self.slowness = 1.0
         """A flush takes this many times its usual time."""
+        self.dialed: set[int] = set()
+        """The connections that were opened to this machine, in whichever life."""
         self._timer = host
         self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._armed_at = float("inf")

@@ -69,6 +69,9 @@ class Socket:
 class SocketHost(Protocol):
     """The process that has the sockets."""
 
+    dialed: set[int]
+    """The connections that were opened to this machine, in whichever life: a late copy of a dial opens none."""
+
     def transmit(self, to: int, segment: Segment) -> None:
         """Put a segment on the wire."""
 
@@ -91,7 +94,6 @@ class SimulatedSockets(Generic[HostT]):
     def __init__(self, host: HostT) -> None:
         self.open: dict[int, Socket] = {}
         self._host = host
-        self._seen: set[int] = set()
 
     def dial(self, to: int, owner: Endpoint) -> Socket:
         """Begin to connect to another process."""
@@ -126,7 +128,7 @@ class SimulatedSockets(Generic[HostT]):
         """A segment arrives at the operating system, which gives the process what is in order."""
         connection = segment.connection
         socket = self.open.get(connection)
-        if segment.kind is SegmentKind.DIAL and connection not in self._seen:
+        if segment.kind is SegmentKind.DIAL and connection not in self._host.dialed:
             self._on_dialed(Socket(connection, sender, due=1))
         elif socket is None:
             if segment.kind is not SegmentKind.END:
@@ -144,7 +146,7 @@ class SimulatedSockets(Generic[HostT]):
         if owner is None:
             self._refuse(socket.peer, socket.connection)
             return
-        self._seen.add(socket.connection)
+        self._host.dialed.add(socket.connection)
         self._send(self._add(socket, owner), SegmentKind.ACCEPT)
         self._host.take(owner.on_established)
 

@@ -16,6 +16,7 @@ REGRESSIONS = {
     95: "an ISR change during a truncation left a follower without a fetch",
     231: "a follower took no high watermark from an answer that brought the same records once more, and got it never again",
     628: "copies of a compacted log differ by what one had removed for records that all of them lost since",
+    636: "a late copy of a dial and of what followed it opened a connection to the next process, which obeyed once more",
     873: "a broker shut down in order before a replica had learned of a truncation, and kept what it knew",
     1169: "a late registration of an earlier process ends the present one, which must come back",
 }
