@@ -279,6 +279,8 @@ class Master:
             if agreed == log.log_end and not self._has_appended:
                 self._fetch_from(slave, shake, out)
                 return
+            if agreed == log.log_start > shake.log_start:
+                agreed = shake.log_start  # none of what both hold agrees, and what has left this log cannot be compared
             self._on_diverged(slave, DivergenceFound(shake.slave_id, agreed, shake.log_end, not self.accepts_loss), out)
             return
         is_anew = shake.log_start == shake.log_end or shake.log_end < log.log_start

@@ -142,6 +142,15 @@ def test_an_empty_log_is_welcome_wherever_it_ends() -> None:
         assert SendMessage(connection, Welcome(10, 30)) in effects
 
 
+def test_a_slave_that_shares_nothing_comparable_gives_up_all_and_not_what_lies_before_the_trimmed_log() -> None:
+    """The trimmed log may begin in the middle of one of the slave's records (simulated seed 1788)."""
+    replica = master(recovered=RecoveredCopy(10, 30, 30, (MasterEpoch(7, 10),)))
+    for slave_id, log_start in ((1, 0), (2, 5)):
+        replica.step(0.0, Connected(slave_id))
+        effects = arrive(replica, shake(slave_id, (log_start, 40), MasterEpoch(1, log_start)), on=slave_id)
+        assert [each.message.agreed_end for each in effects if _is_refusal(each)] == [log_start]  # type: ignore[union-attr]
+
+
 def test_a_refusal_names_the_largest_loss_until_it_is_accepted() -> None:
     replica = master()
     replica.step(0.0, PutMessages(1, 10))
