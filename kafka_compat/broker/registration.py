@@ -12,6 +12,7 @@ from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.controller_node import ControllerNode
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered
+from kafka_compat.model import NO_EPOCH
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
@@ -48,6 +49,8 @@ class Registration:
         self.deadline = 0.0
         """The time of the next registration, the next heartbeat, or the end of the wait for an answer."""
         self._registered = self._refusal_told = self._ended = False
+        self._epoch = NO_EPOCH
+        """The epoch of the registration, as the controller answered it."""
         self._beats = 0
         self._awaits_answer = self._hurries = False
 
@@ -58,6 +61,8 @@ class Registration:
                 self._register()
             elif self._awaits_answer:
                 self._pause(None)
+            elif self._is_superseded:
+                self._register()
             else:
                 self._beat(now)
 
@@ -69,8 +74,15 @@ class Registration:
 
     # ---------------------------------------------------------------- registration
 
+    @property
+    def _is_superseded(self) -> bool:
+        """True if an earlier process was registered late, before this broker has seen its own registration."""
+        own = self._context.image.brokers.get(self._context.broker_id)
+        return self._context.broker_epoch < 0 and own is not None and own.epoch > self._epoch
+
     def _register(self) -> None:
         context = self._context
+        self._registered = False
         host, port = context.address
         command = RegisterBroker(
             context.broker_id,
@@ -86,7 +98,7 @@ class Registration:
 
     def _on_registered(self, result: CommandResult | CommandFailed) -> None:
         if isinstance(result, Registered) and result.error is KafkaErrorCode.NONE:
-            self._registered = True
+            self._registered, self._epoch = True, result.epoch
             self.deadline = 0.0
             return
         if not self._refusal_told and isinstance(result, Registered):

@@ -40,6 +40,7 @@ class Conversation:
         self.ended: list[float] = []
         self.told: list[str] = []
         self.is_ready = True
+        self.context = context
         context.clock = lambda: self.now
         context.controller.send = lambda command, done: self.commands.append(done)
         context.controller.heartbeat = lambda epoch, applied, done, **_: self.beats.append((applied, done))
@@ -150,3 +151,16 @@ def test_a_shutdown_is_asked_for_often_until_there_is_leave(conversation: Conver
     assert conversation.ended == []
     conversation.answer(MAY_END)
     assert (conversation.ended, conversation.registration.deadline) == ([conversation.now], NEVER)
+
+
+def test_a_process_registers_again_if_an_earlier_one_was_registered_after_it(conversation: Conversation) -> None:
+    """It has not seen its own registration yet: from then on it would end instead."""
+    conversation.context.broker_epoch = -1
+    conversation.wait()
+    conversation.commands[-1](Registered(7))
+    conversation.context.image.brokers[1] = evolve(conversation.context.image.brokers[1], epoch=8, fenced=True)
+    conversation.wait()
+    assert (len(conversation.commands), len(conversation.beats)) == (2, 0)
+    conversation.commands[-1](Registered(9))
+    conversation.wait()
+    assert (len(conversation.commands), len(conversation.beats)) == (2, 1)
