@@ -3,8 +3,8 @@
 `python -m tests.fuzz.kafka --frames 100000 --seed 1` starts one broker, sends that many requests of every API and version (and frames
 of the raft wire), each on a connection of its own, and prints what came of them. It fails unless
 
-- every request with valid encoding is answered, but for those whose errors have no place in an answer (Produce with acks=0, and
-  DescribeTopicPartitions),
+- every request with valid encoding, and no longer than its API takes, is answered, but for those whose errors have no place in an answer
+  (Produce with acks=0, and DescribeTopicPartitions),
 - every whole request is answered by a response that can be decoded, or its connection is closed with a logged reason; only Fetch,
   JoinGroup and SyncGroup may wait,
 - a healthy client's produce requests are acknowledged throughout, and what was acknowledged can be read afterwards,
@@ -40,7 +40,8 @@ from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.batch_header import HEADER_BYTES, batch_headers
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from kafka_compat.protocol.registry import APIS, BROKER_APIS
+from kafka_compat.protocol.errors import MalformedMessage
+from kafka_compat.protocol.registry import APIS, BROKER_APIS, require_size
 from kafka_compat.records import encode_records, read_records
 from tests.fuzz.kafka_requests import CLUSTER, HEALTHY, TARGET, FuzzedFrame, fuzzed_frame, records
 
@@ -226,6 +227,15 @@ def check_taken(port: int) -> int:
                 count, offset = count + 1, header.end_offset
 
 
+def is_short_enough(frame: FuzzedFrame) -> bool:
+    """Returns False for a request that is longer than its API takes."""
+    try:
+        require_size(frame.data[4:])
+    except MalformedMessage:
+        return False
+    return True
+
+
 def send_fuzzed(port: int, frame: FuzzedFrame) -> str:
     """One fuzzed frame on a connection of its own, and its fate.
 
@@ -303,7 +313,7 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
                     raise AssertionError(
                         f"frame {count}, {frame}: {error!r}; exit {broker.process.poll()} {broker.last_events}"
                     ) from error
-                valid = frame.flaw == "values" and frame.key not in MAY_CLOSE
+                valid = frame.flaw == "values" and frame.key not in MAY_CLOSE and is_short_enough(frame)
                 assert fate != "closed" or not valid, f"a request that can be decoded was not answered: {frame}"
                 fates[fate] += 1
                 kinds[frame.flaw] += 1
