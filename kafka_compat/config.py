@@ -217,7 +217,9 @@ class Settings:
     static: Mapping[str, str] = attrs.field(factory=dict)
     cluster: Mapping[str, str] = attrs.field(factory=dict)
     broker: Mapping[str, str] = attrs.field(factory=dict)
-    _of_topics: dict[tuple[tuple[str, str], ...], TopicSettings] = attrs.field(factory=dict, init=False, eq=False)
+    _of_topics: dict[tuple[tuple[str, str], ...], TopicSettings] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
     """The settings of topics that were asked for, by their overrides: few differ."""
 
     @classmethod
@@ -265,9 +267,11 @@ class Settings:
 
     def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
         """Returns the settings in force for a topic with these overrides."""
-        key = tuple(overrides.items())
+        key = tuple(sorted(overrides.items()))
         known = self._of_topics.get(key)
         if known is None:
+            if len(self._of_topics) >= 1_000:  # one for each topic that was altered
+                self._of_topics.clear()
             known = self._of_topics[key] = self._find_topic(overrides)
         return known
 

@@ -183,7 +183,8 @@ def _availability(
     """See `recovery_time.availability`."""
     end_ns = max(begin_ns, end_ns)
     if pairs is None or first_write is None or first_write > end_ns:
-        return availability_of([end_ns - begin_ns], end_ns - begin_ns, down_gap_s(None))
+        whole, gap_s = end_ns - begin_ns, down_gap_s(None)
+        return availability_of([whole] if whole / 1e9 >= gap_s else [], whole, gap_s)
     within = pairs.where(fn.col("t") <= end_ns)
     gaps = within.select((fn.col("t") - fn.col("before")).alias("value"))
     count, last = within.agg(fn.count("t"), fn.max("t")).collect()[0]

@@ -63,7 +63,10 @@ def test_a_lazy_face_gives_what_type_checkers_see(face: str) -> None:
 
 
 def test_the_lazy_faces_share_one_pattern() -> None:
-    assert len({faces.getter_of(face) for face in LAZY}) == 1
+    """Those of the harness can be imported where another `log` has taken the name of ours, so that it can say so."""
+    harness = {face for face in LAZY if face.startswith("jepsen_like")}
+    for alike in (harness, set(LAZY) - harness):
+        assert len({faces.getter_of(face) for face in alike}) == 1
 
 
 def test_a_name_that_is_not_stated_alike_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+import pyarrow as pa
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.engine.job import Job
@@ -14,11 +15,11 @@ from jepsen_like.checker.log.long.check import check_long_log
 from jepsen_like.checker.log.long.final_parts import DumpCensusTask, FinalParts
 from jepsen_like.checker.log.tasks import LogsTask
 from jepsen_like.checker.model import Conclusion
-from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT
+from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, final_logs_of
 from jepsen_like.checker.rows.gather import batches_of, chunks_of, rows_in, with_sizes
 from jepsen_like.checker.rows.tasks import Gathered, Task
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
-from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory, read_part
+from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory, read_dump_part, read_part
 
 LOGS_DIRECT_MAX: Final = 8
 """A history of more logs than this is sorted out by log first: its part files have rows of each."""
@@ -50,6 +51,10 @@ class LogsCheck:
         if rows > job.limits.direct or records > records_max or _count_logs(history) > LOGS_DIRECT_MAX:
             return self._plan_groups(history, job)
         if not history.files():
+            if self.dump:  # it may be damaged all the same
+                final_logs_of(
+                    pa.concat_tables([read_dump_part(part) for part in self.dump]).combine_chunks(), self.kept
+                )
             return ()
         dump = tuple(self.dump) or None
         return [LogsTask(tuple(history.files()), dump, self.kept, tuple(self.allowances), self.expires, together=False)]

@@ -20,7 +20,7 @@ of the nodes are reads after everything else. Each place has one epoch, and epoc
 The rows of a log come in parts, such as its part files, of which one is in memory at a time. Pass one (`facts_of`) reduces each
 part to what the values need, and to the lengths that were news when they became known. `plan_of` judges the values of all parts together;
 pass two (`times_of`) holds the times of each part against the lengths; `holes_filled` does the matching. So a log needs the memory of its
-largest part, plus up to 60 bytes a record.
+largest part, plus up to 130 bytes a record.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

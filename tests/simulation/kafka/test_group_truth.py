@@ -59,7 +59,7 @@ def test_what_was_promised_before_an_excused_loss_proves_nothing_after_it() -> N
 
 def test_members_share_a_group_through_faults() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(48):
+    for seed in range(64):
         counts += KAFKA.play(seed).counts
     for what in ("generations", "group_assignments", "group_commits", "group_leaves"):
         assert counts[what] > 5, what
