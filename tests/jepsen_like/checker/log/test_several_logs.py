@@ -11,7 +11,7 @@ from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.rows.final_logs import final_logs_of
 from jepsen_like.checker.rows.gather import LIMITS, Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
-from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule, schema
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule, UnreadableHistory, schema
 from jepsen_like.history.ops import DUMP_COLUMNS, Action, ErrorCode, Op, Outcome
 
 LOGS = (0, 3, 70)
@@ -147,3 +147,13 @@ def test_a_record_that_left_any_log_without_a_rule_is_lost(is_dumped: bool, tmp_
     verdict = judge_run(run)
     assert (verdict.valid, verdict.findings.violated) == (False, frozenset([70]))
     assert verdict.violations[0].sentence.startswith("log 70: node 1 said that its log began at 3")
+
+
+def test_a_damaged_dump_beside_a_history_without_operations_is_refused(tmp_path: Path) -> None:
+    run_of(tmp_path)
+    for part in (tmp_path / "history.parquet").rglob("*.parquet"):
+        part.unlink()
+    kept = tmp_path / "dump.parquet" / "kept.json"
+    kept.write_text(kept.read_text().replace('"end": 10', '"end": 7'))
+    with pytest.raises(UnreadableHistory, match="node 1 has 10 records"):
+        check_run(tmp_path, Model.LOG, Engine.LOCAL)
