@@ -61,7 +61,7 @@ COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
 class FuzzedFrame:
     """Bytes to send; `whole` if they are exactly one frame of Kafka's wire, whose header begins with what is stated."""
 
-    data: bytes
+    data: bytes = attrs.field(repr=lambda data: f"{data[:200]!r} of {len(data)} bytes")
     flaw: str
 
     @property
