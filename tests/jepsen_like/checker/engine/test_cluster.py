@@ -110,6 +110,7 @@ def checked_there(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "engine_of", take_engine)
 
 
+@pytest.mark.campaign
 class TestByItsMaster:
     """In this order: a master without workers, with two, and with one that is killed."""
 
