@@ -79,7 +79,7 @@ ROCKETMQ_FLOORS: Mapping[str, int] = {
     "raft_deletes_ok": 47,
     "raft_deliveries": 640,
     "raft_disks_damaged": 25,
-    "raft_disks_stalled": 13,
+    "raft_disks_stalled": 6,
     "raft_disks_vanished": 14,
     "raft_kills": 320,
     "raft_loss_bursts": 44,
