@@ -148,6 +148,26 @@ TestDelayMachine = DelayMachine.TestCase
 TestDelayMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
+def test_the_deadline_follows_each_change() -> None:
+    """It is kept between the rounds that ask for it."""
+    schedule = DelaySchedule.starting_at(LEVELS, {})
+    assert schedule.deadline_ms() == math.inf
+    schedule.bounds(1, 0, 2)
+    assert schedule.deadline_ms() == math.inf
+    schedule.looked_at(100, 1, 0, 100)
+    assert schedule.deadline_ms() == 1_100
+    schedule.on_started(1, 0)
+    assert schedule.deadline_ms() == math.inf
+    schedule.on_failed(1_100, 1, 0)
+    assert schedule.deadline_ms() == 1_100 + 1_000 * RETRY_S
+    schedule.on_delivered(1, 0)
+    assert schedule.deadline_ms() == math.inf
+    schedule.looked_at(1_200, 1, 1, 200)
+    assert schedule.deadline_ms() == 1_200
+    schedule.bounds(1, 2, 2)
+    assert schedule.deadline_ms() == math.inf
+
+
 def test_messages_that_have_left_the_queue_are_passed_over_and_truncated_ones_come_again() -> None:
     schedule = DelaySchedule.starting_at(LEVELS, {1: 5})
     schedule.bounds(1, 7, 9)
