@@ -100,6 +100,11 @@ class Properties:
 
     keys: Mapping[str, PropertyKey]
     written: Mapping[str, str] = attrs.field(factory=dict)
+    _values: Mapping[str, str | None] = attrs.field(init=False, eq=False, repr=False)
+
+    @_values.default
+    def _all_values(self) -> Mapping[str, str | None]:
+        return {name: key.default for name, key in self.keys.items()} | dict(self.written)
 
     @classmethod
     def read(cls, keys: Mapping[str, PropertyKey], assignments: Iterable[str] = ()) -> Self:
@@ -127,11 +132,11 @@ class Properties:
 
     def text(self, name: str) -> str | None:
         """Returns the value that holds, or None. Raises `KeyError` for a name that is not in the table."""
-        return self.written.get(name, self.keys[name].default)
+        return self._values[name]
 
     def words(self, name: str) -> str:
         """Returns a value that is there. Raises `KeyError` as `text` does."""
-        value = self.text(name)
+        value = self._values[name]
         assert value is not None, f"{name} has no value"
         return value
 

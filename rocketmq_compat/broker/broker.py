@@ -58,7 +58,6 @@ from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.records import encode_host
 from rocketmq_compat.remoting.server import RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingSession
-from rocketmq_compat.replication.model import LogReach
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
 from rocketmq_compat.storage.copy_notes import CopyNotes
 from rocketmq_compat.storage.dispatch import QueueRun
@@ -389,7 +388,7 @@ class Broker:
         """Flush the log and note a clean stop: the log stays as it is until the next start."""
         store = self._store
         store.flush()
-        store.copy.note_reach(LogReach(store.log.last_epoch, store.log.end_offset))
+        store.copy.note_reach(store.log.last_epoch, store.log.end_offset)
         store.copy.change(lambda notes: attrs.evolve(notes, is_running=False))
 
     @property
@@ -420,8 +419,8 @@ class Broker:
         """See `Participant`."""
         now = self.context.clock()
         self._log.tick(now)
-        self._delays.tick(self._log)
-        self._log.tick(now)  # what was just delivered is seen at once
+        if self._delays.tick(self._log):
+            self._log.tick(now)  # what was just delivered is seen at once
         self._pulls.tick(now)
         self._clients.tick(now)
         self._replies.tick(now)

@@ -103,7 +103,9 @@ class Context:
     @property
     def is_slave(self) -> bool:
         """True if it copies a master, and takes no messages from clients."""
-        return self.role == "SLAVE"
+        if self.node_id is not None:
+            return not self.leads
+        return self.properties.words("brokerRole") == "SLAVE"
 
     def when_all_known(self, topics: Sequence[str], done: Callable[[], None]) -> None:
         """Calls back when name servers know all of these topics, as `when_known` does."""

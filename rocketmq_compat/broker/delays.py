@@ -78,22 +78,23 @@ class DelayedMessages:
                 self._schedule.bounds(run.key[1] + 1, start, run.next)
         self.timers.on_arrived(runs)
 
-    def tick(self, replicated: MessagePort) -> None:
-        """Deliver the messages that are due."""
+    def tick(self, replicated: MessagePort) -> bool:
+        """Deliver the messages that are due. Returns True if there were any."""
         self._has_more = False
         if self._context.is_slave:
-            return
-        self._has_more = self.timers.tick(replicated)
+            return False
+        delivered, self._has_more = self.timers.tick(replicated)
         left = DELIVERIES_OF_ROUND
         while left > 0:
             self._look()
             due = self._schedule.due(self._context.wall_ms())
             if not due:
-                return
+                return delivered or left < DELIVERIES_OF_ROUND
             for level, offset in due:
                 self._deliver(replicated, level, offset)
                 left -= 1
         self._has_more = True
+        return True
 
     def _look(self) -> None:
         for level, offset in self._schedule.to_look_at():

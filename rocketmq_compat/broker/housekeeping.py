@@ -37,6 +37,8 @@ class Housekeeping:
 
     def tick(self, now: float) -> None:
         """Do the work that is due."""
+        if self.deadline > now:
+            return
         for number, (every_s, work) in enumerate(self._every):
             if self._due[number] <= now:
                 self._due[number] = now + every_s

@@ -23,7 +23,7 @@ import attrs
 import crc32c
 
 from log.errors import NoSpace
-from log.frame import Buffer, buffers_of
+from log.frame import Buffer
 from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.broker.put_groups import PutGroup, PutGroups
 from rocketmq_compat.broker.puts import PutDone
@@ -67,7 +67,7 @@ from rocketmq_compat.replication.events import (
 from rocketmq_compat.replication.ha_codec import FRAME_BYTES_MAX
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import HaMessage, Push, Tables
-from rocketmq_compat.replication.model import MASTER_ID, CopyDoubt, LogReach
+from rocketmq_compat.replication.model import MASTER_ID, CopyDoubt
 from rocketmq_compat.storage.dispatch import BadRecord, QueueRun
 
 SLAVE_LACKS: Final = "this slave has not copied yet all that its master has"
@@ -292,7 +292,7 @@ class ReplicatedLog:
 
     def _note_reach(self) -> None:
         log = self._store.log
-        self._store.copy.note_reach(LogReach(log.last_epoch, log.end_offset))
+        self._store.copy.note_reach(log.last_epoch, log.end_offset)
 
     def flush_if_due(self, now: float) -> None:
         """Once a round, after urgent bytes have left: begin a flush if it is due."""
@@ -350,20 +350,22 @@ class ReplicatedLog:
                     self._store.append_messages(group.messages, epoch=epoch)
                 case AnswerPut(token=token, status=status):
                     self._puts.close(token).answer(status)
-                case RefusePut(token=token, code=code, reason=reason):
-                    self._puts.close(token).refuse(code, reason)
+                case ConfirmOffsetMoved():
+                    pass  # consumers see what is stored, as RocketMQ's do
+                case PushLog():
+                    self._push(effect)
                 case AppendPushed(offset=offset, epoch=epoch, payload=pushed):
                     self._store.append_copy(pushed, offset=offset, epoch=epoch)
+                case SendMessage(connection=connection, message=message):
+                    self._links.send(connection, message)
+                case RefusePut(token=token, code=code, reason=reason):
+                    self._puts.close(token).refuse(code, reason)
                 case TruncateCommitLog(end=end):
                     self._store.truncate(end)
                 case ResetCommitLog(start=start):
                     self._store.reset(start)
                 case Dial(connection=connection):
                     self._links.dial(connection)
-                case SendMessage(connection=connection, message=message):
-                    self._links.send(connection, message)
-                case PushLog():
-                    self._push(effect)
                 case CloseHaConnection(connection=connection, reason=reason):
                     self._links.close(connection, reason)
                     self._context.tell("ha_connection_closed", connection=connection, reason=reason)
@@ -396,8 +398,6 @@ class ReplicatedLog:
                     self._adopt(payload)
                 case DoubtEnded():
                     self._end_doubt(effect)
-                case ConfirmOffsetMoved():
-                    pass  # consumers see what is stored, as RocketMQ's do
                 case _:
                     assert_never(effect)
 
@@ -429,8 +429,8 @@ class ReplicatedLog:
             self._links.close(order.connection, "the log was trimmed")
             self._events.append(HaConnectionClosed(order.connection))
             return
-        batches = self._store.log.read(order.offset, self._decider.config.push_bytes_max, order.end_max)
-        payload = b"".join(buffer for each in batches for buffer in buffers_of(each.payload))
+        config = self._decider.config
+        payload = b"".join(self._store.log.read_payloads(order.offset, config.push_bytes_max, order.end_max))
         message = Push(order.offset, order.epoch, order.confirm_offset, crc32c.crc32c(payload), payload)
         self._links.send(order.connection, message)
         self._pushed_bytes += len(payload)

@@ -51,6 +51,8 @@ class Reporter:
 
     def tick(self, now: float) -> None:
         """Report the position if it has changed, and it is time."""
+        if self._has_moved and now < self._next_at:
+            return
         context, log = self._context, self._log
         role = "slave" if context.is_slave else "master"
         position = _Position(role, log.epoch, context.store.log.end_offset, log.confirmed)

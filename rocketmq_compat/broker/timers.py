@@ -59,13 +59,17 @@ class TimerMessages:
                 start, _ = self._context.store.queue(TIMER_QUEUE) or (0, 0)
                 self._schedule.bounds(start, run.next)
 
-    def tick(self, replicated: MessagePort) -> bool:
-        """Read new messages, and deliver those that are due. Returns True if there is more to do at once."""
+    def tick(self, replicated: MessagePort) -> tuple[bool, bool]:
+        """Read new messages, and deliver those that are due.
+
+        Returns whether there were any, and whether there is more to do at once.
+        """
         self._read()
-        schedule, now_ms = self._schedule, self._context.wall_ms()
-        for offset in schedule.take_due(now_ms):
+        schedule = self._schedule
+        due = schedule.take_due(self._context.wall_ms())
+        for offset in due:
             self._deliver(replicated, schedule, offset)
-        return schedule.to_read() is not None
+        return bool(due), schedule.to_read() is not None
 
     def _read(self) -> None:
         schedule, offset = self._schedule, self._schedule.to_read()

@@ -130,6 +130,8 @@ class DelaySchedule:
     _queues: dict[int, _LevelQueue] = attrs.field(factory=dict)
     _deadline_ms: float | None = None
     """None if something has changed since `deadline_ms` found it: it is asked for in every round."""
+    _has_news: bool = True
+    """True if a first message may have an unknown time."""
 
     @classmethod
     def starting_at(cls, levels: DelayLevels, offsets: Mapping[int, int]) -> "DelaySchedule":
@@ -150,7 +152,7 @@ class DelaySchedule:
         queue = self._queues.get(level)
         if queue is None:
             return
-        self._deadline_ms = None
+        self._deadline_ms, self._has_news = None, True
         queue.end_offset = max(end_offset, start_offset)
         if queue.next_offset < start_offset:
             queue.next_offset, queue.head_due_ms, queue.under_way = start_offset, None, False
@@ -160,11 +162,15 @@ class DelaySchedule:
 
     def to_look_at(self) -> list[tuple[int, int]]:
         """Returns level and offset of each first message with an unknown time; the shell answers with `looked_at`."""
-        return [
+        if not self._has_news:
+            return []
+        heads = [
             (level, queue.next_offset)
             for level, queue in self._queues.items()
             if queue.head_due_ms is None and queue.next_offset < queue.end_offset
         ]
+        self._has_news = bool(heads)
+        return heads
 
     def looked_at(self, now_ms: int, level: int, offset: int, stored_ms: int) -> None:
         """Take the time at which the message at this offset was stored.
@@ -196,7 +202,7 @@ class DelaySchedule:
         if queue.next_offset == offset:
             queue.next_offset, queue.head_due_ms, queue.not_before_ms = offset + 1, None, 0
             queue.under_way = False
-            self._deadline_ms = None
+            self._deadline_ms, self._has_news = None, True
 
     def on_failed(self, now_ms: int, level: int, offset: int) -> None:
         """Note that the message could not be stored: it is due again later."""

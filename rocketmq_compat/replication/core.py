@@ -125,6 +125,13 @@ class CommitLogReplica:
                 else:
                     refused = PutRefusal.SERVICE_NOT_AVAILABLE
                     out.append(RefusePut(event.token, refused, "this broker is a slave"))
+            case Received():
+                self._on_received(now, event, out)
+            case Pushed():
+                if isinstance(role, Master):
+                    role.on_pushed(event.connection, event.end, now, out)
+                else:
+                    role.on_lent(event.connection, now)
             case CommitLogFlushed():
                 self._on_flushed(now, event.end, out)
             case Connected():
@@ -132,18 +139,11 @@ class CommitLogReplica:
                     role.on_connected(event.connection, now)
                 else:
                     role.on_connected(event.connection, now, out)
-            case Received():
-                self._on_received(now, event, out)
             case HaConnectionClosed():
                 if isinstance(role, Master):
                     role.on_closed(event.connection)
                 else:
                     role.on_closed(event.connection, now)
-            case Pushed():
-                if isinstance(role, Master):
-                    role.on_pushed(event.connection, event.end, now, out)
-                else:
-                    role.on_lent(event.connection, now)
             case LogStartMoved():
                 self.log.trim(event.log_start)
             case LossAccepted():

@@ -25,15 +25,14 @@ class ReplicaFacts(NamedTuple):
     epoch: int
     """Of a master the one that it has begun."""
     is_blocked: bool
-    is_in_doubt: bool
 
     @classmethod
     def of(cls, replica: "CommitLogReplica") -> "ReplicaFacts":
         """Returns the facts before a step."""
         log, role = replica.log, replica.role
-        is_blocked = isinstance(role, Master) and role.is_blocked
-        epoch = role.epoch if isinstance(role, Master) else log.epochs.last
-        return cls(log.log_start, log.log_end, log.confirm_offset, epoch, is_blocked, log.doubt is not None)
+        if isinstance(role, Master):
+            return cls(log.log_start, log.log_end, log.confirm_offset, role.epoch, role.is_blocked)
+        return cls(log.log_start, log.log_end, log.confirm_offset, log.epochs.last, False)
 
 
 def check(before: ReplicaFacts, event: Event, now: float, replica: "CommitLogReplica") -> None:

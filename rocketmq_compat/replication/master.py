@@ -87,6 +87,7 @@ class Master:
         "copy_back",
         "divergences",
         "epoch",
+        "slaves",
         "waits",
     )
 
@@ -102,6 +103,8 @@ class Master:
             log.doubt = None
         self.copy_back = CopyBack(log, config.slaves_expected, set(slaves), config.silence_s_max)
         self.connections: dict[int, SlaveProgress] = {}
+        self.slaves: list[SlaveProgress] = []
+        """The connections of slaves that were welcomed, one a slave."""
         self.divergences: dict[int, DivergenceFound] = {}
         """By slave, where its log is known to leave this one."""
         self.accepts_loss = False
@@ -119,11 +122,6 @@ class Master:
         self.copy_back.begin(now)
         self._settle(now, out)
         self._confirm(out)
-
-    @property
-    def slaves(self) -> list[SlaveProgress]:
-        """The connections of slaves that were welcomed, one a slave."""
-        return [each for each in self.connections.values() if each.is_taken]
 
     @property
     def is_blocked(self) -> bool:
@@ -295,6 +293,7 @@ class Master:
         slave.slave_id = slave_id
         slave.push_from = slave.pushed_end = push_from
         slave.sent_at = now
+        self.slaves.append(slave)
         is_sure = not self.is_in_doubt
         out.append(SendMessage(slave.connection, Welcome(push_from, self._log.confirm_offset, is_sure)))
         self._on_compared(slave, now, out)
@@ -330,8 +329,7 @@ class Master:
         self._close(slave, refusal.reason, out)
 
     def _close(self, slave: SlaveProgress, reason: str, out: list[Effect]) -> None:
-        del self.connections[slave.connection]
-        self.copy_back.on_closed(slave.connection)
+        self.on_closed(slave.connection)
         out.append(CloseHaConnection(slave.connection, reason))
 
     def on_closed(self, connection: int) -> None:
@@ -339,7 +337,9 @@ class Master:
 
         Records that waited for its slave wait for another connection or another slave.
         """
-        self.connections.pop(connection, None)
+        slave = self.connections.pop(connection, None)
+        if slave is not None and slave.is_taken:
+            self.slaves.remove(slave)
         self.copy_back.on_closed(connection)
 
     def loss_accepted(self, out: list[Effect]) -> None:

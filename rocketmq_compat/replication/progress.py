@@ -5,7 +5,7 @@ import attrs
 NO_SLAVE = -1
 
 
-@attrs.define
+@attrs.define(eq=False)
 class SlaveProgress:
     """A connection. `slave_id` is NO_SLAVE until its handshake; then pushes begin at `push_from`.
 

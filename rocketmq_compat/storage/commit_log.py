@@ -17,7 +17,7 @@ import attrs
 from log.batch import StoredBatch
 from log.byte_reader import ByteReader
 from log.errors import OffsetOutOfRange
-from log.frame import HEADER_BYTES, Buffer, checksum
+from log.frame import HEADER_BYTES, Buffer, buffers_of, checksum
 from log.log_facts import LogFacts
 from log.retention import SegmentFacts
 from log.store_log import StoreLog
@@ -155,6 +155,13 @@ class CommitLog(LogFacts):
                 first, base_offset=offset, span=len(rest), payload=rest, payload_crc=checksum(rest)
             )
         return batches
+
+    def read_payloads(self, offset: int, bytes_max: int, end_offset: int) -> Sequence[Buffer]:
+        """Returns the payloads of batches as `read` does, from memory if they were appended not long ago."""
+        recent = self._recent.read_batches(offset, bytes_max, end_offset)
+        if recent:
+            return recent
+        return [buffer for each in self.read(offset, bytes_max, end_offset) for buffer in buffers_of(each.payload)]
 
     @staticmethod
     def holds_records(batch: StoredBatch) -> bool:

@@ -154,18 +154,19 @@ class CopyFile:
         self._file.sync()
         self.notes = self.found = notes
 
-    def note_reach(self, reach: LogReach) -> None:
+    def note_reach(self, epoch: int, end: int) -> None:
         """Note the reach of the log in the page cache, before it is published.
 
         Cheap if it is known. Raises `StorageFailed` if the disk fails.
         """
-        if reach == self._reach:
+        noted = self._reach
+        if noted is not None and noted.end == end and noted.epoch == epoch:
             return
         self._reach_sequence += 1
-        fields = _REACH.pack(self._reach_sequence, reach.epoch, reach.end)
+        fields = _REACH.pack(self._reach_sequence, epoch, end)
         content = fields + checksum(fields).to_bytes(_CRC_BYTES, "little")
         self._file.write_at(_REACH_AT + self._reach_sequence % 2 * _REACH_BYTES, [content])
-        self._reach = reach
+        self._reach = LogReach(epoch, end)
 
     def close(self) -> None:
         """Release the file."""

@@ -3,6 +3,7 @@
 Batches follow each other without a gap. Once there are more than `bytes_max`, the older half goes.
 """
 
+import itertools
 from bisect import bisect_right
 from typing import Final
 
@@ -41,6 +42,24 @@ class RecentBatches:
         begin = offset - self._offsets[at]
         found = self._views[at][begin : begin + size]
         return found if len(found) == size else None
+
+    def read_batches(self, offset: int, bytes_max: int, end: int) -> list[memoryview]:
+        """Returns the batches from the one that begins at this physical offset to the last that ends by `end`.
+
+        They have at most `bytes_max` bytes in all, or are one. Empty if no batch here begins there.
+        """
+        offsets = self._offsets
+        at = bisect_right(offsets, offset) - 1
+        found: list[memoryview] = []
+        if at < 0 or offsets[at] != offset:
+            return found
+        last = min(end, offset + bytes_max)
+        for view in itertools.islice(self._views, at, None):
+            offset += len(view)
+            if offset > last and (found or offset > end):
+                break
+            found.append(view)
+        return found
 
     def clear(self) -> None:
         """Forget all, because the log was cut."""

@@ -59,6 +59,8 @@ Name = Annotated[str, TextLength(1, NAME_CHARACTERS_MAX)]
 Parser = Callable[[str, str], Any]
 """Returns the value of a field from its name and its text. Raises `BadHeader`."""
 HeaderT = TypeVar("HeaderT", bound="ExtHeader")
+_WRITERS: Final[Mapping[type, Callable[[Any], str]]] = {bool: {True: "true", False: "false"}.__getitem__}
+"""The texts of values; others have that of `str`."""
 
 
 class ExtHeader(metaclass=ValueType):
@@ -107,18 +109,8 @@ def written_fields(header: ExtHeader, fields: tuple[ExtField, ...]) -> dict[str,
     for field in fields:
         value = getattr(header, field.attribute)
         if value is not None:
-            ext[field.name] = value if type(value) is str else _write(value)
+            ext[field.name] = _WRITERS.get(type(value), str)(value)
     return ext
-
-
-def _write(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(int(value))
-        case _:
-            return str(value)
 
 
 @functools.cache

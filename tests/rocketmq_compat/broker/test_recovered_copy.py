@@ -7,7 +7,7 @@ import attrs
 from log.memory_disk import MemoryDisk
 from rocketmq_compat.broker.fixed_roles import recover_copy
 from rocketmq_compat.records import encode_host, encode_record
-from rocketmq_compat.replication.model import LogReach, RecoveredCopy, ReplicationConfig
+from rocketmq_compat.replication.model import RecoveredCopy, ReplicationConfig
 from rocketmq_compat.storage.broker_store import COMMIT_LOG_NAME, MessageStore
 
 DIRECTORY = "broker"
@@ -32,7 +32,7 @@ def test_a_log_that_was_cut_for_damage_is_in_doubt_even_if_the_note_of_its_reach
     store.copy.change(
         lambda notes: attrs.evolve(notes, doubt=None)
     )  # a new disk is in doubt until copies were compared
-    store.copy.note_reach(LogReach(1, store.append([record(b"noted")], epoch=1).end))
+    store.copy.note_reach(1, store.append([record(b"noted")], epoch=1).end)
     store.flush()
     store.append([record(b"acknowledged")], epoch=1)
     store.flush()

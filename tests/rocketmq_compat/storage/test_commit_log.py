@@ -88,6 +88,26 @@ def test_what_was_appended_last_is_read_without_the_disk() -> None:
     assert bytes_at(log, records[5][0]) == records[5][1]
 
 
+def test_a_push_is_of_whole_batches_and_read_without_the_disk() -> None:
+    disk = memory_disk()
+    log = new_commit_log(disk)
+    fill(log)
+    whole, rng = content(log), random.Random(1)
+    starts = [each.base_offset for each in log.read(0, 1 << 30)]
+    calls = disk.calls
+    for _ in range(300):
+        start, bytes_max = rng.choice(starts), rng.choice([1, 300, 700, 3000])
+        ends = [each for each in (*starts, log.end_offset) if each > start]
+        end_max = rng.choice(ends)
+        end = max([each for each in ends if each <= min(end_max, start + bytes_max)], default=ends[0])
+        assert b"".join(log.read_payloads(start, bytes_max, end_max)) == whole[start:end]
+    assert disk.calls == calls
+    inside = starts[5] + 10
+    assert b"".join(log.read_payloads(inside, 1, log.end_offset)) == whole[inside : starts[6]]
+    assert log.read_payloads(starts[5], 1000, starts[6] - 1) == []
+    assert b"".join(from_disk(log).read_payloads(0, 1, log.end_offset)) == whole[: starts[1]]
+
+
 def test_what_is_kept_in_memory_is_bounded() -> None:
     recent = RecentBatches(1000)
     for at in range(0, 50_000, 100):

@@ -22,7 +22,7 @@ def note(notes: CopyNotes, reach: LogReach | None = BEFORE) -> MemoryDisk:
     file = CopyFile.open(disk, "data")
     file.change(lambda _: notes)
     if reach is not None:
-        file.note_reach(reach)
+        file.note_reach(reach.epoch, reach.end)
     file.close()
     return disk
 
