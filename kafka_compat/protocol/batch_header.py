@@ -27,11 +27,9 @@ CHECKED_AT = 21
 """The position at which the CRC-32C begins: at the attributes."""
 MAX_TIMESTAMP_AT = 35
 
-_BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _TIME = struct.Struct(">q")
-_LEADER_EPOCH_AT = 12
 _PREFIX = struct.Struct(">qi")
 
 COMPRESSION = 0b111
@@ -175,15 +173,6 @@ def batch_headers(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         header = read_batch_header(records, position)
         yield position, header
         position += header.size
-
-
-def assign_offset(records: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Writes where a batch stands in the log into its header, in place; the part under the CRC stays as it is.
-
-    Raises `struct.error` where there is no room, and `TypeError` for a view of `bytes`, which cannot be written to.
-    """
-    _BASE_OFFSET.pack_into(records, position, base_offset)
-    _LEADER_EPOCH.pack_into(records, position + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def assigned_start(length: int, base_offset: int, leader_epoch: int) -> bytes:

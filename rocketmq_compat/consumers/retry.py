@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from log.values import frozen
-from rocketmq_compat.consumers.model import RETRY_PREFIX, dead_letter_topic, retry_topic
+from rocketmq_compat.consumers.model import dead_letter_topic, retry_topic
 from rocketmq_compat.remoting.bodies import SubscriptionGroupConfig
 
 RETRY_TOPIC: Final = "RETRY_TOPIC"
@@ -43,11 +43,6 @@ class RetriedMessage:
     delay_level: int
     """0: at once."""
     properties: Mapping[str, str]
-
-    @property
-    def is_dead_letter(self) -> bool:
-        """True if it is not consumed again."""
-        return not self.topic.startswith(RETRY_PREFIX)
 
 
 def send_back(

@@ -35,10 +35,6 @@ class TagSubscription:
         """True if every message passes."""
         return self.expression == ALL
 
-    def may_match(self, tag_hash: int) -> bool:
-        """Returns True if a message whose tag has this hash is to be sent: some tag of the expression has it."""
-        return self.expression == ALL or tag_hash in self.tag_hashes
-
     def matches(self, tag: str | None) -> bool:
         """Returns True if a message with this tag (None: without one) passes."""
         return self.expression == ALL or tag in self.tags

@@ -13,10 +13,11 @@ from jepsen_like.checker.frontier import Frontier
 from jepsen_like.checker.pending import Walked
 from jepsen_like.checker.register.explain import check_registers
 from jepsen_like.checker.rows.columns import Columns
-from jepsen_like.checker.search import Register, SearchBounds, SequentialLog, search, smallest_contradiction
+from jepsen_like.checker.search import Register, SearchBounds, search, smallest_contradiction
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker import oracle
+from tests.jepsen_like.checker.sequential_log import SequentialLog
 from tests.jepsen_like.checker.small_histories import FINAL, as_ops, log_history, register_history
 
 

@@ -8,11 +8,12 @@ another append at every other place of the log, another write of every value it 
 import attrs
 
 from jepsen_like.checker.pending import Sequential
-from jepsen_like.checker.search import Register, SequentialLog, search
+from jepsen_like.checker.search import Register, search
 from jepsen_like.checker.sentences import NOT_ALL_SHOWN
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Model, Violation
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
 from tests.jepsen_like.checker import oracle
+from tests.jepsen_like.checker.sequential_log import SequentialLog
 
 ABOUT_WHAT_IS_MISSING = (Check.PHANTOM, Check.ABORTED_READ, Check.DUPLICATED, Check.GAP)
 GIVEN = 10**15

@@ -7,7 +7,7 @@ import random
 import attrs
 
 from kafka_compat.model import TopicPartition
-from kafka_compat.protocol.batch_header import BatchHeader, assign_offset, encode_batch_header, read_batch_header
+from kafka_compat.protocol.batch_header import BatchHeader, assigned_start, encode_batch_header, read_batch_header
 from kafka_compat.records import encode_records
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
@@ -72,9 +72,7 @@ def batch(
 
 def at(content: bytes, offset: int, epoch: int) -> bytes:
     """The batch as it lies in the log."""
-    copy = bytearray(content)
-    assign_offset(copy, 0, offset, epoch)
-    return bytes(copy)
+    return assigned_start(read_batch_header(content).length, offset, epoch) + content[16:]
 
 
 def read_all(log: PartitionLog) -> list[bytes]:
