@@ -222,7 +222,7 @@ ANSWERS: Sequence[Mutant] = (
         "reports-of-closed-connections-count",
         "what a slave has reported counts after its connection has ended (B1: counted under another leadership)",
         MASTER,
-        ("        self.connections.pop(connection, None)\n", "        assert connection\n"),
+        ("            self.slaves.remove(slave)\n", "            pass\n"),
         oracles=["Q7"],
     ),
     _bug(
