@@ -33,7 +33,8 @@ def judge_decision(replica: LocalReplica, event: Event, effects: Sequence[Effect
             pass
     if isinstance(role, FollowerReplica) and not _waits(role):
         return "K6", f"it follows broker {role.leader}, and waits neither for a fetch nor for its log"
-    if isinstance(role, LeaderReplica) and any(isinstance(effect, HighWatermarkMoved) for effect in effects):
+    moves = [effect.high_watermark for effect in effects if isinstance(effect, HighWatermarkMoved)]
+    if isinstance(role, LeaderReplica) and max(moves, default=0) > replica.high_watermark:
         return _judge_high_watermark(role, decider.high_watermark, min_isr)
     return None
 
