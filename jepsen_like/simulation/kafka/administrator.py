@@ -53,7 +53,7 @@ class SimulatedAdministrator:
         world.schedule(world.now + (0.5 + rng.random()) / self._knobs.alters, self.wake)
         if rng.random() < 0.4:
             self._alter(rng.choice(list(SETTINGS)))
-        elif BRIEF in world.image.topics:
+        elif BRIEF in world.audits.image.topics:
             self._delete()
         else:
             self._create()
@@ -97,9 +97,9 @@ class SimulatedAdministrator:
         def lags(broker: SimulatedBroker, response: Any) -> bool:
             made = response.topics[0]
             self._note(value, made.error_code)
-            known = self._world.image.topics_by_id
+            known = self._world.audits.image.topics_by_id
             self._world.counts["topics_created"] += not made.error_code
-            return not made.error_code and made.topic_id in known.keys() - broker.image.topics_by_id.keys()
+            return not made.error_code and made.topic_id in known.keys() - broker.machine.image.topics_by_id.keys()
 
         self._ask(
             CREATE_TOPICS,
@@ -109,12 +109,12 @@ class SimulatedAdministrator:
         )
 
     def _delete(self) -> None:
-        doomed = self._world.image.topics[BRIEF].topic_id
+        doomed = self._world.audits.image.topics[BRIEF].topic_id
 
         def lags(broker: SimulatedBroker, response: Any) -> bool:
             error = response.responses[0].error_code
             self._world.counts["topics_deleted"] += not error
-            return not error and doomed in broker.image.topics_by_id
+            return not error and doomed in broker.machine.image.topics_by_id
 
         self._ask(
             DELETE_TOPICS,
@@ -142,7 +142,8 @@ class SimulatedAdministrator:
             if error:
                 return False
             self._world.counts["settings_altered"] += 1
-            values = [dict(image.configs_of(resource)).get(name) for image in (self._world.image, broker.image)]
+            machines = self._world.audits.machine, broker.machine
+            values = [dict(each.image.configs_of(resource)).get(name) for each in machines]
             return values[0] == value != values[1]
 
         self._ask(INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, request, lags)

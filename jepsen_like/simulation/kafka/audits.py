@@ -450,7 +450,7 @@ class KafkaAudits:
     def coordinates(self, broker: SimulatedBroker) -> None:
         """A coordinator serves: the log from which it has loaded its groups cannot be lost any more."""
         partition = TopicPartition(OFFSETS_TOPIC, 0)
-        replica = broker.replicas.hosted[partition]
+        replica = broker.parts.replicas.hosted[partition]
         role, high_watermark = replica.decider.role, replica.decider.high_watermark
         if isinstance(role, LeaderReplica) and high_watermark < role.epoch_start:
             what = f"it serves groups up to {role.epoch_start}, and {high_watermark} is committed"
@@ -484,7 +484,7 @@ class KafkaAudits:
             self._report("K12", 0, f"a command that sets {value} was refused for certain, and is carried out")
         snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}
         for node, snapshot in snapshots.items():
-            if self._brokers[node].image.index == self.image.index and snapshot != self.machine.snapshot():
+            if self._brokers[node].machine.image.index == self.image.index and snapshot != self.machine.snapshot():
                 self._report("K7", node, "its image of the cluster is another one")
 
 
@@ -496,6 +496,6 @@ def _view(broker: SimulatedBroker, replica: LocalReplica) -> LogView:
 
 def describe(host: SimulatedBroker) -> str:
     """Returns the columns of a broker in a trace."""
-    leads = [str(each.partition) for each in host.replicas.hosted.values() if each.leads]
+    leads = [str(each.partition) for each in host.parts.replicas.hosted.values() if each.leads]
     state = "down" if not host.up else "paused" if host.paused else "up"
-    return f"{state:<7} {host.broker_epoch:>5} {host.image.index:>5} {','.join(leads):<16}"
+    return f"{state:<7} {host.broker_epoch:>5} {host.machine.image.index:>5} {','.join(leads):<16}"

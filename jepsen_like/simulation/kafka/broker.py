@@ -9,7 +9,7 @@ power, stand still, shut down, and start again with what its disk gives back.
 import contextlib
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,13 +28,11 @@ from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.broker.calls import ClientCall, Requests
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
-from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.hosting import BrokerReplaced
 from kafka_compat.broker.parts import BrokerParts
-from kafka_compat.broker.replicas import Answer, Replicas
+from kafka_compat.broker.replicas import Answer
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
-from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.effects import AnswerProduce
@@ -149,7 +147,8 @@ class SimulatedBroker(SimulatedProcess):
         self.parts: BrokerParts
         self.store: BrokerStore
         self.tcp: ResendingSockets
-        self._views: dict[TopicPartition, LogView] = {}
+        self.views: dict[TopicPartition, LogView] = {}
+        """The content of its logs; of a broker that is down, as its next start finds them."""
         self._boot = 1
         self._world = world
         self._knobs = knobs
@@ -162,21 +161,6 @@ class SimulatedBroker(SimulatedProcess):
     # ---------------------------------------------------------------- its parts
 
     @property
-    def image(self) -> ClusterImage:
-        """The cluster as this broker knows it."""
-        return self.machine.image
-
-    @property
-    def replicas(self) -> Replicas:
-        """Its replicas."""
-        return self.parts.replicas
-
-    @property
-    def coordinators(self) -> Coordinators:
-        """Its group coordinators."""
-        return self.parts.coordinators
-
-    @property
     def has_backup(self) -> bool:
         """True if there is a disk for `go_back`."""
         return len(self._backups) == BACKUPS
@@ -187,14 +171,9 @@ class SimulatedBroker(SimulatedProcess):
         return self.parts.context.broker_epoch
 
     @property
-    def views(self) -> Mapping[TopicPartition, LogView]:
-        """The content of the logs of a broker that is down, as its next start finds them."""
-        return self._views
-
-    @property
     def all_loads(self) -> int:
         """The logs that its coordinators have loaded, in all of its lives."""
-        return self._loads + (self.coordinators.loads if self.up else 0)
+        return self._loads + (self.parts.coordinators.loads if self.up else 0)
 
     @property
     def incarnation(self) -> bytes:
@@ -205,12 +184,12 @@ class SimulatedBroker(SimulatedProcess):
 
     def start(self, snapshot: bool, *, calls_max: int | None = None) -> None:
         """A process begins. Raises the errors of the disk, and `PowerFailed` in its opening after `calls_max` calls."""
-        knobs, views = self._knobs, self._views
+        knobs, views = self._knobs, self.views
         self._disk_queue.clear()
         self._is_ending = False
         self.term = self.commit = 0
         self.leader: int | None = None
-        self._results: dict[int, bytes] = {}
+        self.results: dict[int, bytes] = {}
         self.machine = MetadataMachine()
         if snapshot and self.metadata is not None:
             index, content = self.metadata
@@ -220,7 +199,7 @@ class SimulatedBroker(SimulatedProcess):
         try:
             self.store = self._open_store(self.disk)
         except PowerFailed:
-            self._views = views
+            self.views = views
             raise
         finally:
             self.disk.before_call = None
@@ -248,9 +227,9 @@ class SimulatedBroker(SimulatedProcess):
             store.open_all(SEGMENT_BYTES)
             for error in store.offline.values():
                 raise error
-            self._views = {}
+            self.views = {}
             try:
-                view_all(store, self._world.batches, self._views)
+                view_all(store, self._world.batches, self.views)
             except CorruptLog as damage:
                 store.note_damage(damage)
                 store.abandon()
@@ -355,7 +334,7 @@ class SimulatedBroker(SimulatedProcess):
         self._is_ending = True
 
     def _end_in_order(self) -> None:
-        cast(WatchedReplicas, self.replicas).learn_all()
+        cast(WatchedReplicas, self.parts.replicas).learn_all()
         self.parts.stop()
         while self._disk_queue:
             self._work_disk(self._disk_queue[0])
@@ -372,11 +351,11 @@ class SimulatedBroker(SimulatedProcess):
     def view(self, partition: TopicPartition) -> LogView | None:
         """Returns the content of a log: of the one in use, or of the one that the next start finds."""
         if not self.up:
-            return self._views.get(partition)
+            return self.views.get(partition)
         log = self.store.logs.get(partition)
         if log is None:
             return None
-        view = self._views.setdefault(partition, LogView())
+        view = self.views.setdefault(partition, LogView())
         view.refresh(log, self._world.batches)
         if view.risked:
             self._world.audits.on_risked(self.node, partition, view.risked)
@@ -390,23 +369,23 @@ class SimulatedBroker(SimulatedProcess):
 
     def look_again(self) -> list[TopicPartition]:
         """See what the next start of this broker, which is down, will find. Returns the logs that lack something."""
-        before = self._views
+        before = self.views
         self._open_store(self.disk.after_kill(random.Random(0)))
         self._leave_views()
-        return find_losses(before, self._views)
+        return find_losses(before, self.views)
 
     def count_opening_calls(self) -> int:
         """Returns how many calls of its disk the next start makes until this broker, which is down, has read its logs."""
-        disk, views = self.disk.after_kill(random.Random(0)), self._views
+        disk, views = self.disk.after_kill(random.Random(0)), self.views
         before = disk.calls
         self._open_store(disk)
-        self._views = views
+        self.views = views
         return disk.calls - before
 
     def _leave_views(self) -> None:
         if self.up:
-            view_all(self.store, self._world.batches, self._views)
-        for view in self._views.values():
+            view_all(self.store, self._world.batches, self.views)
+        for view in self.views.values():
             view.leave()
 
     # ---------------------------------------------------------------- time
@@ -479,7 +458,7 @@ class SimulatedBroker(SimulatedProcess):
 
     def _keep_metadata(self) -> None:
         if self.parts.hosting.began:
-            self.metadata = self.image.index, self.machine.snapshot()
+            self.metadata = self.machine.image.index, self.machine.snapshot()
 
     def _write_back(self) -> None:
         self.disk.write_back()
@@ -545,7 +524,7 @@ class SimulatedBroker(SimulatedProcess):
             self.parts.node.on_elected()
 
     def _apply(self, *, lags: bool) -> None:
-        target, applied = self.commit, self.image.index
+        target, applied = self.commit, self.machine.image.index
         if lags and target > applied and self._rng.random() < self._knobs.apply_lag:
             target = self._rng.randint(applied, target)
             self.later(self._rng.choice((0.01, 0.1, 0.4)), self._catch_up)
@@ -555,14 +534,10 @@ class SimulatedBroker(SimulatedProcess):
             self.machine.restore(self._world.leaps())
             return
         for index in range(applied + 1, target + 1):
-            self._results[index] = self.machine.apply(index, log[index - 1])
+            self.results[index] = self.machine.apply(index, log[index - 1])
 
     def _catch_up(self) -> None:
         self._apply(lags=False)
-
-    def result_of(self, index: int) -> bytes | None:
-        """See `QuorumMember`."""
-        return self._results.get(index)
 
     def settle(self, process: int, settled: Settled, outcome: Outcome) -> None:
         """See `QuorumMember`."""
@@ -594,7 +569,7 @@ class SimulatedBroker(SimulatedProcess):
         done: Callable[[Answer], None],
     ) -> None:
         """A client's produce request: what its decider needs of the batch, its bytes, and what the client calls it."""
-        hosted = self.replicas.hosted.get(partition)
+        hosted = self.parts.replicas.hosted.get(partition)
         if hosted is None:
             done(AnswerProduce(0, KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_OFFSET, NO_OFFSET))
             return
@@ -605,8 +580,8 @@ class SimulatedBroker(SimulatedProcess):
                 self._world.acknowledges(self, replica, answer.base_offset, value)
             done(answer)
 
-        token = self.replicas.token(on_answered)
-        self.replicas.step(replica, Produce(token, acks, info, timeout_s, (content,)))
+        token = self.parts.replicas.token(on_answered)
+        self.parts.replicas.step(replica, Produce(token, acks, info, timeout_s, (content,)))
 
     def fetch(
         self, partition: TopicPartition, offset: int, done: Callable[[FetchPartitionResponse, int], None]
@@ -621,7 +596,7 @@ class SimulatedBroker(SimulatedProcess):
 
         def on_answered(response: FetchResponse) -> None:
             answer = response.responses[0].partitions[0]
-            replica = self.replicas.hosted.get(partition)
+            replica = self.parts.replicas.hosted.get(partition)
             assert not isinstance(answer.records, tuple), "what was decoded is one buffer"
             records = bytes(answer.records or b"")
             batches = [
@@ -645,7 +620,7 @@ class SimulatedBroker(SimulatedProcess):
 
         def on_answered(response: ListOffsetsResponse) -> None:
             answer = response.topics[0].partitions[0]
-            replica = self.replicas.hosted.get(partition)
+            replica = self.parts.replicas.hosted.get(partition)
             if replica is not None and answer.error_code == KafkaErrorCode.NONE:
                 self._world.audits.lists(self, replica, time_ms, answer.offset)
             done(answer)
@@ -654,10 +629,10 @@ class SimulatedBroker(SimulatedProcess):
 
     def trim(self, partition: TopicPartition, offset: int, *, by_client: bool) -> None:
         """Retention, or DeleteRecords, cuts a log."""
-        hosted = self.replicas.hosted.get(partition)
+        hosted = self.parts.replicas.hosted.get(partition)
         if hosted is not None:
-            token = self.replicas.token(_do_nothing) if by_client else None
-            self.replicas.step(hosted, LogStartDue(offset, token))
+            token = self.parts.replicas.token(_do_nothing) if by_client else None
+            self.parts.replicas.step(hosted, LogStartDue(offset, token))
 
 
 def build_settings(knobs: KafkaKnobs) -> Settings:

@@ -46,7 +46,7 @@ class KafkaNemesis(BrokerNemesis[SimulatedBroker, "KafkaWorld"]):
         return [
             node
             for node, broker in self._world.brokers.items()
-            if broker.up and any(each.leads for each in broker.replicas.hosted.values())
+            if broker.up and any(each.leads for each in broker.parts.replicas.hosted.values())
         ]
 
     def _one(self, rng: random.Random) -> int:
@@ -126,20 +126,15 @@ class KafkaNemesis(BrokerNemesis[SimulatedBroker, "KafkaWorld"]):
     def _partition(self, kind: FaultKind, rng: random.Random) -> None:
         nodes = list(self._nodes)
         rng.shuffle(nodes)
-        links = list(self._world.network.links)
         match kind:
             case FaultKind.ISOLATE:
                 self._cut_off({self._one(rng)}, rng)
-                return
             case FaultKind.HALVES:
                 self._cut_off(set(nodes[: rng.randint(1, len(nodes) - 1)]), rng)
-                return
             case FaultKind.BRIDGE:
-                one, other = nodes[0], nodes[-1]
-                chosen = [(one, other), (other, one)]
+                self._cut_links([(nodes[0], nodes[-1]), (nodes[-1], nodes[0])], rng)
             case _:
-                chosen = [link for link in links if rng.random() < 0.35]
-        self._cut_links(chosen, rng)
+                self._cut_links([link for link in self._world.network.links if rng.random() < 0.35], rng)
 
     def _cut_off(self, group: set[int], rng: random.Random) -> None:
         self._cut_links([(a, b) for a, b in self._world.network.links if (a in group) != (b in group)], rng)

@@ -110,7 +110,7 @@ class ControlQuorum:
         self._commit(proposed.command)
         index = len(self.log)
         leader.learn(self.term, self.leader, index)
-        result = leader.result_of(index)
+        result = leader.results.get(index)
         if result is not None:
             leader.settle(proposed.process, proposed.settled, Applied(index, result))
         if self._tail:
@@ -120,7 +120,7 @@ class ControlQuorum:
 
     def _commit(self, command: bytes) -> None:
         self.log.append(command)
-        self._world.on_committed(len(self.log), command)
+        self._world.audits.on_committed(len(self.log), command)
 
     # ---------------------------------------------------------------- leaders
 

@@ -89,7 +89,7 @@ class ClientWire:
                     seen(response)
                 answers(response)
 
-            if not broker.coordinators.request(0, make_arrival, on_answered):
+            if not broker.parts.coordinators.request(0, make_arrival, on_answered):
                 answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 
         self.call(self.leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)

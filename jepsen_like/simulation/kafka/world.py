@@ -36,7 +36,6 @@ from kafka_compat.controller.commands import (
     UnfenceBroker,
     encode_command,
 )
-from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
@@ -177,10 +176,6 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     # ---------------------------------------------------------------- life and death
 
-    def on_committed(self, index: int, command: bytes) -> None:
-        """A command is committed: the truth of the cluster changes."""
-        self.audits.on_committed(index, command)
-
     def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
         """Kill a process; start it again after a while."""
         if not broker.up:
@@ -310,7 +305,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
         broker = self.brokers[rng.choice(list(self.brokers))]
         partition = TopicPartition(TOPIC, rng.randrange(self.knobs.partitions))
-        replica = broker.replicas.hosted.get(partition) if broker.up else None
+        replica = broker.parts.replicas.hosted.get(partition) if broker.up else None
         if replica is not None:
             offset = rng.randint(0, replica.decider.high_watermark)
             by_client = replica.leads and rng.random() < 0.5
@@ -344,14 +339,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.counts["metadata_leaps"] += 1
         return self.audits.machine.snapshot()
 
-    @property
-    def image(self) -> ClusterImage:
-        """The cluster as the committed commands make it."""
-        return self.audits.image
-
     def leader_of(self, node: int, partition: TopicPartition) -> int:
         """Returns the leader as this broker knows it; NO_LEADER if no broker leads."""
-        state = self.brokers[node].image.partition(partition)
+        state = self.brokers[node].machine.image.partition(partition)
         return NO_LEADER if state is None else state.leader
 
     def leads_groups(self, node: int) -> bool:
@@ -389,7 +379,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         index = len(self.quorum.log)
         for node, broker in self.brokers.items():
             registration = self.audits.image.brokers[node]
-            if registration.fenced or broker.image.index != index or registration.epoch != broker.broker_epoch:
+            if registration.fenced or broker.machine.image.index != index or registration.epoch != broker.broker_epoch:
                 missing.append(f"broker {node} is fenced or behind")
         for partition, truth in self.audits.truths.items():
             state = truth.state
@@ -398,7 +388,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 continue
             ends = set()
             for node in state.replicas:
-                replica = self.brokers[node].replicas.hosted.get(partition)
+                replica = self.brokers[node].parts.replicas.hosted.get(partition)
                 if replica is not None:
                     ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end_offset}
             if len(ends) != 1:

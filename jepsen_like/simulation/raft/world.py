@@ -28,7 +28,7 @@ from raft.effects import Effect
 from raft.errors import RaftError
 from raft.events import Event
 from raft.messages import Message
-from raft.model import Entry, LogIndex, LogStart, NodeId, Offset, Position
+from raft.model import LogIndex, NodeId, Offset, Position
 from raft.roles import Leader
 from raft.subscription import Delivered
 
@@ -57,6 +57,8 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.clients = Clients(knobs, nodes)
         self._invariants = Invariants(self.record, self.machines, self._accuse)
         self._audits = Audits(self.record, self.machines, self._accuse)
+        self.on_appended, self.on_applied = self._invariants.on_appended, self._invariants.on_applied
+        self.on_trimmed = self._audits.on_trimmed
         self._nemesis = SimulatedNemesis(self, knobs)
         self._probes = {"append": False, "read": False}
         self._healed_at = 0
@@ -77,10 +79,6 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     # ---------------------------------------------------------------- what machines report
 
-    def on_appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
-        """`machine` is about to put `entries` into its log."""
-        self._invariants.on_appended(machine, entries)
-
     def on_sent(self, machine: SimulatedMachine, to: NodeId, message: Message) -> None:
         """`machine` puts a message on the wire, now, and the audits tap it."""
         self._audits.on_sent(machine, to, message)
@@ -93,17 +91,9 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         if self.record.committed_index != known:
             self._audits.check_electability(machine)
 
-    def on_trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
-        """The log of `machine` begins at `start` from now on."""
-        self._audits.on_trimmed(machine, start)
-
     def on_command(self, machine: SimulatedMachine, index: int, command: bytes) -> None:
         """The state machine of `machine` is about to apply this command."""
         self._invariants.on_command(machine, LogIndex(index), command)
-
-    def on_applied(self, machine: SimulatedMachine) -> None:
-        """The state machine of `machine` was given more, or restored."""
-        self._invariants.on_applied(machine)
 
     def on_delivered(self, machine: SimulatedMachine, delivered: Delivered) -> None:
         """A subscriber at `machine` was given this."""

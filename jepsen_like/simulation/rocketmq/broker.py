@@ -144,18 +144,13 @@ class GroupBroker(BrokerProcess):
 
     @property
     def listens(self) -> bool:
-        """See `LinksHost`."""
+        """See `LinksHost`. True if this process lives, and was started as a master."""
         return self.up and self.replica.is_master
-
-    @property
-    def is_master(self) -> bool:
-        """True if this process lives, and was started as a master."""
-        return self.listens
 
     @property
     def is_designated(self) -> bool:
         """True if it is the master that the operator wants."""
-        return self.is_master and self._world.master == self.node
+        return self.listens and self._world.master == self.node
 
     @property
     def store(self) -> MessageStore:

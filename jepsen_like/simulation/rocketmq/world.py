@@ -100,7 +100,7 @@ class RocketmqWorld(BrokerGroupWorld[GroupBroker, RocketmqClient]):
     def offsets_of_master(self) -> OffsetSnapshot | None:
         """Returns the offsets that the master answers a slave that asks for them; None if it does not."""
         master = self.brokers[self.master]
-        return master.context.offsets.snapshot() if master.is_master and master.is_sure and not master.paused else None
+        return master.context.offsets.snapshot() if master.listens and master.is_sure and not master.paused else None
 
     def strike_disk(self, broker: GroupBroker, rng: random.Random, *, vanishes: bool) -> None:
         """See `RocketmqVictims`."""
@@ -181,7 +181,7 @@ class RocketmqWorld(BrokerGroupWorld[GroupBroker, RocketmqClient]):
         """See `SimulatedWorld`."""
         missing: list[str] = []
         master = self.brokers[self.master]
-        if not master.is_master:
+        if not master.listens:
             return ["there is no master"]
         for node, broker in self.brokers.items():
             if broker is not master and not self._follows(broker, master):
