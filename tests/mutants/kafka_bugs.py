@@ -325,4 +325,16 @@ KAFKA_BUGS: Sequence[Mutant] = (
         ("    error = group.member_error(member_id, request.group_instance_id)\n", "    error = KafkaErrorCode.NONE\n"),
         oracles=["K10", "script"],
     ),
+    kafka_bug(
+        "commit-between-generations",
+        "a member commits what it owned before the rebalance until the next assignments are written",
+        OFFSET_REQUESTS,
+        (
+            "    if error is KafkaErrorCode.NONE and generation != group.generation:",
+            "    if generation == group.generation - 1 and group.state is GroupState.COMPLETING_REBALANCE:\n"
+            "        return error\n"
+            "    if error is KafkaErrorCode.NONE and generation != group.generation:",
+        ),
+        oracles=["K10", "script"],
+    ),
 )

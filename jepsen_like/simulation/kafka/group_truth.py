@@ -1,13 +1,16 @@
 """The promises to a simulated consumer group, as seen on the wire of its coordinator.
 
-K10 owners: within a generation no two members are given the same partition, and once a member was given its partitions
-in a generation, no commit of an earlier one that arrives later is taken.
+K10 owners: within a generation no two members are given the same partition. Once a generation has begun, which the answer
+to a JoinGroup shows, no commit of an earlier one that arrives later is taken, nor one of a member that was removed.
 """
 
 from collections import Counter
 from collections.abc import Callable
 
 import attrs
+
+Term = tuple[int, int]
+"""The coordinator of one leadership: its process and its leader epoch."""
 
 
 @attrs.define(eq=False)
@@ -19,6 +22,10 @@ class GroupTruth:
     generations: int = 0
     newest: int = -1
     """The highest generation in which a member was given partitions."""
+    begun: Counter[Term] = attrs.field(factory=Counter)
+    """The highest generation of an answer to a JoinGroup. A coordinator that ends takes one without assignments along."""
+    gone: set[tuple[Term, str]] = attrs.field(factory=set)
+    """The members that a coordinator has removed."""
     owners: dict[int, dict[int, str]] = attrs.field(factory=dict)
     """By generation and partition."""
     committed: Counter[int] = attrs.field(factory=Counter)
@@ -43,10 +50,17 @@ class GroupTruth:
         self.generations += generation > self.newest
         self.newest = max(self.newest, generation)
 
-    def commit_taken(self, generation: int, newest: int, partition: int, offset: int) -> None:
-        """The coordinator acknowledges a commit that arrived when `newest` was the newest generation."""
-        if generation < newest:
-            self.report(f"takes a commit of generation {generation} after generation {newest} has begun")
+    def find_refusal(self, term: Term, generation: int, member: str) -> str:
+        """Returns the reason why a commit that arrives now is to be refused; nothing if there is none."""
+        if (term, member) in self.gone:
+            return f"of {member}, which it has removed"
+        begun = max(self.newest, self.begun[term])
+        return f"of generation {generation} after generation {begun} has begun" if generation < begun else ""
+
+    def on_committed(self, refusal: str, partition: int, offset: int) -> None:
+        """The coordinator acknowledges a commit that was to be refused for this reason, if for any, as it arrived."""
+        if refusal:
+            self.report(f"takes a commit {refusal}")
         self.committed[partition] = max(self.committed[partition], offset)
 
     def on_fetched(self, partition: int, offset: int, acknowledged: int) -> None:

@@ -1,13 +1,14 @@
 """Members of a simulated Kafka consumer group: they join, own partitions, commit, leave, and die without a word."""
 
 import enum
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jepsen_like.simulation.kafka.clients import COMMIT_VERSION, FETCH_VERSION, TOPIC
-from jepsen_like.simulation.kafka.group_truth import GroupTruth
+from jepsen_like.simulation.kafka.group_truth import GroupTruth, Term
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.wire import ClientWire, build_offset_commit, build_offset_fetch
+from jepsen_like.simulation.kafka.wire import ClientWire, Tap, build_offset_commit, build_offset_fetch
 from jepsen_like.simulation.kernel.streams import stream
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
 from kafka_compat.protocol.apis.join_group import JoinGroupProtocol, JoinGroupRequest
@@ -23,8 +24,10 @@ JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION = 7, 3, 3, 3
 PARTITIONS = 4
 """Of the topic as the group sees it: more than it has, since nothing is read from them."""
 STATIC = 0.3
-LEAVES, DIES, COMMITS = 0.02, 0.02, 0.5
+LEAVES, DIES, COMMITS = 0.03, 0.02, 0.5
 """The probability that at each heartbeat."""
+STRAGGLES = 0.7
+"""The probability that a member that gives up what it owns commits once more, as if it did not know yet."""
 
 
 class MemberState(enum.Enum):
@@ -87,6 +90,7 @@ class SimulatedMember:
         if draw < LEAVES and self._instance is None:
             self._leave()
         elif draw < LEAVES + DIES:
+            self._straggle()
             self._begin()
         else:
             self._heartbeat()
@@ -102,6 +106,7 @@ class SimulatedMember:
 
     def _lose(self) -> None:
         """Give up what it owns, and join again."""
+        self._straggle()
         self._state = MemberState.OUT
         self._owned = frozenset()
         self._positions = {}
@@ -136,8 +141,15 @@ class SimulatedMember:
             protocol_type="consumer",
             protocols=(JoinGroupProtocol(name="range", metadata=b""),),
         )
+
+        def tap(term: Term) -> Tap:
+            response, begun = (yield), self._truth.begun
+            if response.error_code == KafkaErrorCode.NONE:
+                begun[term] = max(begun[term], response.generation_id)
+
         done = self._ask(self._on_joined, 2.5 * self._knobs.session_s + self._knobs.request_s)
-        self._wire.ask_group(request, JOIN_VERSION, done, member_suffix=f"{self.number}-{self._lives}-{self._ticket}")
+        suffix = f"{self.number}-{self._lives}-{self._ticket}"
+        self._wire.ask_group(request, JOIN_VERSION, done, member_suffix=suffix, tap=tap)
 
     def _on_joined(self, response: Any) -> None:
         match response.error_code:
@@ -170,14 +182,11 @@ class SimulatedMember:
         asked_at, generation, truth = self._world.now, self._generation, self._truth
         name = self._instance or self._member_id
 
-        def tap() -> Callable[[Any], None]:
+        def tap(term: Term) -> Tap:
             era = truth.era
-
-            def on_answered(response: Any) -> None:
-                if response.error_code == KafkaErrorCode.NONE and era == truth.era:
-                    truth.on_assigned(generation, name, frozenset(response.assignment))
-
-            return on_answered
+            response = yield
+            if response.error_code == KafkaErrorCode.NONE and era == truth.era:
+                truth.on_assigned(generation, name, frozenset(response.assignment))
 
         def on_synced(response: Any) -> None:
             if response.error_code == KafkaErrorCode.NONE:
@@ -220,11 +229,18 @@ class SimulatedMember:
         self._wire.ask_group(request, HEARTBEAT_VERSION, self._ask(on_done, 0.0, waits=False))
 
     def _leave(self) -> None:
-        members = (LeaveGroupMember(member_id=self._member_id, group_instance_id=None),)
+        member = self._member_id
+        members = (LeaveGroupMember(member_id=member, group_instance_id=None),)
         request = LeaveGroupRequest(group_id=GROUP, members=members)
+
+        def tap(term: Term) -> Tap:
+            if not (yield).error_code:
+                self._truth.gone.add((term, member))
+
         self._world.counts["group_leaves"] += 1
+        self._straggle()
         self._begin()
-        self._wire.ask_group(request, LEAVE_VERSION, lambda response: None)
+        self._wire.ask_group(request, LEAVE_VERSION, lambda response: None, tap=tap)
 
     def _fetch_offset(self, partition: int) -> None:
         request = build_offset_fetch(GROUP, TOPIC, partition)
@@ -243,32 +259,48 @@ class SimulatedMember:
         self._wire.ask_group(request, FETCH_VERSION, self._ask(on_done, 0.0, waits=False), stale=stale)
 
     def _commit(self, partition: int) -> None:
-        truth, generation = self._truth, self._generation
-        offset = self._positions[partition] = truth.asked[partition] = truth.asked[partition] + 1
-        request = build_offset_commit(
-            GROUP, TOPIC, partition, offset, generation=generation, member_id=self._member_id, instance=self._instance
-        )
-
-        def tap() -> Callable[[Any], None]:
-            era, newest = truth.era, truth.newest
-
-            def on_answered(response: Any) -> None:
-                error = response.topics[0].partitions[0].error_code
-                if error == KafkaErrorCode.NONE and era == truth.era:
-                    self._world.counts["group_commits"] += 1
-                    truth.commit_taken(generation, newest, partition, offset)
-                self._world.counts["group_commits_refused"] += error in (
-                    KafkaErrorCode.ILLEGAL_GENERATION,
-                    KafkaErrorCode.UNKNOWN_MEMBER_ID,
-                    KafkaErrorCode.FENCED_INSTANCE_ID,
-                )
-
-            return on_answered
-
         self._commits[partition] = self._world.now + 1.3 * self._knobs.request_s
 
         def on_done(response: Any) -> None:
             self._commits.pop(partition, None)
             self._on_refused(response.topics[0].partitions[0].error_code)
 
-        self._wire.ask_group(request, COMMIT_VERSION, self._ask(on_done, 0.0, waits=False), tap=tap)
+        self._positions[partition] = offset = self._next_offset(partition)
+        ids, taken = (self._generation, self._member_id), self._ask(on_done, 0.0, waits=False)
+        self._send_commit(partition, offset, ids, taken)
+
+    def _straggle(self) -> None:
+        """Let a commit of what it owns now arrive late: after it has left, or another generation has begun."""
+        # one that is under way could overtake it
+        owned = sorted(self._positions.keys() - self._commits.keys())
+        if owned and self._rng.random() < STRAGGLES:
+            partition = self._rng.choice(owned)
+            self._commits[partition] = math.inf
+            at = self._world.now + self._rng.choice((0.3, 1.5)) * self._knobs.session_s * self._rng.random()
+            self._world.counts["late_commits"] += 1
+            offset, ids = self._next_offset(partition), (self._generation, self._member_id)
+            self._world.schedule(at, self._send_commit, partition, offset, ids, lambda response: None)
+
+    def _next_offset(self, partition: int) -> int:
+        self._truth.asked[partition] += 1
+        return self._truth.asked[partition]
+
+    def _send_commit(self, partition: int, offset: int, ids: tuple[int, str], done: Callable[[Any], None]) -> None:
+        truth, (generation, member) = self._truth, ids
+        request = build_offset_commit(
+            GROUP, TOPIC, partition, offset, generation=generation, member_id=member, instance=self._instance
+        )
+
+        def tap(term: Term) -> Tap:
+            era, refusal = truth.era, truth.find_refusal(term, generation, member)
+            error = (yield).topics[0].partitions[0].error_code
+            if error == KafkaErrorCode.NONE and era == truth.era:
+                self._world.counts["group_commits"] += 1
+                truth.on_committed(refusal, partition, offset)
+            self._world.counts["group_commits_refused"] += error in (
+                KafkaErrorCode.ILLEGAL_GENERATION,
+                KafkaErrorCode.UNKNOWN_MEMBER_ID,
+                KafkaErrorCode.FENCED_INSTANCE_ID,
+            )
+
+        self._wire.ask_group(request, COMMIT_VERSION, done, tap=tap)

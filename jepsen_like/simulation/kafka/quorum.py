@@ -14,6 +14,7 @@ import attrs
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.sockets import Segment
 from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.controller.commands import AlterPartition, RegisterBroker, ReportLogs, UnfenceBroker, decode_command
 from log.values import frozen
 from raft.errors import NotLeader, OutcomeUnknown, RaftError
 from raft.results import Applied
@@ -37,12 +38,15 @@ BrokerMessage = Segment | CommitNews
 Outcome = Applied | RaftError
 Settled = Callable[[Outcome], None]
 TICK_S = 0.1
-LATE = 0.1
-"""The share of commands that are read late where messages are late, by up to a session: others overtake them."""
+LATE = {AlterPartition: (0.2, 10.0), ReportLogs: (0.2, 10.0)}
+LATE_OTHERS = 0.1, 1.0
+"""The share of commands that are read late where messages are late, and by up to how many sessions, unless another
+process of some broker is registered or serves before: others overtake them."""
 
 
 @attrs.frozen(eq=False)
 class _Proposed:
+    node: int
     process: int
     command: bytes
     settled: Settled
@@ -61,8 +65,9 @@ class ControlQuorum:
         self._members = members
         self._rng: random.Random = stream(knobs.seed, "quorum")
         self._tail: list[_Proposed] = []
-        self._orphans: list[tuple[int, _Proposed]] = []
+        self._orphans: list[_Proposed] = []
         """Proposed by a leader that was deposed, knowingly or not: unknown once it learns the next term."""
+        self._unread: list[_Proposed] = []
         self._vacant_since = 0.0
 
     def begin(self, commands: Sequence[bytes]) -> None:
@@ -76,25 +81,27 @@ class ControlQuorum:
 
     def propose(self, node: int, process: int, command: bytes, settled: Settled) -> None:
         """A broker that takes itself for the leader proposes a command; `settled` is given its outcome, if known."""
-        proposed = _Proposed(process, command, settled)
-        if self._knobs.late and not self._world.healed and self._rng.random() < LATE:
-            late_s = self._rng.random() * self._knobs.session_s
-            self._world.schedule(self._world.now + late_s, self._take, node, proposed)
-        else:
-            self._take(node, proposed)
+        world, proposed = self._world, _Proposed(node, process, command, settled)
+        self._unread.append(proposed)
+        share, sessions = LATE.get(type(decode_command(command)), LATE_OTHERS)
+        is_late = self._knobs.late and not world.healed and self._rng.random() < share
+        late_s = sessions * self._knobs.session_s * self._rng.random() if is_late else 0.0
+        world.schedule(world.now + late_s, self._take, proposed)
 
-    def _take(self, node: int, proposed: _Proposed) -> None:
-        member = self._members[node]
+    def _take(self, proposed: _Proposed) -> None:
+        if proposed not in self._unread:
+            return
+        self._unread.remove(proposed)
+        member = self._members[proposed.node]
         if not member.lives_as(proposed.process):
             return
-        if node != self.leader and member.leader != node:
+        if proposed.node == self.leader:
+            self._tail.append(proposed)
+            self._world.schedule(self._world.now + self._delay(), self._try_commit, self.term)
+        elif proposed.node == member.leader:
+            self._orphans.append(proposed)
+        else:
             member.settle(proposed.process, proposed.settled, NotLeader(member.leader))
-            return
-        if node != self.leader:
-            self._orphans.append((node, proposed))
-            return
-        self._tail.append(proposed)
-        self._world.schedule(self._world.now + self._delay(), self._try_commit, self.term)
 
     def _delay(self) -> float:
         return self._knobs.commit_s * (0.5 + self._rng.expovariate(1.0))
@@ -121,6 +128,11 @@ class ControlQuorum:
     def _commit(self, command: bytes) -> None:
         self.log.append(command)
         self._world.audits.on_committed(len(self.log), command)
+        if self._unread and isinstance(decode_command(command), RegisterBroker | UnfenceBroker):
+            for proposed in self._unread:
+                if self._rng.random() < 0.5:
+                    self._world.counts["overtaken_commands"] += 1
+                    self._world.schedule(self._world.now, self._take, proposed)
 
     # ---------------------------------------------------------------- leaders
 
@@ -157,7 +169,7 @@ class ControlQuorum:
         candidates = [node for node in self._members if node != avoid and self._has_majority(node)]
         if not candidates:
             return False
-        before, tail = self.leader, self._tail
+        tail = self._tail
         kept = self._rng.randint(0, len(tail))
         self.leader, self._tail = self._rng.choice(candidates), []
         self.term += 1
@@ -165,17 +177,16 @@ class ControlQuorum:
         self._vacant_since = self._world.now
         for proposed in tail[:kept]:
             self._commit(proposed.command)
-        if before is not None:
-            self._orphans += [(before, proposed) for proposed in tail]
+        self._orphans += tail
         self._members[self.leader].learn(self.term, self.leader, len(self.log))
         self._tell()
         return True
 
     def on_learned(self, member: "SimulatedBroker") -> None:
         """A broker knows the newest term, so what it proposed as an earlier leader ends with an unknown outcome."""
-        mine = [proposed for node, proposed in self._orphans if node == member.node]
+        mine = [proposed for proposed in self._orphans if proposed.node == member.node]
         if mine and member.term == self.term:
-            self._orphans = [each for each in self._orphans if each[0] != member.node]
+            self._orphans = [each for each in self._orphans if each.node != member.node]
             for proposed in mine:
                 member.settle(proposed.process, proposed.settled, OutcomeUnknown("leadership was lost"))
 

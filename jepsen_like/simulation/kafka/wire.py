@@ -1,10 +1,12 @@
 """Carries requests from clients of a simulated Kafka cluster to a broker: answers may be late, messages lost."""
 
+import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.group_truth import Term
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
@@ -16,6 +18,15 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.world import KafkaWorld
+
+GROUPS = TopicPartition(OFFSETS_TOPIC, 0)
+"""Its leader coordinates all groups."""
+Tap = Generator[None, Any, None]
+"""Runs to its yield as a request arrives at a coordinator, and gets the answer as that leaves."""
+
+
+def _no_tap(term: Term) -> Tap:
+    yield
 
 
 class ClientWire:
@@ -65,9 +76,9 @@ class ClientWire:
         *,
         stale: list[int] | None = None,
         member_suffix: str = "",
-        tap: Callable[[], Callable[[Any], None]] | None = None,
+        tap: Callable[[Term], Tap] = _no_tap,
     ) -> None:
-        """Ask the coordinator; `tap` is called as the request arrives, and its result as the answer leaves.
+        """Ask the coordinator, under the eyes of `tap`.
 
         `stale` gets the broker if another one leads by now: it may answer a read with what was true before.
         """
@@ -75,7 +86,9 @@ class ClientWire:
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             if stale is not None and not self._world.leads_groups(broker.node):
                 stale.append(broker.node)
-            seen = tap() if tap is not None else None
+            hosted = broker.parts.replicas.hosted.get(GROUPS)
+            seen = tap((broker.process, -1 if hosted is None else hosted.leader_epoch))
+            next(seen)
 
             def make_arrival(token: int) -> GroupRequestArrived:
                 return GroupRequestArrived(token, version, request, broker.wall_ms(), member_suffix=member_suffix)
@@ -85,14 +98,14 @@ class ClientWire:
                 # As in Kafka, a heartbeat is welcome while groups are loaded.
                 if not isinstance(request, HeartbeatRequest) and not getattr(response, "error_code", True):
                     self._world.audits.coordinates(broker)
-                if seen is not None:
-                    seen(response)
+                with contextlib.suppress(StopIteration):
+                    seen.send(response)
                 answers(response)
 
             if not broker.parts.coordinators.request(0, make_arrival, on_answered):
                 answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 
-        self.call(self.leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)
+        self.call(self.leader(GROUPS), ask, done)
 
 
 def build_offset_commit(

@@ -5,6 +5,9 @@ from collections import Counter
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.model import KAFKA
 
+TERM = (101, 5)
+NEXT_TERM = (201, 6)
+
 
 def make_truth() -> tuple[GroupTruth, list[str]]:
     said: list[str] = []
@@ -25,18 +28,35 @@ def test_a_partition_has_one_owner_in_a_generation() -> None:
 def test_a_commit_that_arrives_after_a_newer_generation_has_begun_is_not_taken() -> None:
     truth, said = make_truth()
     truth.on_assigned(3, "a", frozenset({0}))
-    truth.commit_taken(3, truth.newest, 0, 5)
-    truth.commit_taken(3, 3, 0, 6)  # it arrived before generation 4 began, and was answered afterwards
-    assert said == []
+    truth.on_committed(truth.find_refusal(TERM, 3, "a"), 0, 5)
+    early = truth.find_refusal(TERM, 3, "a")
     truth.on_assigned(4, "b", frozenset({0}))
-    truth.commit_taken(3, truth.newest, 0, 7)
+    truth.on_committed(early, 0, 6)
+    assert said == []
+    truth.on_committed(truth.find_refusal(TERM, 3, "a"), 0, 7)
     assert said == ["takes a commit of generation 3 after generation 4 has begun"]
+
+
+def test_a_generation_begins_with_the_answer_to_a_join_for_the_coordinator_that_gave_it() -> None:
+    truth, _ = make_truth()
+    truth.begun[TERM] = 4
+    assert truth.find_refusal(TERM, 3, "a") == "of generation 3 after generation 4 has begun"
+    assert truth.find_refusal(TERM, 4, "a") == ""
+    assert truth.find_refusal(NEXT_TERM, 3, "a") == ""
+
+
+def test_a_coordinator_takes_no_commit_of_a_member_that_it_has_removed() -> None:
+    truth, _ = make_truth()
+    truth.gone.add((TERM, "a"))
+    assert truth.find_refusal(TERM, 3, "a") == "of a, which it has removed"
+    assert truth.find_refusal(TERM, 3, "b") == ""
+    assert truth.find_refusal(NEXT_TERM, 3, "a") == ""
 
 
 def test_an_owner_goes_on_where_the_last_one_has_committed() -> None:
     truth, said = make_truth()
     truth.asked[0] = 6
-    truth.commit_taken(1, -1, 0, 5)
+    truth.on_committed("", 0, 5)
     truth.on_fetched(0, 5, truth.committed[0])
     truth.on_fetched(0, 6, truth.committed[0])
     assert said == []
@@ -53,7 +73,7 @@ def test_what_was_promised_before_an_excused_loss_proves_nothing_after_it() -> N
     truth.on_assigned(3, "a", frozenset({0}))
     truth.excuse()
     truth.on_assigned(3, "b", frozenset({0}))
-    truth.commit_taken(1, truth.newest, 0, 1)
+    truth.on_committed(truth.find_refusal(TERM, 1, "a"), 0, 1)
     assert (said, truth.newest, truth.era) == (["takes a commit of generation 1 after generation 3 has begun"], 3, 1)
 
 
