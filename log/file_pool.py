@@ -7,6 +7,7 @@ write to the descriptors that are open then, not to later ones. If that sync fai
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import chain
 
 from log.disk import Disk, File
 from log.errors import StorageError, StorageFailed
@@ -101,12 +102,11 @@ class FilePool:
         self._lock = threading.Lock()
         self._clean: OrderedDict[PooledFile, None] = OrderedDict()
         self._dirty: OrderedDict[PooledFile, None] = OrderedDict()
-        self._pinned = 0
 
     @property
     def open_files(self) -> int:
         """The number of files that are open now."""
-        return len(self._clean) + len(self._dirty) + self._pinned
+        return len(self._clean) + len(self._dirty)
 
     def file(self, path: str, *, create: bool = False, lossy: bool = False) -> PooledFile:
         """Returns a file, which is opened at its first use; with `create` it is opened now, and made if missing."""
@@ -126,13 +126,10 @@ class FilePool:
                 raise wanted.failed
             file = wanted.file
             if file is None:
-                while self.open_files >= self._files_max and (self._clean or self._dirty):
-                    self._close_idlest()
+                while self.open_files >= self._files_max and self._close_idlest():
+                    pass
                 file = wanted.file = self._disk.open(wanted.path, create=create)
-                self._pinned += 1
-            elif not wanted.pins:
-                self._forget(wanted)
-                self._pinned += 1
+                self._clean[wanted] = None
             wanted.pins += 1
             wanted.used = True
             return file
@@ -141,15 +138,17 @@ class FilePool:
         """Let the file be closed when its descriptor is needed for another."""
         with self._lock:
             used.pins -= 1
-            if not used.pins:
-                self._pinned -= 1
-                (self._dirty if used.is_dirty else self._clean)[used] = None
+            held, others = (self._dirty, self._clean) if used.is_dirty else (self._clean, self._dirty)
+            if used not in held:
+                others.pop(used, None)
+                held[used] = None
+            held.move_to_end(used)
 
     def close_idle(self) -> None:
         """Close the files that nothing has used since the last call, but for those that wait for a sync."""
         with self._lock:
             for each in list(self._clean):
-                if not each.used:
+                if not each.used and not each.pins:
                     self._close(each)
                 each.used = False
 
@@ -169,8 +168,12 @@ class FilePool:
         if self._clean.pop(file, self) is self:
             self._dirty.pop(file, None)
 
-    def _close_idlest(self) -> None:
-        idlest, _ = (self._clean or self._dirty).popitem(last=False)
+    def _close_idlest(self) -> bool:
+        """Returns False if all files are in use."""
+        idlest = next((each for each in chain(self._clean, self._dirty) if not each.pins), None)
+        if idlest is None:
+            return False
+        self._forget(idlest)
         file, idlest.file = idlest.file, None
         assert file is not None, "an idle file of the pool is open"
         try:
@@ -182,3 +185,4 @@ class FilePool:
             idlest.failed = StorageFailed("sync", idlest.path, detail)
         finally:
             file.close()
+        return True

@@ -56,6 +56,7 @@ _HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
 _ADDRESS = struct.Struct("<Q")
 _BLANK = bytes(HEADER_BYTES)
 _pack = _FIELDS.pack
+_new_header = tuple.__new__  # without the detour of `_make`, which counts the fields
 
 
 class Pieces:
@@ -254,7 +255,7 @@ def decode_header(view: memoryview, position: int, *, log_id: int, address: int)
     """
     if len(view) - position < HEADER_BYTES:
         raise DamagedFrame("the file ends inside a frame header")
-    header = Header._make(_HEADER.unpack_from(view, position))
+    header = _new_header(Header, _HEADER.unpack_from(view, position))
     if header.magic != MAGIC:
         blank = view[position : position + HEADER_BYTES] == _BLANK
         raise DamagedFrame("zeros where a frame should begin" if blank else "no frame begins here")

@@ -25,14 +25,6 @@ INDEXES_MAX = 8
 """Sparse indexes of older segments that are kept in memory."""
 
 
-def _first_index(segment: Segment) -> int:
-    return segment.first_index
-
-
-def _first_offset(segment: Segment) -> int:
-    return segment.first_offset
-
-
 class Lookup:
     """The segments of one log, oldest first, and the way to their frames. Positions are bytes in a segment's file."""
 
@@ -65,7 +57,7 @@ class Lookup:
 
     def holding(self, index: int) -> int:
         """Returns the place in `segments` of the one that holds `index`, which the log must hold."""
-        return bisect_right(self.segments, index, key=_first_index) - 1
+        return bisect_right(self.segments, index, key=lambda each: each.first_index) - 1
 
     def facts(self) -> list[SegmentFacts]:
         """Returns what a retention rule needs of each segment, oldest first."""
@@ -85,7 +77,7 @@ class Lookup:
 
     def index_before_offset(self, offset: int, last_index: int) -> int:
         """Returns an index at or shortly before the one that holds `offset`, which the log must hold."""
-        at = bisect_right(self.segments, offset, key=_first_offset) - 1
+        at = bisect_right(self.segments, offset, key=lambda each: each.first_offset) - 1
         segment = self.segments[at]
         sparse = self._living(segment)
         slot = sparse.slot_of_offset(offset, self._index_end(at, last_index))

@@ -25,6 +25,7 @@ import attrs
 from log.disk import File, Lock
 from log.errors import DirectoryLocked, NoSpace, StorageFailed
 from log.frame import Buffer
+from log.values import evolve, frozen
 
 SECTOR_BYTES = 512
 _NEVER = 2**63
@@ -42,14 +43,14 @@ class PowerLoss(enum.Enum):
     KEEP_ALL = "keep-all"
 
 
-@attrs.frozen
+@frozen
 class _Write:
     sequence: int
     position: int
     content: bytes
 
 
-@attrs.frozen
+@frozen
 class _Cut:
     sequence: int
     size: int
@@ -72,7 +73,7 @@ class _Inode:
         return _Inode(bytearray(self.image), bytearray(self.durable), list(self.pending), self.reserved)
 
 
-@attrs.frozen
+@frozen
 class _NameChange:
     """A file was made, removed or renamed: `names` has the file that each name stands for from then on, or None."""
 
@@ -443,7 +444,7 @@ class MemoryDisk:
             disk._names = {path: copy(inode) for path, inode in self._names.items()}
             disk._durable_names = {path: copy(inode) for path, inode in self._durable_names.items()}
             disk._pending_names = [
-                attrs.evolve(change, names=[(path, inode and copy(inode)) for path, inode in change.names])
+                evolve(change, names=[(path, inode and copy(inode)) for path, inode in change.names])
                 for change in self._pending_names
             ]
             disk._names_settled = dict(self._names_settled)

@@ -200,4 +200,6 @@ class Window:
 
     def header(self, position: int, *, base: int, log_id: int) -> Header:
         """Returns the frame header at `position`. Raises as `decode_header` does."""
-        return decode_header(self.at(position, HEADER_BYTES), 0, log_id=log_id, address=base + position)
+        if not 0 <= position - self._start <= len(self._view) - HEADER_BYTES:
+            self.at(position, HEADER_BYTES)
+        return decode_header(self._view, position - self._start, log_id=log_id, address=base + position)

@@ -136,7 +136,7 @@ class LogStore:
         if log is None:
             if name not in self._names:
                 raise UnknownLog(name)
-            log = self._logs[name] = self._open_log(name)
+            log = self._logs[name] = StoreLog(self._shared, name, self._path(name))
         return log
 
     def open_all(self, names: Iterable[str] | None = None) -> Mapping[str, LogError]:
@@ -280,9 +280,6 @@ class LogStore:
         with contextlib.closing(open_mark(self._shared.pool, path, log_id)) as mark:
             mark.write(Mark.of(ORIGIN, 1, 0, None))
         self._names.add(name)
-
-    def _open_log(self, name: str) -> StoreLog:
-        return StoreLog(self._shared, name, self._path(name))
 
     def _clear(self, name: str, *, keep_directory: bool = False) -> None:
         """Remove all files of a log that is deleted. Whatever a power cut leaves of them, the next opening removes."""

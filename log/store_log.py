@@ -434,15 +434,18 @@ class StoreLog:
         batches: list[StoredBatch] = []
         left = bytes_max
         for segment, window, position, header in self._walk(offset, bytes_max + _WALK_BYTES):
-            if (batches and header.frame_bytes > left) or (end_offset is not None and header.base_offset >= end_offset):
+            size = header.payload_bytes
+            if (batches and HEADER_BYTES + size > left) or (
+                end_offset is not None and header.base_offset >= end_offset
+            ):
                 break
-            payload = window.at(position + HEADER_BYTES, header.payload_bytes)
-            if len(payload) != header.payload_bytes:
+            payload = window.at(position + HEADER_BYTES, size)
+            if len(payload) != size:
                 raise self._damage(segment, position, "the file ends inside the frame", header)
             if checksum(payload) != header.payload_crc:
                 raise self._damage(segment, position, "the checksum of the payload does not match", header)
             batches.append(StoredBatch.read(header, payload))
-            left -= header.frame_bytes
+            left -= HEADER_BYTES + size
             if left <= 0:
                 break
         return batches
@@ -482,7 +485,7 @@ class StoreLog:
             near = self._index_of(segment).near_offset(offset)
             window = Window(segment.file, segment.size, chunk_bytes)
             for position, header in self._headers_in(segment, window, near):
-                if header.end_offset > offset:
+                if header.base_offset + header.span > offset:
                     yield segment, window, position, header
 
     def _headers(self, offset: int) -> Iterator[tuple[int, int, Header]]:
@@ -496,7 +499,7 @@ class StoreLog:
             except (DamagedFrame, ForeignFrame) as damage:
                 raise self._damage(segment, position, damage.reason) from None
             yield position, header
-            position += header.frame_bytes
+            position += HEADER_BYTES + header.payload_bytes
 
     def _index_of(self, segment: StoreSegment) -> BatchIndex:
         index = segment.index

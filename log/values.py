@@ -5,7 +5,7 @@ message. So the type checker, which sees all of this code, forbids changes; at r
 """
 
 import functools
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
 import attrs
 
@@ -32,4 +32,12 @@ class ValueType(type):
 
 def evolve(value: ValueT, **changes: Any) -> ValueT:
     """Returns a value like this one with some fields changed."""
-    return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know all values for what they are
+    kind: Any = type(value)
+    return cast(
+        ValueT, kind(**{each: getattr(value, each) for each in _names_of(kind) if each not in changes}, **changes)
+    )
+
+
+@functools.cache
+def _names_of(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(kind))
