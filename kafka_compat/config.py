@@ -233,6 +233,8 @@ class Settings:
 
     def with_altered(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
         """Returns these settings with the controller's changes for all brokers and for this one."""
+        if (cluster, broker) == (self.cluster, self.broker):
+            return self
         return attrs.evolve(self, cluster=cluster, broker=broker)
 
     def text(self, name: str) -> str | None:

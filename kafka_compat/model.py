@@ -3,7 +3,9 @@
 Topic ids and incarnations are the 16 bytes of a UUID, as in the protocol.
 """
 
-from attrs import frozen
+from typing import NamedTuple
+
+from log.values import frozen
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -13,9 +15,8 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 """Topics that clients neither create with settings of their own nor produce to."""
 
 
-@frozen(order=True)
-class TopicPartition:
-    """The name of one partition."""
+class TopicPartition(NamedTuple):
+    """The name of one partition; a tuple, since it is the key of every table."""
 
     topic: str
     partition: int

@@ -128,12 +128,10 @@ class ControllerLink:
         """The time at which `pump` is due; infinite if no call waits."""
         if not self._unapplied and not self._waiting:
             return math.inf
-        due = [each.deadline for each in self._unapplied]
-        if self.leader is None:  # nothing can be sent before there is one, which `leader_changed` tells
-            due += [each.deadline for each in self._waiting]
-        else:
-            due += [min(each.deadline, each.not_before) for each in self._waiting]
-        return min(due, default=math.inf)
+        due = [each.deadline for each in self._unapplied] + [each.deadline for each in self._waiting]
+        if self.leader is not None:  # nothing can be sent before there is one, which `leader_changed` tells
+            due += [each.not_before for each in self._waiting]
+        return min(due)
 
     def pump(self, now: float) -> None:
         """Send commands that wait for a leader, end those past their deadline, and hand out applied results."""

@@ -21,6 +21,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.connection import SocketConnection
 from raft.subscription import CommittedEntry, LeaderChanged
 
+NEVER = float("inf")
 OWN_CONNECTION = 0
 """Stands for the heartbeats of this process itself, which come by no connection."""
 
@@ -50,6 +51,8 @@ class ControllerNode:
         self._elected_at: int | None = None
         """The first entry of this node's leadership that is committed, until it is applied."""
         self.leads = False
+        self.deadline = NEVER
+        """The time at which `tick` is due."""
 
     # ---------------------------------------------------------------- the leadership of the raft group
 
@@ -135,11 +138,10 @@ class ControllerNode:
 
     # ---------------------------------------------------------------- time
 
-    @property
-    def deadline(self) -> float:
-        """The time at which `tick` is due."""
+    def image_changed(self) -> None:
+        """Note that other brokers may be in the image, whose silence counts."""
         due = self._liveness.deadline
-        return float("inf") if due is None else due
+        self.deadline = NEVER if due is None else due
 
     def tick(self, now: float) -> None:
         """To be called once a round."""
@@ -160,3 +162,4 @@ class ControllerNode:
             else:
                 self._tell(type(effect.command).__name__, effect.reason)
                 self._context.controller.propose(encode_command(effect.command), lambda response: None)
+        self.image_changed()

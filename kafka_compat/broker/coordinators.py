@@ -118,13 +118,12 @@ class Coordinators:
         """Load the next part of each loading log, and step the coordinators whose deadline has come."""
         if not self._coordinators:
             return
-        for number, coordinator in tuple(self._loading.items()):
+        for number, coordinator in list(self._loading.items()) if self._loading else ():
             self._load(coordinator)
             if coordinator.loaded:
                 del self._loading[number]
-        for coordinator in tuple(self._coordinators.values()):
-            if coordinator.decider.deadline <= now:
-                self._step(coordinator, GroupTimePassed(self._context.wall_ms()))
+        for coordinator in [each for each in self._coordinators.values() if each.decider.deadline <= now]:
+            self._step(coordinator, GroupTimePassed(self._context.wall_ms()))
 
     @property
     def deadline(self) -> float:

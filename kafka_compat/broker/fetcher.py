@@ -33,6 +33,7 @@ PAUSE_AFTER_ERROR_S = 0.02
 """The pause of a refused partition: the leader probably does not know of its leadership yet."""
 FULL_EPOCH = 0
 NO_SESSION = 0
+AT_ONCE, NEVER = float("-inf"), float("inf")
 
 
 @frozen
@@ -90,8 +91,7 @@ class ReplicaFetcher:
         self._limits = limits
         self._peer = peer
         self._clock = clock
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+        self._broker = broker_id, broker_epoch
         self._on_answer = on_answer
         self._keys: dict[TopicPartition, Key] = {}
         """The partitions that this broker follows at the leader."""
@@ -108,12 +108,14 @@ class ReplicaFetcher:
         """The positions in the session for the last request that was answered."""
         self._on_way: deque[_Sent] = deque()
         self._generation = 0
+        self.deadline = NEVER  # when `pump` is due: at once after an order or an answer, or when a pause ends
 
     # ---------------------------------------------------------------- orders
 
     def fetch(self, partition: TopicPartition, position: FetchPosition) -> None:
         """Fetch a partition from `position`, once."""
         key = (position.topic_id, partition.partition)
+        self.deadline = AT_ONCE
         if self._keys.get(partition) != key:
             self.stop(partition)
             self._keys[partition] = key
@@ -131,13 +133,9 @@ class ReplicaFetcher:
         self._wanted.pop(key, None)
         if key in self._in_session:
             self._touched[key] = None
+            self.deadline = AT_ONCE
         else:
             self._touched.pop(key, None)
-
-    @property
-    def deadline(self) -> float:
-        """The time at which `pump` is due because a pause ends."""
-        return min(self._paused.values()) if self._paused else float("inf")
 
     @property
     def partitions(self) -> int:
@@ -150,6 +148,7 @@ class ReplicaFetcher:
             for key in [each for each, until in self._paused.items() if until <= now]:
                 del self._paused[key]
                 self._touched[key] = None
+        self.deadline = min(self._paused.values(), default=NEVER)
         if len(self._on_way) >= 2 or (self._on_way and self._session_id == NO_SESSION):
             return
         if not self._touched and (self._on_way or not self._in_session):
@@ -183,7 +182,7 @@ class ReplicaFetcher:
             session_epoch=self._session_epoch,
             topics=_topics(sent.added, self._limits.partition_bytes),
             forgotten_topics_data=() if self._session_id == NO_SESSION else _group_forgotten(sent.forgotten),
-            replica_state=FetchReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch()),
+            replica_state=FetchReplicaState(replica_id=self._broker[0], replica_epoch=self._broker[1]()),
         )
         self._session_epoch = self._session_epoch + 1 if self._session_epoch < 2**31 - 1 else 1
         generation = self._generation
@@ -200,6 +199,7 @@ class ReplicaFetcher:
     def _answer(self, generation: int, response: FetchResponse | PeerFailed) -> None:
         if generation != self._generation:
             return
+        self.deadline = AT_ONCE
         if isinstance(response, PeerFailed) or response.error_code:
             self._begin_anew()
             return

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from crc32c import crc32c
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.fetcher import FetchLimits, FetchPosition, ReplicaFetcher
+from kafka_compat.broker.fetcher import NEVER, FetchLimits, FetchPosition, ReplicaFetcher
 from kafka_compat.broker.peers import Peer
 from kafka_compat.broker.replicas import Replicas
 from kafka_compat.model import TopicPartition
@@ -24,6 +24,8 @@ class Following:
         self._context = context
         self._replicas = replicas
         self._leader_of: dict[TopicPartition, int] = {}
+        self.deadline = NEVER
+        """The time at which `pump` is due, as of its last call: orders and answers come before it in their round."""
         settings = context.settings
         limits = FetchLimits(
             settings.number("replica.fetch.wait.max.ms"),
@@ -56,15 +58,14 @@ class Following:
         if leader is not None:
             self._fetchers[leader].stop(partition)
 
-    @property
-    def deadline(self) -> float:
-        """The time at which `pump` is due."""
-        return min([each.deadline for each in self._fetchers.values()], default=float("inf"))
-
     def pump(self, now: float) -> None:
         """Send the requests that are due."""
+        self.deadline = NEVER
         for fetcher in self._fetchers.values():
-            fetcher.pump(now)
+            if fetcher.deadline <= now:
+                fetcher.pump(now)
+            if fetcher.deadline < self.deadline:
+                self.deadline = fetcher.deadline
 
     def _on_answer(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> None:
         replicas = self._replicas()

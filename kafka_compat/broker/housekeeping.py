@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 
 from kafka_compat.broker.context import Context, DiskWork
+from kafka_compat.broker.fetcher import AT_ONCE
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
@@ -48,23 +49,21 @@ class Housekeeping:
         ]
         self._due = [now + every_s for every_s, _ in self._every]
         self.deadline = min(self._due)
-        """The time at which `tick` is due."""
-
-    @property
-    def has_more(self) -> bool:
-        """True if `tick` should be called again at once."""
-        return self._steps is not None and not self._step_under_way
+        """The time at which `tick` is due; at once while a part of the long work can go on."""
 
     def tick(self, now: float) -> None:
         """Begin the work that is due, and continue the work under way."""
-        if self.deadline <= now:
+        if min(self._due) <= now:
             for number, (every_s, work) in enumerate(self._every):
                 if self._due[number] <= now:
                     self._due[number] = now + every_s
                     work()
-            self.deadline = min(self._due)
-        if self.has_more:
+        if self._steps is not None and not self._step_under_way:
             self._go_on()
+        self._note_deadline()
+
+    def _note_deadline(self) -> None:
+        self.deadline = AT_ONCE if self._steps is not None and not self._step_under_way else min(self._due)
 
     # ---------------------------------------------------------------- checkpoints
 
@@ -134,6 +133,7 @@ class Housekeeping:
             )
             if found is not None:
                 self._steps, self._compacting = found.steps(), hosted
+                self._note_deadline()
                 return
 
     def _go_on(self) -> None:
@@ -142,11 +142,11 @@ class Housekeeping:
         try:
             work = next(steps)
         except StopIteration:
-            self._steps = self._compacting = None
+            self.stop()
             return
         except NoSpace as error:
             logger.warning("a log was not compacted: %s", error)
-            self._steps = self._compacting = None
+            self.stop()
             return
         if work is not None:
             self._step_under_way = True
@@ -154,6 +154,7 @@ class Housekeeping:
 
     def _step_done(self, error: BaseException | None) -> None:
         self._step_under_way = False
+        self._note_deadline()
         if error is not None:
             self.stop()
             if not isinstance(error, NoSpace):
@@ -171,3 +172,4 @@ class Housekeeping:
         if self._steps is not None:
             self._steps.close()
         self._steps = self._compacting = None
+        self._note_deadline()

@@ -20,6 +20,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 
 RETRY_S = 0.05
+NEVER = float("inf")
 NAMED_MAX = 20
 """Partitions that one event names; of more it gives the number."""
 REPAIRED = "it is repaired from the other replicas"
@@ -27,7 +28,7 @@ ONLY_COPY = "there is no other replica to repair it from; what was cut off is ke
 
 
 class LogReports:
-    """The reports of one broker, one command at a time. `pump` is to be called once a round."""
+    """The reports of one broker, one command at a time. `tick` is to be called once a round."""
 
     def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, tell: Tell) -> None:
         self.ready = False
@@ -39,7 +40,8 @@ class LogReports:
         self._doubtful: dict[TopicPartition, bytes] = {}
         self._begun = False
         self._under_way = False
-        self._not_before = 0.0
+        self.deadline = NEVER
+        """The time at which `tick` is due."""
 
     def begin(self, assigned: Mapping[TopicPartition, PartitionState]) -> None:
         """Take note that this process is registered; `assigned` are its partitions.
@@ -88,16 +90,12 @@ class LogReports:
 
     def image_changed(self) -> None:
         """Note that the image may want further log ends."""
-        self._not_before = 0.0
+        if self._begun and not self._under_way:
+            self.deadline = 0.0
 
-    @property
-    def deadline(self) -> float:
-        """The time at which `pump` is due."""
-        return float("inf") if self._under_way or not self._begun else self._not_before
-
-    def pump(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Send the next command, if there is anything to report."""
-        if self._under_way or not self._begun or now < self._not_before:
+        if now < self.deadline:
             return
         reports = self._reports() if self._context.eligible else ()
         if not reports and not self.ready:
@@ -106,9 +104,9 @@ class LogReports:
             self.ready = True
         if not reports:
             # A log that is still being truncated is reported when that is done.
-            self._not_before = now + RETRY_S if self._find_wanted() else float("inf")
+            self.deadline = now + RETRY_S if self._find_wanted() else NEVER
             return
-        self._under_way = True
+        self._under_way, self.deadline = True, NEVER
         context = self._context
         command = ReportLogs(context.broker_id, context.broker_epoch, reports, context.unclean_default)
         context.controller.send(command, self._done_with(reports))
@@ -151,13 +149,13 @@ class LogReports:
         def on_result(result: CommandResult | CommandFailed) -> None:
             self._under_way = False
             if isinstance(result, Acknowledged) and result.error is KafkaErrorCode.NONE:
-                self._not_before = 0.0
+                self.deadline = 0.0
                 self._doubtful = {
                     partition: topic_id
                     for partition, topic_id in self._doubtful.items()
                     if (topic_id, partition.partition) not in reported
                 }
             else:
-                self._not_before = self._context.clock() + RETRY_S
+                self.deadline = self._context.clock() + RETRY_S
 
         return on_result

@@ -6,6 +6,7 @@ does so in a process, and the simulator in virtual time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from kafka_compat.broker.calls import Gate, Handler
 from kafka_compat.broker.context import Context, DiskWork
@@ -34,6 +35,14 @@ from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.partition.effects import PartitionRoleChanged
 from kafka_compat.storage.broker_store import BrokerStore
 from raft.net.handlers import marked_handlers
+from raft.net.rounds import Part
+
+
+class TimedPart(Part, Protocol):
+    """A part with nothing to do before its deadline."""
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
 
 
 class BrokerParts:
@@ -68,13 +77,13 @@ class BrokerParts:
         self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
         self._produces = ProduceRequests(context, self.replicas)
         self.fetches = FetchRequests(context, self.replicas)
-        self._reports = LogReports(context, store, self.replicas, tell)
+        reports = LogReports(context, store, self.replicas, tell)
         self._housekeeping = Housekeeping(context, store, self.replicas, disk)
         self.registration = Registration(
             context,
             self.node,
             incarnation=incarnation,
-            is_ready=lambda: self._reports.ready,
+            is_ready=lambda: reports.ready,
             on_may_end=on_may_end,
             tell=tell,
         )
@@ -84,13 +93,16 @@ class BrokerParts:
             store,
             self.replicas,
             self.coordinators,
-            self._reports,
+            reports,
             self._reporter,
             incarnation=incarnation,
             on_serving=on_serving,
             tell=tell,
         )
         self.flushing = Flushing(store, self.replicas, disk)
+        timed = (self.registration, reports, self.node, self.replicas, self._housekeeping, self._reporter)
+        waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
+        self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
         self.handlers = self._all_handlers()
 
     def _all_handlers(self) -> Mapping[int, Handler]:
@@ -116,35 +128,33 @@ class BrokerParts:
         Raises `BrokerReplaced`.
         """
         deltas = self.hosting.take_changes()
+        if deltas:
+            self.node.image_changed()
         if self.hosting.began and not self.gate.is_open:
             self.gate.open()
         return deltas
 
     def work(self, now: float) -> None:
         """Let every part do what is due."""
-        self.registration.tick(now)
+        for part in self._due[0]:
+            if part.deadline <= now:
+                part.tick(now)
         self.context.controller.pump(now)
-        self._reports.pump(now)
-        self.node.tick(now)
-        self.replicas.tick(now)
         self.coordinators.pump(now)
-        self._housekeeping.tick(now)
         self._produces.pump()
         self.fetches.pump(now)
         self.context.turns.pump()
         self.replicas.work()
         self.replicas.send_changes()
         self._following.pump(now)
-        self._reporter.tick(now)
 
     @property
     def has_more(self) -> bool:
         """True if another round is needed at once."""
         return (
-            self.coordinators.is_loading
-            or self._housekeeping.has_more
+            bool(self.fetches.woken)
+            or self.coordinators.is_loading
             or self._produces.has_more
-            or self.fetches.has_more
             or self.replicas.has_more
             or self.context.turns.has_more
         )
@@ -152,18 +162,7 @@ class BrokerParts:
     @property
     def deadline(self) -> float:
         """The time at which the next round is due."""
-        return min(
-            self.context.controller.deadline,
-            self.registration.deadline,
-            self.node.deadline,
-            self._reports.deadline,
-            self.replicas.deadline,
-            self.coordinators.deadline,
-            self._housekeeping.deadline,
-            self.fetches.deadline,
-            self._following.deadline,
-            self._reporter.deadline,
-        )
+        return min([part.deadline for part in self._due[1]])
 
     def stop(self) -> None:
         """End the work under way. Work that the disk has begun goes on."""

@@ -17,7 +17,7 @@ import attrs
 
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
-from kafka_compat.broker.fetcher import FetchPosition
+from kafka_compat.broker.fetcher import NEVER, FetchPosition
 from kafka_compat.broker.producers import kept_of, snapshots_of
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
@@ -143,8 +143,9 @@ class Replicas:
         self._stepping = False
         self._answers: dict[int, Callable[[Answer], None]] = {}
         self._last_token = 0
+        self.deadline = NEVER
+        """The time at which `tick` is due."""
         self._deadlines: list[tuple[float, int, LocalReplica]] = []
-        self._armed = 0
         self._flush_before_ack = context.settings.flushes_before_ack
         self._unflushed: dict[LocalReplica, None] = {}
         self._missing: dict[TopicPartition, bytes] = {}
@@ -201,9 +202,10 @@ class Replicas:
         self._execute(hosted, hosted.decider.step(self._context.clock(), event))
         deadline = hosted.decider.deadline
         if deadline < hosted.armed_for:
-            self._armed += 1
+            self._last_token += 1
             hosted.armed_for = deadline
-            heapq.heappush(self._deadlines, (deadline, self._armed, hosted))
+            heapq.heappush(self._deadlines, (deadline, self._last_token, hosted))
+            self.deadline = self._deadlines[0][0]
 
     def _execute(self, hosted: LocalReplica, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -325,15 +327,11 @@ class Replicas:
 
     # ---------------------------------------------------------------- time and disk
 
-    @property
-    def deadline(self) -> float:
-        """The time at which `tick` is due."""
-        return self._deadlines[0][0] if self._deadlines else float("inf")
-
     def tick(self, now: float) -> None:
         """Step the replicas whose deadline has come."""
-        while self._deadlines and self._deadlines[0][0] <= now:
+        while self.deadline <= now:
             deadline, _, hosted = heapq.heappop(self._deadlines)
+            self.deadline = self._deadlines[0][0] if self._deadlines else NEVER
             if deadline != hosted.armed_for or self.hosted.get(hosted.partition) is not hosted:
                 continue
             hosted.armed_for = float("inf")
@@ -416,6 +414,8 @@ class Replicas:
 
     def work(self) -> None:
         """Make and delete some logs; call it once a round. A partition has no replica here until its log is made."""
+        if not self.has_more:
+            return
         stopwatch = self._context.stopwatch
         until = stopwatch() + WORK_S
         while self._missing and stopwatch() < until:

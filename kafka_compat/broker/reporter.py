@@ -13,6 +13,7 @@ from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.partition.effects import HighWatermarkMoved, PartitionRoleChanged, RefusePeer
 
 HIGH_WATERMARK_EVERY_S = 0.25
+NEVER = float("inf")
 
 Tell = Callable[..., None]
 """Called with the name of an event and its fields."""
@@ -26,6 +27,8 @@ class Reporter:
         self._tell = tell
         self._moved: dict[LocalReplica, None] = {}
         self._next_at = 0.0
+        self.deadline = NEVER
+        """The time at which `tick` is due."""
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
 
     def replica(self, hosted: LocalReplica, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer) -> None:
@@ -37,6 +40,7 @@ class Reporter:
             case HighWatermarkMoved():
                 if hosted.leads:
                     self._moved[hosted] = None
+                    self.deadline = self._next_at
             case RefusePeer():
                 self._tell(
                     "peer_refused",
@@ -55,6 +59,8 @@ class Reporter:
         """Forget a replica that is gone."""
         self._isrs.pop(hosted.partition, None)
         self._moved.pop(hosted, None)
+        if not self._moved:
+            self.deadline = NEVER
 
     def _partition(self, hosted: LocalReplica, isr: tuple[int, ...]) -> None:
         self._isrs[hosted.partition] = isr
@@ -68,16 +74,11 @@ class Reporter:
             isr=list(isr),
         )
 
-    @property
-    def deadline(self) -> float:
-        """The time at which `tick` is due."""
-        return self._next_at if self._moved else float("inf")
-
     def tick(self, now: float) -> None:
         """Report the high watermarks that have moved, if it is time."""
-        if not self._moved or now < self._next_at:
+        if now < self.deadline:
             return
-        self._next_at = now + HIGH_WATERMARK_EVERY_S
+        self._next_at, self.deadline = now + HIGH_WATERMARK_EVERY_S, NEVER
         moved, self._moved = self._moved, {}
         for hosted in moved:
             if hosted.leads:

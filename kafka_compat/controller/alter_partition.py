@@ -7,14 +7,13 @@ Only the leader knows if it has acknowledged anything without the members that l
 and they stay eligible. Without it the leader goes on alone, and all others lose their eligibility (KIP-966).
 """
 
-from attrs import evolve
-
 from kafka_compat.controller.commands import IsrChange, ProposedMember
 from kafka_compat.controller.elections import in_order
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.refusal import Refused
 from kafka_compat.model import NO_EPOCH, PartitionState
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import evolve
 
 
 def alter(image: ClusterImage, sender: int, change: IsrChange) -> PartitionState:

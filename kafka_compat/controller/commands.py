@@ -7,13 +7,13 @@ had no effect. `message` is text for people, empty without an error.
 """
 
 import enum
+import functools
 from typing import Any
-
-from attrs import frozen
 
 from kafka_compat.controller import shapes
 from kafka_compat.model import NO_EPOCH, LogEnd, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import frozen
 
 COMMAND_VERSION = 1
 RESULT_VERSION = 1
@@ -606,12 +606,14 @@ def encode_command(command: Command) -> bytes:
     return shapes.encode(COMMAND_VERSION, _COMMAND, command)
 
 
+@functools.lru_cache(maxsize=32)
 def decode_command(data: bytes) -> Command:
-    """Returns the command in `data`. Raises `InvalidRequest` for anything else, another version included."""
+    """Returns the command in `data`: it is checked, then applied. Raises `InvalidRequest` for anything else."""
     command: Command = shapes.decode(COMMAND_VERSION, _COMMAND, data, "a command of the controller")
     return command
 
 
+@functools.lru_cache(maxsize=32)
 def encode_result(result: CommandResult) -> bytes:
     """Returns the bytes of a result."""
     return shapes.encode(RESULT_VERSION, _RESULT, result)

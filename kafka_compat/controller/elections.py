@@ -16,11 +16,10 @@ epoch grows exactly when the leader changes, or is lost. A partition epoch grows
 import enum
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve
-
 from kafka_compat.controller.commands import LogReport
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.model import NO_LEADER, LogEnd, PartitionState
+from log.values import evolve
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
@@ -137,7 +136,7 @@ def _choose_leader(state: PartitionState, rule: ElectionRule, image: ClusterImag
         leader = _unclean(state, image)
         if leader != NO_LEADER:
             return evolve(state, leader=leader, isr=(leader,), elr=(), suspects=(), recovering=True)
-    return evolve(state, leader=NO_LEADER)
+    return state if state.leader == NO_LEADER else evolve(state, leader=NO_LEADER)
 
 
 def _in_sync(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> int:

@@ -17,7 +17,7 @@ Rules (BrokerHeartbeatManager of KRaft):
 
 from typing import assert_never
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kafka_compat.controller.commands import (
     BeginShutdown,
@@ -30,6 +30,7 @@ from kafka_compat.controller.commands import (
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import BrokerRegistration
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import frozen
 
 ELECTIONS_MAX = 1_000
 """Partitions in one preferred election of the rebalance (MAX_ELECTIONS_PER_IMBALANCE)."""
@@ -165,10 +166,8 @@ class ControllerLiveness:
         if not self._controller:
             return None
         due = self._next_balance
-        brokers, timeout = self.image.brokers, self.settings.session_timeout
+        brokers = self.image.brokers
         for broker, contact in self._contacts.items():
-            if due is not None and contact.time + timeout >= due:
-                continue  # it is asked for in each round, and few brokers are the next
             known = brokers.get(broker)
             if known is not None and not known.fenced and known.epoch == contact.epoch:
                 time = self._fence_time(contact, broker)

@@ -8,7 +8,7 @@ leaves all its ISRs at once. `apply` makes all decisions that depend on the stat
 from collections.abc import Mapping
 from typing import assert_never
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from kafka_compat.controller.alter_partition import alter
 from kafka_compat.controller.changes import ImageChanges
@@ -67,6 +67,7 @@ from kafka_compat.controller.topics import (
 )
 from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import evolve
 
 OfRegistration = UnfenceBroker | FenceBroker | BeginShutdown | ReportLogs | AllocateProducerIds | AlterPartition
 """The commands that name a registration, and are refused if it is not the newest of its broker."""

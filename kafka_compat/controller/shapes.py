@@ -4,10 +4,10 @@ A *shape* is a pair of functions. It packs arrays, integers, strings, binaries, 
 extension types. The first byte of every packed value is the version of its format, which tells later ones.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import attrs
 import msgpack
 from attrs import frozen
 
@@ -61,7 +61,11 @@ def _same(value: Any) -> Any:
 
 def integer(low: int, high: int) -> Shape:
     """Returns the shape of an integer within bounds, both inclusive; booleans are refused."""
-    return Shape(int, lambda value, name: codec.integer(value, name, low, high))
+
+    def read(value: Any, name: str) -> int:
+        return value if type(value) is int and low <= value <= high else codec.integer(value, name, low, high)
+
+    return Shape(int, read)
 
 
 def text(length_max: int = STRING_MAX) -> Shape:
@@ -109,13 +113,15 @@ def optional(shape: Shape) -> Shape:
 def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
     """Returns the shape of a tuple of values of one shape."""
 
+    pack_one, read_one = shape.pack, shape.read
+
     def pack(values: Iterable[Any]) -> list[Any]:
-        return [shape.pack(value) for value in values]
+        return [pack_one(value) for value in values]
 
     def read(value: Any, name: str) -> tuple[Any, ...]:
         if type(value) is not list or len(value) > length_max:
             raise ProtocolError(f"{name} must be an array of at most {length_max}, not {codec.kind_of(value)}")
-        return tuple(shape.read(each, name) for each in value)
+        return tuple([read_one(each, name) for each in value])
 
     return Shape(pack, read)
 
@@ -128,34 +134,36 @@ def tuple_of(*shapes: Shape, added: tuple[Any, ...] = (), names: Sequence[str] =
     """
     least = len(shapes) - len(added)
     count = str(least) if not added else f"{least} to {len(shapes)}"
+    packs, reads = [shape.pack for shape in shapes], [shape.read for shape in shapes]
 
     def pack(values: Sequence[Any]) -> list[Any]:
-        written = _without_defaults(values, added)
-        return [shape.pack(value) for shape, value in zip(shapes, written, strict=False)]
+        written = _without_defaults(values, added) if added else values
+        return [pack_one(value) for pack_one, value in zip(packs, written, strict=False)]
 
     def read(value: Any, name: str) -> tuple[Any, ...]:
         if type(value) is not list or not least <= len(value) <= len(shapes):
             raise ProtocolError(f"{name} must be an array of {count}, not {codec.kind_of(value)}")
         places = names or [name] * len(value)
-        given = [shape.read(each, place) for shape, each, place in zip(shapes, value, places, strict=False)]
+        given = [read_one(each, place) for read_one, each, place in zip(reads, value, places, strict=False)]
         return (*given, *added[len(given) - least :])
 
     return Shape(pack, read)
 
 
 def record(kind: type[Any], *shapes: Shape, added: int = 0) -> Shape:
-    """Returns the shape of an attrs class: the array of its fields, one shape for each, in order.
+    """Returns the shape of a class: the array of its fields, one shape for each, in order.
 
     The last `added` fields may be missing, and have their defaults then: an earlier release wrote none.
     """
-    fields = attrs.fields(kind)
+    fields = list(inspect.signature(kind).parameters.values())
     names = [field.name for field in fields]
     assert len(names) == len(shapes), kind
     defaults = tuple([field.default for field in fields[len(fields) - added :]])
     row = tuple_of(*shapes, added=defaults, names=[f"{kind.__name__}.{name}" for name in names])
+    pack, read, described = row.pack, row.read, f", a {kind.__name__},"
     return Shape(
-        lambda value: row.pack([getattr(value, name) for name in names]),
-        lambda value, name: kind(*row.read(value, f"{name}, a {kind.__name__},")),
+        lambda value: pack([getattr(value, name) for name in names]),
+        lambda value, name: kind(*read(value, name + described)),
     )
 
 

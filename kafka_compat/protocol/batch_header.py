@@ -8,6 +8,7 @@ records with `record_walk`, before it appends it. Batches from its own log need 
 
 import struct
 from collections.abc import Iterator
+from operator import attrgetter
 
 import attrs
 import crc32c
@@ -116,7 +117,10 @@ class BatchHeader:
 
     def encode(self) -> bytes:
         """Returns the 61 bytes, with `crc` as it is."""
-        return LAYOUT.pack(*attrs.astuple(self, recurse=False))
+        return LAYOUT.pack(*_FIELDS(self))
+
+
+_FIELDS = attrgetter(*(field.name for field in attrs.fields(BatchHeader)))
 
 
 def read_batch_header(records: Buffer, position: int = 0) -> BatchHeader:
@@ -195,6 +199,7 @@ def encode_batch_header(header: BatchHeader, body: Buffer) -> bytes:
 
     For batches that a broker writes itself, and for tests.
     """
-    written = bytearray(attrs.evolve(header, length=HEADER_BYTES - LENGTH_END + len(body)).encode())
+    written = bytearray(header.encode())
+    _PREFIX.pack_into(written, 0, header.base_offset, HEADER_BYTES - LENGTH_END + len(body))
     _CRC.pack_into(written, CRC_AT, crc32c.crc32c(body, crc32c.crc32c(written[CHECKED_AT:])))
     return bytes(written)

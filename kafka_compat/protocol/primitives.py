@@ -126,15 +126,14 @@ def too_long(announced: int, left: int, position: int) -> MalformedMessage:
 
 
 def _read_compact_length(buffer: memoryview, position: int) -> tuple[int, int]:
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte - 1, position + 1
     length, position = read_uvarint(buffer, position)
     return length - 1, position
 
 
-def _compact_length(length: int) -> bytes:
-    return encoded_uvarint(length + 1)
-
-
-_COMPACT = (_read_compact_length, _compact_length)
+_COMPACT: tuple[Read, Callable[[int], bytes]] = (_read_compact_length, lambda length: encoded_uvarint(length + 1))
 _SHORT_LENGTH = (INT16_WIRE.read, struct.Struct(">h").pack)
 _LENGTH = (INT32_WIRE.read, struct.Struct(">i").pack)
 """Reads and encodes a length."""
@@ -142,10 +141,6 @@ _LENGTH = (INT32_WIRE.read, struct.Struct(">i").pack)
 
 def _as_text(view: memoryview) -> str:
     return str(view, "utf-8")
-
-
-def _as_view(view: memoryview) -> memoryview:
-    return view
 
 
 def _text_bytes(value: str) -> bytes:
@@ -207,7 +202,7 @@ def octets(*, compact: bool, nullable: bool, copied: bool) -> Wire:
     It also writes a tuple of pieces.
     """
     read_length, encode_length = _COMPACT if compact else _LENGTH
-    make: Callable[[memoryview], Any] = bytes if copied else _as_view
+    make: Callable[[memoryview], Any] = bytes if copied else lambda view: view
     read, write_null = _make_sized(read_length, encode_length, make, 2**31 - 1, nullable=nullable)
 
     def write(out: list[Buffer], value: Buffer | tuple[Buffer, ...] | None) -> None:

@@ -154,7 +154,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-serves-before-its-doubts-are-known",
         "a broker may be unfenced before the controller knows its doubts",
         PARTS,
-        ("is_ready=lambda: self._reports.ready", "is_ready=lambda: True"),
+        ("is_ready=lambda: reports.ready", "is_ready=lambda: True"),
         oracles=["K1", "K11"],
     ),
     kafka_bug(

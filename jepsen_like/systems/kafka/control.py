@@ -111,7 +111,7 @@ class KafkaControl(Control):
         view = await self.view()
         wanted = view.partitions if self.topic is None else view.of_topic(self.topic)
         found = {
-            scope_of(*attrs.astuple(name)): Leadership(state.leader_id, state.leader_epoch)
+            scope_of(*name): Leadership(state.leader_id, state.leader_epoch)
             for name, state in wanted.items()
             if state.leader_id != NO_LEADER
         }
@@ -149,7 +149,7 @@ class KafkaControl(Control):
 
     async def _state_of(self, scope: Scope) -> MetadataPartition | None:
         states = (await self.view()).partitions
-        return next((state for name, state in states.items() if scope_of(*attrs.astuple(name)) == scope), None)
+        return next((state for name, state in states.items() if scope_of(*name) == scope), None)
 
     # ---------------------------------------------------------------- how far they are
 

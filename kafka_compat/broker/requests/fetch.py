@@ -156,6 +156,7 @@ class FetchRequests:
 
     def __init__(self, context: Context, replicas: Replicas) -> None:
         self.woken: dict[Fetch, None] = {}
+        """Those for which `pump` should be called at once: one fetch may have moved the data that another waits for."""
         self._context = context
         self._replicas = replicas
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
@@ -303,11 +304,6 @@ class FetchRequests:
             for session in strangers:
                 if session.waiting is not None:
                     self.woken[session.waiting] = None
-
-    @property
-    def has_more(self) -> bool:
-        """True if `pump` should be called again at once: one fetch may have moved the data that another waits for."""
-        return bool(self.woken)
 
     @property
     def deadline(self) -> float:

@@ -65,7 +65,7 @@ class Reporting:
         return cls(broker, reports, controller, events)
 
     def pump(self) -> None:
-        self.reports.pump(self.broker.now)
+        self.reports.tick(self.broker.now)
 
 
 def test_a_doubtful_copy_whose_topic_was_made_again_is_not_waited_for() -> None:
