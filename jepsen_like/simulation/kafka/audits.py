@@ -67,6 +67,7 @@ class KafkaAudits:
         self.counts: Counter[str] = Counter()
         self.on_excuse: Callable[[TopicPartition, int], None] = lambda partition, end: None
         self._knobs = knobs
+        self._min_isrs = [min(least, knobs.replication_factor) for least in (knobs.min_isr, max(knobs.min_isr, 2))]
         self._brokers = brokers
         self._report = report
         self._epochs: dict[int, bytes] = {}
@@ -82,8 +83,7 @@ class KafkaAudits:
 
     def min_isr(self, partition: TopicPartition) -> int:
         """Returns the effective min.insync.replicas."""
-        wanted = max(self._knobs.min_isr, 2) if partition.topic == OFFSETS_TOPIC else self._knobs.min_isr
-        return min(wanted, self._knobs.replication_factor)
+        return self._min_isrs[partition.topic == OFFSETS_TOPIC]
 
     def _truth(self, replica: LocalReplica) -> PartitionTruth | None:
         """Returns the truth about a replica; None if its topic is deleted, or a loss with an excuse discounts it."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from jepsen_like.simulation.kafka.connections import ServedConnection, SimulatedPeer, decode_answer
+from jepsen_like.simulation.kafka.connections import SIZE_BYTES, ServedConnection, SimulatedPeer
 from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView, find_losses, view_all
 from jepsen_like.simulation.kafka.quorum import BrokerMessage, CommitNews, ControlQuorum, Outcome, Settled
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 CLUSTER = "simulated"
 DIRECTORY = "partitions"
-STORE = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=512, open_files_max=16, threads=1)
+STORE = StoreConfig(segment_bytes_max=1 << 20, index_interval_bytes=256, open_files_max=16, threads=1)
 SEGMENT_BYTES = 4096
 BEGIN_MS = 1_600_000_000_000
 """The wall clock when a world begins."""
@@ -124,7 +124,7 @@ class _ClientReply:
 
     def send(self, *pieces: Buffer) -> None:
         """See `Reply`."""
-        self.done(decode_answer(self.api, self.version, pieces))
+        self.done(self.api.decode_response(b"".join(pieces)[SIZE_BYTES:], self.version)[1])
 
 
 class SimulatedBroker(SimulatedProcess):
@@ -133,7 +133,9 @@ class SimulatedBroker(SimulatedProcess):
     ERRORS = (*CRASHES, BrokerReplaced)
     ROUND_S = 1e-5
 
-    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, node: int, quorum: ControlQuorum) -> None:
+    def __init__(
+        self, world: "KafkaWorld", knobs: KafkaKnobs, settings: Settings, node: int, quorum: ControlQuorum
+    ) -> None:
         super().__init__(world, node)
         self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
         self.metadata: tuple[int, bytes] | None = None
@@ -151,8 +153,9 @@ class SimulatedBroker(SimulatedProcess):
         """The content of its logs; of a broker that is down, as its next start finds them."""
         self._boot = 1
         self._world = world
+        self.count_received = world.count_received
         self._knobs = knobs
-        self._settings = build_settings(knobs)
+        self._settings = settings
         self._quorum = quorum
         self._rng = stream(knobs.seed, f"broker/{node}")
         self._wall_skew_ms = self._rng.randint(-WALL_SKEW_MS, WALL_SKEW_MS)
@@ -189,7 +192,6 @@ class SimulatedBroker(SimulatedProcess):
         self._is_ending = False
         self.term = self.commit = 0
         self.leader: int | None = None
-        self.results: dict[int, bytes] = {}
         self.machine = MetadataMachine()
         if snapshot and self.metadata is not None:
             index, content = self.metadata
@@ -207,9 +209,9 @@ class SimulatedBroker(SimulatedProcess):
         self.tcp = ResendingSockets(self)
         self.parts = self._build_parts()
         self.ends_connections = True
-        self.later(knobs.checkpoint_s, self._checkpoint)
+        self.wait(knobs.checkpoint_s, self._checkpoint)
         if knobs.writeback_s and not knobs.before_ack:
-            self.later(knobs.writeback_s, self._write_back)
+            self.wait(knobs.writeback_s, self._write_back)
         self.take(_do_nothing)
 
     def _open_store(self, disk: MemoryDisk) -> BrokerStore:
@@ -237,7 +239,7 @@ class SimulatedBroker(SimulatedProcess):
                 return store
 
     def _build_parts(self) -> BrokerParts:
-        knobs = self._knobs
+        world, knobs = self._world, self._knobs
         context = Context(
             cluster_id=CLUSTER,
             broker_id=self.node,
@@ -251,8 +253,8 @@ class SimulatedBroker(SimulatedProcess):
             clock=self.reading,
             wall_ms=self.wall_ms,
             rng=stream(knobs.seed, f"context/{self.process}"),
-            turns=LongWork(_start_no_thread, _measure_nothing),
-            stopwatch=_measure_nothing,
+            turns=LongWork(_start_no_thread, lambda: 0.0),
+            stopwatch=lambda: 0.0,
         )
         context.controller.group = self
         return BrokerParts(
@@ -262,19 +264,16 @@ class SimulatedBroker(SimulatedProcess):
             self,
             self._connect(),
             incarnation=self.incarnation,
-            tell=self._tell,
-            on_serving=partial(self.later, BACK_UP_S, self._back_up),
+            tell=lambda event, **fields: world.on_told(self, event, fields),
+            on_serving=partial(self.wait, BACK_UP_S, self._back_up),
             on_may_end=self._on_may_end,
-            make_replicas=partial(WatchedReplicas, self, self._world, self._rng, knobs.truncation_s),
+            make_replicas=partial(WatchedReplicas, self, world, self._rng, knobs.truncation_s),
         )
 
     def _connect(self) -> dict[int, SimulatedPeer]:
         timeout_s = self._knobs.timeout_s
         peers = (each for each in range(1, self._knobs.nodes + 1) if each != self.node)
         return {peer: SimulatedPeer(self, self.tcp, peer, self._rng, dial_timeout_s=timeout_s) for peer in peers}
-
-    def _tell(self, event: str, **fields: object) -> None:
-        self._world.on_told(self, event, fields)
 
     def kill(self) -> None:
         """The process is gone, also one that has hardly begun; what it wrote stays in the page cache."""
@@ -355,7 +354,9 @@ class SimulatedBroker(SimulatedProcess):
         log = self.store.logs.get(partition)
         if log is None:
             return None
-        view = self.views.setdefault(partition, LogView())
+        view = self.views.get(partition)
+        if view is None:
+            view = self.views[partition] = LogView()
         view.refresh(log, self._world.batches)
         if view.risked:
             self._world.audits.on_risked(self.node, partition, view.risked)
@@ -409,9 +410,6 @@ class SimulatedBroker(SimulatedProcess):
         """See `SimulatedProcess`."""
         return float("-inf") if self.parts.has_more else self.parts.deadline
 
-    def serve_deadline(self) -> None:
-        """See `SimulatedProcess`."""
-
     def end_round(self) -> None:
         """See `SimulatedProcess`."""
         self.parts.take_changes()
@@ -453,37 +451,34 @@ class SimulatedBroker(SimulatedProcess):
         submitted.done(None)
 
     def _checkpoint(self) -> None:
-        self._keep_metadata()
-        self.later(self._knobs.checkpoint_s, self._checkpoint)
+        if not self.paused:
+            self._keep_metadata()
+        self.wait(self._knobs.checkpoint_s, self._checkpoint)
 
     def _keep_metadata(self) -> None:
-        if self.parts.hosting.began:
+        if self.parts.hosting.began and (self.metadata is None or self.metadata[0] != self.machine.image.index):
             self.metadata = self.machine.image.index, self.machine.snapshot()
 
     def _write_back(self) -> None:
         self.disk.write_back()
-        self.later(self._knobs.writeback_s, self._write_back)
+        self.wait(self._knobs.writeback_s, self._write_back)
 
     # ---------------------------------------------------------------- connections
 
     def now(self) -> float:
-        """See `PeerHost`."""
+        """Returns the world's time."""
         return self._world.now
 
     def transmit(self, to: int, segment: Segment) -> None:
-        """See `PeerHost`."""
+        """See `ResendingHost`."""
         self._world.send(self.node, to, segment)
 
-    def count_received(self, peer: int, connection: int) -> int:
-        """See `PeerHost`."""
-        return self._world.count_received(peer, connection)
-
     def new_connection(self) -> int:
-        """See `PeerHost`."""
+        """See `ResendingHost`."""
         return self._world.new_connection()
 
     def accept(self, socket: Socket) -> Endpoint:
-        """See `PeerHost`."""
+        """See `ResendingHost`."""
         parts = self.parts
         requests = Requests(parts.handlers, parts.gate, self._connection_closed, _do_nothing)
         return ServedConnection(self.tcp, socket, requests.session)
@@ -504,11 +499,11 @@ class SimulatedBroker(SimulatedProcess):
 
     # ---------------------------------------------------------------- the raft group
 
-    def learn(self, term: int, leader: int, commit: int) -> None:
-        """See `QuorumMember`."""
-        self.take(self._learn, term, leader, commit)
+    def learn(self, term: int, leader: int, commit: int, settled: Settled | None = None) -> None:
+        """See `QuorumMember`. `settled` is given the outcome of the last command, which this broker has proposed."""
+        self.take(self._learn, term, leader, commit, settled)
 
-    def _learn(self, term: int, leader: int, commit: int) -> None:
+    def _learn(self, term: int, leader: int, commit: int, settled: Settled | None) -> None:
         elected = False
         if term > self.term:
             self.term, self.leader = term, leader
@@ -519,11 +514,14 @@ class SimulatedBroker(SimulatedProcess):
             elected = leader == self.node
             self._quorum.on_learned(self)
         self.commit = max(self.commit, commit)
-        self._apply(lags=leader != self.node)
+        result = self._apply(lags=leader != self.node)
+        if settled is not None:
+            settled(Applied(commit, result))
         if elected:
             self.parts.node.on_elected()
 
-    def _apply(self, *, lags: bool) -> None:
+    def _apply(self, *, lags: bool) -> bytes:
+        """Returns the result of the last command that was applied."""
         target, applied = self.commit, self.machine.image.index
         if lags and target > applied and self._rng.random() < self._knobs.apply_lag:
             target = self._rng.randint(applied, target)
@@ -532,9 +530,11 @@ class SimulatedBroker(SimulatedProcess):
         behind = self._quorum.leader != self.node and target == len(log) > applied + 1
         if behind and self._rng.random() < LEAPS * self._knobs.snapshots:
             self.machine.restore(self._world.leaps())
-            return
+            return b""
+        result = b""
         for index in range(applied + 1, target + 1):
-            self.results[index] = self.machine.apply(index, log[index - 1])
+            result = self.machine.apply(index, log[index - 1])
+        return result
 
     def _catch_up(self) -> None:
         self._apply(lags=False)
@@ -667,10 +667,6 @@ def build_settings(knobs: KafkaKnobs) -> Settings:
 
 def _do_nothing(*_: object) -> None:
     pass
-
-
-def _measure_nothing() -> float:
-    return 0.0
 
 
 def _start_no_thread() -> DiskThread:

@@ -167,7 +167,8 @@ class KafkaClient:
         """An idempotent producer repeats itself; one that cannot go on begins again, with another epoch or id."""
         sent.waiting = 0
         gives_up = sent.tries >= RETRIES_MAX or (
-            error is KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._first_of(sent.partition) is sent
+            error is KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and next((each for each in self._window if each.partition == sent.partition), None) is sent
         )
         if self.idempotent and not gives_up:
             self._world.schedule(self._world.now + self._knobs.retry_s, self._try, sent)
@@ -179,9 +180,6 @@ class KafkaClient:
             producer_id, epoch = self._producer
             self._producer = (producer_id, epoch + 1) if len(self.sent) % 2 else (producer_id + 1, 0)
             self._sequences = defaultdict(int)  # another epoch begins at 0
-
-    def _first_of(self, partition: TopicPartition) -> SentBatch | None:
-        return next((each for each in self._window if each.partition == partition), None)
 
     def _end(self, sent: SentBatch, outcome: SentOutcome) -> None:
         if sent.outcome is not SentOutcome.OPEN:

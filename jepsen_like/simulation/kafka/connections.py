@@ -7,11 +7,11 @@ its calls. A `ServedConnection` stands for `SocketConnection` under the product'
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from jepsen_like.simulation.kernel.sockets import ResendingHost, ResendingSockets, Socket
+from jepsen_like.simulation.kernel.sockets import ResendingSockets, Socket
 from kafka_compat.broker.peers import PeerFailed
 from kafka_compat.protocol.api import Api, RequestHeader
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
@@ -20,22 +20,11 @@ from raft.net.errors import WireError
 from raft.net.ordered import OrderedSession
 from raft.net.redial import BACKOFF_S_MAX, BACKOFF_S_MIN
 
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.broker import SimulatedBroker
+
 SIZE_BYTES = 4
 """Each frame begins with its size."""
-
-
-class PeerHost(ResendingHost, Protocol):
-    """The process that has the connections."""
-
-    node: int
-
-    def now(self) -> float:
-        """Returns the world's time."""
-
-
-def decode_answer(api: Api[Any, Any], version: int, pieces: Sequence[Buffer]) -> Any:
-    """Returns the answer in a frame."""
-    return api.decode_response(b"".join(pieces)[SIZE_BYTES:], version)[1]
 
 
 # -------------------------------------------------------------------- the end that answers
@@ -108,7 +97,7 @@ class SimulatedPeer:
     """Calls to one other broker; see `Peer`."""
 
     def __init__(
-        self, host: PeerHost, tcp: ResendingSockets, to: int, rng: random.Random, *, dial_timeout_s: float
+        self, host: "SimulatedBroker", tcp: ResendingSockets, to: int, rng: random.Random, *, dial_timeout_s: float
     ) -> None:
         self._host = host
         self._tcp = tcp

@@ -76,6 +76,9 @@ class LogView:
 
     def refresh(self, log: PartitionLog, batches: Batches) -> None:
         """Take over what the log holds now. Call it after each truncation and reset: what else leaves is compacted."""
+        end = log.end_offset
+        if log is self._log and log.changes == self._changes and self.end == end:
+            return
         before: list[LoggedBatch] = []
         if log is not self._log or log.changes != self._changes:
             if log is self._log and log.start_offset == self.start and log.end_offset >= self.end:
@@ -85,7 +88,7 @@ class LogView:
             self.newest.clear()
             self._log, self._changes = log, log.changes
             self.start = self.end = log.start_offset
-        while self.end < log.end_offset:
+        while self.end < end:
             found = log.read(self.end, READ_BYTES)
             for content in found:
                 batch = batches.of(bytes(content))
@@ -95,7 +98,7 @@ class LogView:
                 self.end = batch.info.end_offset
             if not found:
                 break
-        self.end = log.end_offset
+        self.end = end
         if before:
             left = [record for batch in self.batches for record in batch.keyed if record.offset < log.durable_offset]
             durable = {record.key: record.offset for record in left}
@@ -194,9 +197,6 @@ def find_losses(
     return [
         partition
         for partition, view in before.items()
-        if any(_lacks(after.get(partition, nothing), batch) for batch in view.batches)
+        for left in (after.get(partition, nothing),)
+        if any(batch.info.end_offset > left.start and not left.holds(batch) for batch in view.batches)
     ]
-
-
-def _lacks(view: LogView, batch: LoggedBatch) -> bool:
-    return batch.info.end_offset > view.start and not view.holds(batch)

@@ -97,14 +97,12 @@ class ControlQuorum:
             return
         if proposed.node == self.leader:
             self._tail.append(proposed)
-            self._world.schedule(self._world.now + self._delay(), self._try_commit, self.term)
+            delay_s = self._knobs.commit_s * (0.5 + self._rng.expovariate(1.0))
+            self._world.schedule(self._world.now + delay_s, self._try_commit, self.term)
         elif proposed.node == member.leader:
             self._orphans.append(proposed)
         else:
             member.settle(proposed.process, proposed.settled, NotLeader(member.leader))
-
-    def _delay(self) -> float:
-        return self._knobs.commit_s * (0.5 + self._rng.expovariate(1.0))
 
     def _try_commit(self, term: int) -> None:
         if term != self.term or self.leader is None or not self._tail:
@@ -115,11 +113,7 @@ class ControlQuorum:
         leader = self._members[self.leader]
         proposed = self._tail.pop(0)
         self._commit(proposed.command)
-        index = len(self.log)
-        leader.learn(self.term, self.leader, index)
-        result = leader.results.get(index)
-        if result is not None:
-            leader.settle(proposed.process, proposed.settled, Applied(index, result))
+        leader.learn(self.term, self.leader, len(self.log), proposed.settled)
         if self._tail:
             self._world.schedule(self._world.now, self._try_commit, term)
         else:

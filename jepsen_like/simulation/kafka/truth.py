@@ -6,12 +6,15 @@ new disks, or power cuts without acknowledged flushes). From there on leaders of
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import attrs
 
 from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from kafka_compat.model import PartitionState
+
+_BASE = attrgetter("info.base_offset")
 
 
 @attrs.define(eq=False)
@@ -47,7 +50,10 @@ class PartitionTruth:
 
     def place(self, offset: int) -> int:
         """Returns how many committed batches begin below `offset`."""
-        return bisect_left(self.committed, offset, key=_base)
+        committed = self.committed
+        if not committed or committed[-1].info.base_offset < offset:
+            return len(committed)
+        return 0 if committed[0].info.base_offset >= offset else bisect_left(committed, offset, key=_BASE)
 
     def forget(self, log: LogView, end: int) -> None:
         """Retention or a client removes what this log has below `end`."""
@@ -94,11 +100,8 @@ class PartitionTruth:
         """
         return self._keep(min([self._kept_by(log) for log in logs], default=0), excused)
 
-    def held_by_any(self, logs: Iterable[LogView | None]) -> int:
-        """Returns how many committed batches, from the first, one of these logs has, or has let go."""
-        return max([self._kept_by(log) for log in logs], default=0)
-
     def _kept_by(self, log: LogView | None) -> int:
+        """Returns how many committed batches, from the first, a log has, or has let go."""
         if log is None:
             return 0
         common = 0
@@ -113,7 +116,7 @@ class PartitionTruth:
 
     def lose_what_no_one_has(self, logs: Iterable[LogView | None], excused: int) -> int | None:
         """Stop expecting what no copy has. Returns the offset from which nothing is promised; None without a loss."""
-        kept = self.held_by_any(logs)
+        kept = max([self._kept_by(log) for log in logs], default=0)
         return None if kept == len(self.committed) else self._keep(kept, excused)
 
     def _keep(self, kept: int, excused: int) -> int:
@@ -121,7 +124,9 @@ class PartitionTruth:
         del self.committed[kept:]
         before, self.newest = self.newest, {}
         self._note_newest(self.committed)
-        self.let_go.update(_name(batch) for batch in self.committed if self._is_newest_again(batch, before))
+        # Compaction may have removed a record for one that is promised no more.
+        newer = {key for key, offset in before.items() if offset > self.newest.get(key, offset)}
+        self.let_go.update(_name(each) for each in self.committed if any((r.key or b"") in newer for r in each.keyed))
         self.excused = max(self.excused, excused)
         end = self.end
         self.trimmed = min(self.trimmed, end)
@@ -133,14 +138,6 @@ class PartitionTruth:
     def _note_newest(self, batches: Iterable[LoggedBatch]) -> None:
         self.newest.update((record.key or b"", record.offset) for batch in batches for record in batch.keyed)
 
-    def _is_newest_again(self, batch: LoggedBatch, before: Mapping[bytes, int]) -> bool:
-        """Returns True if compaction may have removed a record for one that is promised no more."""
-        return any(before[each.key or b""] > self.newest[each.key or b""] for each in batch.keyed)
-
 
 def _name(batch: LoggedBatch) -> tuple[int, int]:
     return batch.info.base_offset, batch.info.leader_epoch
-
-
-def _base(batch: LoggedBatch) -> int:
-    return batch.info.base_offset

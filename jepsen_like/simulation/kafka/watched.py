@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.broker import SimulatedBroker
     from jepsen_like.simulation.kafka.world import KafkaWorld
 
+SHORTENING = frozenset((ResetLog, MoveLogStart, TruncateLog))
 News = PartitionRoleChanged | HighWatermarkMoved | RefusePeer
 
 
@@ -95,7 +96,7 @@ class WatchedReplicas(Replicas):
         ordered = list(effects)
         self._world.on_stepped(self._broker, hosted, self._event, ordered)
         super()._execute(hosted, ordered)
-        if any(isinstance(effect, ResetLog | MoveLogStart | TruncateLog) for effect in ordered):
+        if not SHORTENING.isdisjoint(map(type, ordered)):
             self._audits.on_shortened(self._broker, hosted)
 
     def _append(self, hosted: LocalReplica, order: AppendBatches) -> None:

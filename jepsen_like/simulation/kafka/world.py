@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jepsen_like.simulation.kafka.administrator import SimulatedAdministrator
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
-from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTES, SimulatedBroker
+from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTES, SimulatedBroker, build_settings
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
 from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
-from jepsen_like.simulation.kafka.logs import Batches, LogView
+from jepsen_like.simulation.kafka.logs import Batches
 from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import BrokerMessage, ControlQuorum
@@ -64,7 +64,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         brokers: dict[int, SimulatedBroker] = {}
         self.brokers: Mapping[int, SimulatedBroker] = brokers
         self.quorum = ControlQuorum(self, knobs, brokers)
-        brokers.update({node: SimulatedBroker(self, knobs, node, self.quorum) for node in nodes})
+        settings = build_settings(knobs)
+        brokers.update({node: SimulatedBroker(self, knobs, settings, node, self.quorum) for node in nodes})
         self.audits = KafkaAudits(knobs, self.brokers, self.report)
         self.audits.on_excuse = self._on_excused
         self.nemesis = KafkaNemesis(self, knobs)
@@ -318,10 +319,12 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """A decider has decided; nothing is carried out yet."""
         self.steps += 1
         for effect in effects:
-            self.counts["alter_partitions"] += isinstance(effect, SendAlterPartition)
-            self.counts["truncations"] += isinstance(effect, TruncateLog | ResetLog)
-            if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
-                self.audits.on_proposed(host, replica, effect)
+            if isinstance(effect, SendAlterPartition):
+                self.counts["alter_partitions"] += 1
+                if not isinstance(event, TimePassed):
+                    self.audits.on_proposed(host, replica, effect)
+            elif isinstance(effect, TruncateLog | ResetLog):
+                self.counts["truncations"] += 1
         self.audits.on_stepped(host, replica, event, effects)
         if self.observer is not None:
             words, orders = (ADDRESS.sub("", text) for text in (repr(event), "; ".join(map(repr, effects))))
@@ -373,18 +376,17 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.probe.commit()
         self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
-    def open_conditions(self) -> Sequence[str]:
+    def open_conditions(self) -> Iterator[str]:
         """See `SimulatedWorld`."""
-        missing: list[str] = []
         index = len(self.quorum.log)
         for node, broker in self.brokers.items():
             registration = self.audits.image.brokers[node]
             if registration.fenced or broker.machine.image.index != index or registration.epoch != broker.broker_epoch:
-                missing.append(f"broker {node} is fenced or behind")
+                yield f"broker {node} is fenced or behind"
         for partition, truth in self.audits.truths.items():
             state = truth.state
             if state.leader == NO_LEADER or set(state.isr) != set(state.replicas):
-                missing.append(f"{partition} has the leader {state.leader} and the ISR {state.isr}")
+                yield f"{partition} has the leader {state.leader} and the ISR {state.isr}"
                 continue
             ends = set()
             for node in state.replicas:
@@ -392,14 +394,13 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 if replica is not None:
                     ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end_offset}
             if len(ends) != 1:
-                missing.append(f"{partition} ends at {sorted(ends)}")
+                yield f"{partition} ends at {sorted(ends)}"
             if partition.topic == TOPIC:
                 sent = self._probes.get(partition)
                 if sent is None or sent.outcome is not SentOutcome.OK:
-                    missing.append(f"{partition} has not taken a record")
+                    yield f"{partition} has not taken a record"
         if self.probe.acknowledged < 0:
-            missing.append("no offset was committed")
-        return missing
+            yield "no offset was committed"
 
     def judge(self) -> None:
         """See `SimulatedWorld`."""
@@ -409,7 +410,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     def _judge_clients(self) -> None:
         """The black box: what failed for certain is in no log; nothing that was sent once is there twice."""
-        logs = [log.batches for (partition, _) in self.audits.truths.items() if (log := self._log_of_leader(partition))]
+        truths = self.audits.truths.items()
+        logs = [log.batches for each, truth in truths if (log := self.audits.log_of(truth.state.leader, each))]
         values = Counter(batch.value for batches in logs for batch in batches if batch.value)
         for value, count in values.items():
             if count > 1 and not self.knobs.trims and not self.knobs.alters:
@@ -418,9 +420,6 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             for sent in client.sent:
                 if sent.outcome is SentOutcome.FAILED and values[sent.value]:
                     self.report("K2", 0, f"{sent.value} has failed for certain, and is in the log")
-
-    def _log_of_leader(self, partition: TopicPartition) -> LogView | None:
-        return self.audits.log_of(self.audits.truths[partition].state.leader, partition)
 
     # ---------------------------------------------------------------- sums
 

@@ -5,6 +5,7 @@ or held back and delivered after the cut, as a TCP connection may do) and reset 
 Only `transmit` and `heal` put anything on its way; the world delivers it when its time comes.
 """
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import Knobs
+from log.values import frozen
 
 N = TypeVar("N", bound=int)
 """The name of a node."""
@@ -40,7 +42,7 @@ class LinkState(Generic[M]):
     held: list[M] = attrs.field(factory=list)
 
 
-@attrs.frozen
+@frozen
 class Parcel(Generic[N, M]):
     """A message on its way."""
 
@@ -107,13 +109,14 @@ class SimulatedNetwork(Generic[N, M]):
 
     def _send(self, now: float, link: Link[N], state: LinkState[M], message: M) -> None:
         knobs = self._knobs
-        arrival = now + self.delay_s * (0.5 + state.rng.expovariate(1.0) * knobs.delay_s_spread)
+        arrival = now + self.delay_s * (0.5 - math.log(1.0 - state.rng.random()) * knobs.delay_s_spread)
         if arrival < state.last_arrival:
             if knobs.fifo:
                 arrival = state.last_arrival
             else:
                 self.counts["messages_reordered"] += 1
-        state.last_arrival = max(arrival, state.last_arrival)
+        else:
+            state.last_arrival = arrival
         self._schedule(arrival, Parcel(link, state.epoch, message))
 
     def _send_late(self, now: float, link: Link[N], state: LinkState[M], message: M) -> None:

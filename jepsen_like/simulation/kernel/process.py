@@ -47,9 +47,8 @@ class SimulatedProcess(abc.ABC):
     def deadline(self) -> float:
         """The next time on its own clock at which it has something to do; -inf for at once, inf for never."""
 
-    @abc.abstractmethod
-    def serve_deadline(self) -> None:
-        """Do what is due; `end_round` follows."""
+    def serve_deadline(self) -> None:  # noqa: B027 - a round is enough for most
+        """Begin a round for what is due, which `end_round` does."""
 
     @abc.abstractmethod
     def end_round(self) -> None:
@@ -130,9 +129,14 @@ class SimulatedProcess(abc.ABC):
         at = (now if due == float("-inf") else max(self.clock.when(due), now)) + self.ROUND_S
         if at < self._armed_at:
             self._armed_at = at
-            self._timer.schedule(at, self.reach, self.process, self._wake, (at,))
+            self._timer.schedule(at, self._wake, self.process, at)
 
-    def _wake(self, armed_at: float) -> None:
-        if armed_at == self._armed_at:
-            self._armed_at = float("inf")
-            self.serve_deadline()
+    def _wake(self, process: int, armed_at: float) -> None:
+        """Begin a round, unless the deadline has moved since, or the process is gone."""
+        if process != self.process or armed_at != self._armed_at or not self.up:
+            return
+        self._armed_at = float("inf")
+        if self.paused or self.deadline <= self.reading():
+            self.take(self.serve_deadline)
+        else:
+            self._arm()

@@ -7,7 +7,7 @@ without power a later sender learns it. Connections are numbered over the world,
 
 import enum
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
@@ -137,8 +137,11 @@ class SimulatedSockets(Generic[HostT]):
             self._host.take(self._end, socket)
         elif segment.number >= socket.due:
             socket.early[segment.number] = segment
-            while (ready := socket.early.pop(socket.due, None)) is not None and self._has(socket):
+            ready: list[Segment] = []
+            while (following := socket.early.pop(socket.due, None)) is not None:
                 socket.due += 1
+                ready.append(following)
+            if ready:
                 self._host.take(self._take, socket, ready)
 
     def _on_dialed(self, socket: Socket) -> None:
@@ -150,18 +153,16 @@ class SimulatedSockets(Generic[HostT]):
         self._send(self._add(socket, owner), SegmentKind.ACCEPT)
         self._host.take(owner.on_established)
 
-    def _take(self, socket: Socket, segment: Segment) -> None:
-        match segment.kind:
-            case SegmentKind.END:
+    def _take(self, socket: Socket, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            if segment.kind is SegmentKind.END:
                 self._end(socket)
-            case _ if not self._has(socket):
-                pass
-            case SegmentKind.ACCEPT:
-                socket.owner.on_established()
-            case SegmentKind.DATA:
-                socket.owner.on_data(segment.data)
-            case SegmentKind.DIAL:
-                raise AssertionError("a connection is dialed once")
+            elif self._has(socket):
+                assert segment.kind is not SegmentKind.DIAL, "a connection is dialed once"
+                if segment.kind is SegmentKind.DATA:
+                    socket.owner.on_data(segment.data)
+                else:
+                    socket.owner.on_established()
 
     def _end(self, socket: Socket) -> None:
         if self.open.pop(socket.connection, None) is socket:

@@ -11,7 +11,7 @@ with `stop_at` it ends at the first violation that this oracle sees.
 import heapq
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
@@ -90,7 +90,7 @@ class SimulatedWorld(ABC, Generic[K]):
         """End every fault but those of the network, which have ended; the world is `healed` from here on."""
 
     @abstractmethod
-    def open_conditions(self) -> Sequence[str]:
+    def open_conditions(self) -> Iterable[str]:
         """The conditions, in words, that a healed world must still meet to be settled; empty once it is."""
 
     @abstractmethod
@@ -136,7 +136,8 @@ class SimulatedWorld(ABC, Generic[K]):
 
     def post(self, arrival: float, parcel: Parcel[Any, Any]) -> None:
         """Deliver this parcel at `arrival`, if the network still carries it then."""
-        self.schedule(arrival, self._arrives, parcel)
+        self._posted += 1
+        heapq.heappush(self._heap, (arrival, self._posted, self._arrives, (parcel,)))
 
     def _arrives(self, parcel: Parcel[Any, Any]) -> None:
         if self.network.arrives(parcel):
@@ -170,7 +171,7 @@ class SimulatedWorld(ABC, Generic[K]):
         self.schedule(self.now + POLL_S, self._poll)
 
     def _poll(self) -> None:
-        if self.open_conditions():
+        if next(iter(self.open_conditions()), None) is not None:
             self.schedule(self.now + POLL_S, self._poll)
         else:
             self.finished = True

@@ -344,9 +344,6 @@ class SimulatedMachine(SimulatedProcess):
         assert self.driver is not None
         return float("-inf") if self.driver.has_postponed else self.driver.deadline
 
-    def serve_deadline(self) -> None:
-        """See `SimulatedProcess`: the round does it."""
-
     def end_round(self) -> None:
         """See `SimulatedProcess`."""
         driver = self.driver
