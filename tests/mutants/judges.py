@@ -77,7 +77,7 @@ def simulate(mutant: Mutant, seeds: range) -> Judgement:
 
 
 def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
-    """Simulated Kafka clusters until an audit speaks; where none does, the conversations with the deciders."""
+    """Simulated Kafka clusters until an audit speaks; where none does, the scripts of deciders and stores."""
     from jepsen_like.simulation.kafka.model import KAFKA  # after the bug is in place
 
     scripts = (
@@ -89,6 +89,7 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "controller/test_eligible",
         "controller/test_brokers",
         "coordinator/test_conversations",
+        "storage/test_broker_store",
     )
     return _simulate_or_converse(mutant, KAFKA, seeds, *(f"tests/kafka_compat/{each}.py" for each in scripts))
 
