@@ -36,10 +36,10 @@ from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.storage.checkpoints import ForeignDirectory
 from log.disk import this_boot
 from log.errors import CorruptLog, StorageError
+from raft.addresses import Address
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import RaftError
 from raft.process import (
-    Address,
     AddressType,
     EventWriter,
     NodeAddressType,

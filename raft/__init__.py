@@ -20,6 +20,7 @@
   `definite` states whether the operation certainly had no effect; after `OutcomeUnknown` it may have.
 - `NodeSettings` holds the settings of a node, `RaftConfig` those of the protocol. `parse_settings` reads both from
   `name=value`.
+- A cluster with a `Secret` (`make_secret`, `read_secret`) serves members and clients that know it, and no others.
 - A `StateMachine` gets the committed commands in order; one with snapshots (`SnapshotMachine`) allows its log to be
   trimmed. `RegisterMachine` is the default.
 - `RaftGroup.subscribe` calls a `Subscriber` with all that is `Delivered`: entries, leaders, resets. `notify` gets
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Busy,
         InvalidRequest,
         InvalidResult,
+        NotAdmitted,
         NotLeader,
         OutcomeUnknown,
         ProtocolError,
@@ -77,9 +79,11 @@ if TYPE_CHECKING:
     )
     from raft.register import RegisterMachine
     from raft.results import Appended, Applied, RecordBatch, Records, Tail
+    from raft.secret_file import UnusableSecret, make_secret, read_secret
     from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
     from raft.state_machine import SnapshotMachine, StateMachine
     from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscriber, Subscription
+    from raft.trust import Secret
 
 __all__ = [
     "Address",
@@ -109,6 +113,7 @@ __all__ = [
     "LongTurn",
     "NoSpaceLeft",
     "NodeSettings",
+    "NotAdmitted",
     "NotLeader",
     "Notice",
     "Notify",
@@ -127,6 +132,7 @@ __all__ = [
     "ResetToSnapshot",
     "RoleChanged",
     "RoleName",
+    "Secret",
     "ShuttingDown",
     "SnapshotDiverged",
     "SnapshotInstalled",
@@ -139,13 +145,16 @@ __all__ = [
     "Subscription",
     "Tail",
     "Unreachable",
+    "UnusableSecret",
     "WrongDirectory",
     "WrongMembers",
     "WrongSetting",
     "WrongStateMachine",
     "event_of",
     "known_settings",
+    "make_secret",
     "parse_settings",
+    "read_secret",
 ]
 
 _MODULES = {
@@ -156,7 +165,7 @@ _MODULES = {
     "raft.directory": "IncompleteDirectory WrongDirectory WrongMembers",
     "raft.effects": "RoleChanged RoleName",
     "raft.errors": (
-        "Busy InvalidRequest InvalidResult NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
+        "Busy InvalidRequest InvalidResult NotAdmitted NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
         "ShuttingDown SnapshotDiverged StorageFull WrongStateMachine"
     ),
     "raft.group": "RaftGroup",
@@ -168,9 +177,11 @@ _MODULES = {
     ),
     "raft.register": "RegisterMachine",
     "raft.results": "Applied Appended RecordBatch Records Tail",
+    "raft.secret_file": "UnusableSecret make_secret read_secret",
     "raft.settings": "NodeSettings WrongSetting known_settings parse_settings",
     "raft.state_machine": "SnapshotMachine StateMachine",
     "raft.subscription": "CommittedEntry Delivered LeaderChanged ResetToSnapshot Subscriber Subscription",
+    "raft.trust": "Secret",
 }
 """The names of each module, which is imported when one of them is asked for."""
 

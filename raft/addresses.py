@@ -1,5 +1,6 @@
 """The address of a node: a host and a port, as a pair or as people write it, HOST:PORT."""
 
+import ipaddress
 from typing import TypeGuard
 
 Address = tuple[str, int]
@@ -10,6 +11,15 @@ def is_address(value: object) -> TypeGuard[str]:
     """Returns whether `value` is a text of the form HOST:PORT."""
     host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     return host != "" and port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX
+
+
+def is_loopback(address: Address) -> bool:
+    """Returns True if only this machine can reach `address`. Of names, this is believed of `localhost` alone."""
+    host, _ = address
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def address_of(value: object) -> Address:

@@ -24,12 +24,16 @@ import trio
 
 from raft import client_codec
 from raft.addresses import is_address
+from raft.admission import WIRE, answer_trust
 from raft.client_codec import CLIENT, Hello, Reply, check_command, check_read
-from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
+from raft.errors import InvalidRequest, NotAdmitted, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
 from raft.net.dialing import dial
+from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
 from raft.record_batch import pack_batch
 from raft.results import Appended, Applied, Records, Tail
+from raft.secret_file import credentials_of
+from raft.trust import ADMIN, ANY, Secret
 
 FRAME_OVERHEAD_BYTES = 1024
 RECEIVE_BYTES = 64 * 1024
@@ -87,27 +91,31 @@ class Connection:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0
+        cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0, secret: Secret | None = None
     ) -> AsyncIterator["Connection"]:
         """Connect and complete the handshake; the connection is closed at the end of the block.
 
-        Raises `Unreachable` if that does not succeed within `timeout_s`, `ProtocolError` if the node refuses it.
+        With `secret`, that of the cluster, both sides prove first that they know it. Raises `Unreachable` if all that
+        does not succeed within `timeout_s`, `NotAdmitted` if the node wants the proof of another secret,
+        `ProtocolError` if it refuses for any other reason or proves nothing itself.
         """
-        connection = await cls.connect(host, port, cluster_id, timeout_s=timeout_s)
+        connection = await cls.connect(host, port, cluster_id, timeout_s=timeout_s, secret=secret)
         try:
             yield connection
         finally:
             connection.close()
 
     @classmethod
-    async def connect(cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0) -> "Connection":
+    async def connect(
+        cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0, secret: Secret | None = None
+    ) -> "Connection":
         """Returns a connection, made as by `open`, that the caller must `close`. Raises the same errors."""
         address = f"{host}:{port}"
         try:
             with trio.fail_after(timeout_s):
                 connection = cls(await dial(host, port), address)
                 try:
-                    await connection._shake_hands(cluster_id)
+                    await connection._shake_hands(cluster_id, secret)
                 except BaseException:
                     connection.close()
                     raise
@@ -141,17 +149,32 @@ class Connection:
                 self._break(error.strerror or str(error))
         return self._broken is None
 
-    async def _shake_hands(self, cluster_id: str) -> None:
-        await self._send(client_codec.encode_hello(Hello(cluster_id, CLIENT, 0)))
+    async def _shake_hands(self, cluster_id: str, secret: Secret | None) -> None:
+        if secret is not None:
+            await self._prove(cluster_id, secret)
+        message_type, body, _ = await self._greet(client_codec.encode_hello(Hello(cluster_id, CLIENT, 0)))
+        reply = client_codec.decode_hello_reply(message_type, body)
+        self.node_id = reply.node_id
+        self._batch_bytes_max = reply.frame_bytes_max - FRAME_OVERHEAD_BYTES
+
+    async def _prove(self, cluster_id: str, secret: Secret) -> None:
+        dialer = credentials_of(secret, cluster_id, ADMIN).dial(WIRE, ANY)
+        message = client_codec.encode_trust(dialer.opening)
+        while message:
+            try:
+                message, _ = answer_trust(dialer, await self._greet(message))
+            except WireError as error:
+                raise ProtocolError.of(error) from None
+
+    async def _greet(self, message: bytes) -> Frame:
+        """Returns the answer to a message of the handshake."""
+        await self._send(message)
         if self._broken is not None:
             raise Unreachable(self.address, self._broken)
         frames: list[Frame] = []
         while not frames:
             frames = await self._receive()
-        message_type, body, _ = frames[0]
-        reply = client_codec.decode_hello_reply(message_type, body)
-        self.node_id = reply.node_id
-        self._batch_bytes_max = reply.frame_bytes_max - FRAME_OVERHEAD_BYTES
+        return frames[0]
 
     # ---------------------------------------------------------------- requests
 
@@ -365,8 +388,8 @@ class Client:
     A call is repeated only after a definite error that need not recur at another node or a little later (`NotLeader`,
     `Busy`, `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a
     node has been asked to append or apply and does not answer; a read that is not answered raises `Unreachable`. Use as
-    `async with`; any number of tasks may call at once. Raises `ValueError` or `TypeError` if `addresses` are not
-    addresses.
+    `async with`; any number of tasks may call at once. Where the cluster has a `secret`, its clients need the same one
+    (`raft.read_secret`), else they get `NotAdmitted`. Raises `ValueError` or `TypeError` if `addresses` are not addresses.
     """
 
     def __init__(
@@ -377,6 +400,7 @@ class Client:
         deadline_s: float = 10.0,
         connect_timeout_s: float = 1.0,
         retry_pause_s: float = 0.05,
+        secret: Secret | None = None,
     ) -> None:
         if isinstance(addresses, str):
             raise TypeError(f"addresses must be a list of HOST:PORT, not the string {addresses!r}")
@@ -387,6 +411,7 @@ class Client:
                 raise ValueError(f"not HOST:PORT: {address!r}")
         self._addresses = list(addresses)
         self._cluster_id = cluster_id
+        self._secret = secret
         self._deadline_s = deadline_s
         self._connect_timeout_s = connect_timeout_s
         self._retry_pause_s = retry_pause_s
@@ -455,7 +480,7 @@ class Client:
                 result = await self._attempt(call, address, give_up_at, is_read=is_read)
             except RaftError as error:
                 on_attempt(Attempt(number, address, error))
-                if isinstance(error, InvalidRequest | ProtocolError | RecordsTrimmed) or self._closed:
+                if isinstance(error, InvalidRequest | NotAdmitted | ProtocolError | RecordsTrimmed) or self._closed:
                     raise
                 pause_s = 0.0 if self._follow(address, error) else self._retry_pause_s
                 # No attempt is made without time for its answer, because it would turn a definite error into an unknown
@@ -500,7 +525,9 @@ class Client:
         if connection is None or not connection.is_alive():
             host, _, port = address.rpartition(":")
             timeout_s = min(self._connect_timeout_s, max(0.0, give_up_at - trio.current_time()))
-            made = await Connection.connect(host.strip("[]"), int(port), self._cluster_id, timeout_s=timeout_s)
+            made = await Connection.connect(
+                host.strip("[]"), int(port), self._cluster_id, timeout_s=timeout_s, secret=self._secret
+            )
             connection = self._connections.get(address)
             if self._closed or (connection is not None and connection.is_open):
                 made.close()  # another task was quicker

@@ -38,12 +38,14 @@ READ = 3
 TAIL = 4
 APPLY = 5
 STATUS = 6
+TRUST = 7
 HELLO_REPLY = 17
 APPENDED = 18
 RECORDS = 19
 TAIL_REPLY = 20
 APPLIED = 21
 STATUS_REPLY = 22
+TRUST_REPLY = 23
 ERROR = 31
 
 HELLO_BYTES_MAX = 4096
@@ -113,6 +115,28 @@ Reply = Appended | Records | Tail | Applied | dict[str, object] | RaftError
 
 
 # -------------------------------------------------------------------- handshake
+
+
+def encode_trust(message: bytes) -> bytes:
+    """Returns a TRUST: a dialer's message of `raft.trust`, before its HELLO."""
+    return encode_frame(TRUST, message)
+
+
+def encode_trust_reply(message: bytes) -> bytes:
+    """Returns a TRUST_REPLY: the answer to TRUST."""
+    return encode_frame(TRUST_REPLY, message)
+
+
+def decode_trust_reply(message_type: int, body: Buffer) -> bytes:
+    """Returns the message in a TRUST_REPLY.
+
+    Raises the error that an ERROR frame carries, `ProtocolError` for anything else.
+    """
+    if message_type == ERROR:
+        raise decode_error(body)[1]
+    if message_type != TRUST_REPLY:
+        raise ProtocolError(f"this node does not prove that it is of this cluster: message type {message_type}")
+    return bytes(body)
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -319,6 +343,7 @@ PROTOCOL = "protocol"
 SHUTTING_DOWN = "shutting_down"
 RECORDS_TRIMMED = "records_trimmed"
 INVALID_RESULT = "invalid_result"
+NOT_ADMITTED = "not_admitted"
 DIGITS_MAX = 19
 """The detail of `RECORDS_TRIMMED` has at most this many digits: it is the offset at which the remaining records begin.
 """
@@ -333,6 +358,7 @@ _CODES: dict[type[RaftError], str] = {
     errors.ShuttingDown: SHUTTING_DOWN,
     errors.RecordsTrimmed: RECORDS_TRIMMED,
     errors.InvalidResult: INVALID_RESULT,
+    errors.NotAdmitted: NOT_ADMITTED,
 }
 
 
@@ -370,6 +396,8 @@ def _to_error(code: str, definite: bool, leader: int, address: str, detail: str)
         return errors.OutcomeUnknown(detail if code == UNKNOWN_OUTCOME else f"{code}: {detail}")
     if code == NOT_LEADER:
         return errors.NotLeader(leader or None, address or None)
+    if code == NOT_ADMITTED:
+        return errors.NotAdmitted()
     if code == SHUTTING_DOWN:
         return errors.ShuttingDown()
     if code == RECORDS_TRIMMED and detail.isdecimal() and len(detail) <= DIGITS_MAX:

@@ -136,6 +136,17 @@ class OutcomeUnknown(RaftError):
         return f"{self.detail}; it may still be committed: read before you repeat it"
 
 
+@attrs.define
+class NotAdmitted(RaftError):
+    """The node serves only those who prove that they know the secret of its cluster; it has taken no request.
+
+    It gives no other reason, because it may be answering a stranger.
+    """
+
+    def __str__(self) -> str:
+        return "refused: this node wants the proof of its cluster's secret, with which members and clients are started"
+
+
 @attrs.define(str=False)
 class ProtocolError(WireError, RaftError):
     """A peer or client sent an invalid message. Only its connection is closed."""

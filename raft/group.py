@@ -23,7 +23,7 @@ import trio
 from log.disk import Disk, RealDisk
 from log.recovery import RecoveryReport
 from log.retention import KEEP_ALL
-from raft.addresses import Address, address_of
+from raft.addresses import Address, address_of, is_loopback
 from raft.calls import Call
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, check_command, check_read
 from raft.directory import Identity, open_storage
@@ -39,11 +39,13 @@ from raft.notices import LogRepaired, LogSetAside, LongTurn, Notice, Notify, eve
 from raft.record_batch import pack_batch
 from raft.register import RegisterMachine
 from raft.results import Appended, Applied, Records, Tail
+from raft.secret_file import credentials_of
 from raft.server import FRAME_OVERHEAD_BYTES
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
 from raft.subscription import Subscriber, Subscription
+from raft.trust import Secret
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +87,8 @@ class RaftGroup:
         owns_thread: bool = False,
         reactor: Reactor | None = None,
         listener: Listener[Any] | None = None,
+        secret: Secret | None = None,
+        insecure: bool = False,
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
@@ -95,12 +99,15 @@ class RaftGroup:
         which it has its own listeners and perhaps other groups; it runs the reactor, and closes it after all groups. An
         error in the loop then ends all of them, and `reactor.run` raises it. Closing the group waits for a flush under
         way. To serve another protocol on the same port, give the `listener` of that port as well, hand connections of
-        the native wire to `take_over` (`raft.net.sharing`), and close it before the group.
+        the native wire to `take_over` (`raft.net.sharing`), and close it before the group. With a `secret`
+        (`raft.read_secret`) only members and clients that prove that they know it are served. A node without one listens
+        on loopback alone, unless it is `insecure`: then whoever reaches its port may do everything.
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot
         be used. Addresses may change between starts, the ids of the members may not. Raises `ValueError`, before
-        anything is touched, for invalid ids, addresses or `cluster_id`, for a retention without a `SnapshotMachine`,
+        anything is touched, for invalid ids, addresses or `cluster_id`, for a retention without a `SnapshotMachine`, for
+        an address beyond loopback without a secret,
         for `owns_thread` with a `reactor`, and for a `listener` without its reactor or with an address.
         """
         _require_apart(owns_thread, reactor, listener, listen)
@@ -109,8 +116,11 @@ class RaftGroup:
             raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
         settings = _require_settings(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
+        place = address_of(listen or checked.dialled[checked.own])
+        if listener is None and (secret is None and not insecure and not is_loopback(place)):
+            raise ValueError(f"{place[0]} can be reached from outside: give the node the `secret` of its cluster")
         with ExitStack() as stack:
-            port = listener or stack.enter_context(bind(*address_of(listen or checked.dialled[checked.own])))
+            port = listener or stack.enter_context(bind(*place))
             identity = Identity(cluster_id, checked.own, checked.ids)
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
@@ -123,6 +133,7 @@ class RaftGroup:
                 settings=settings,
                 rng=rng or random.Random(),
                 notify=notify or _log,
+                credentials=credentials_of(secret, cluster_id, str(node_id)) if secret else None,
                 founded=cls._founded,
             )
             member = Member(

@@ -1,6 +1,7 @@
 """Outgoing links: for every peer one connection that this node dials and keeps alive, carrying its messages one way.
 
-A link is up once the peer has answered the handshake with the expected node id. What is sent while it is down is
+A link is up once the peer has answered the handshake with the expected node id; where the cluster has a secret, both
+prove first that they know it (`raft.trust`). What is sent while it is down is
 dropped: Raft repeats what matters, and old messages only delay new ones. While it is up, messages wait for the socket
 up to `outbound_bytes_max`; then the *newest* is dropped, since what follows from the older ones is of use without it
 but not the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
@@ -18,6 +19,7 @@ import attrs
 import trio
 
 from raft import client_codec
+from raft.admission import WIRE, answer_trust
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
 from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
@@ -30,6 +32,7 @@ from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
 from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
+from raft.trust import Credentials, Dialer
 
 HANDSHAKE_TIMEOUT_S = 2.0
 
@@ -47,6 +50,7 @@ class Links:
         outbound_bytes_max: int,
         rng: random.Random,
         notify: Notify,
+        credentials: Credentials | None = None,
     ) -> None:
         self._links = {
             peer: PeerLink(
@@ -57,6 +61,7 @@ class Links:
                 outbound_bytes_max=outbound_bytes_max,
                 rng=rng,
                 notify=notify,
+                credentials=credentials,
             )
             for peer, address in sorted(addresses.items())
         }
@@ -105,6 +110,7 @@ class PeerLink(Session[Frame]):
     outbound_bytes_max: int
     rng: random.Random
     notify: Notify
+    credentials: Credentials | None = None
     is_up: bool = False
     frame_bytes_max: int = 0
     """The largest frame that the peer takes."""
@@ -114,6 +120,8 @@ class PeerLink(Session[Frame]):
     """The handshake has succeeded or failed."""
     _ended: trio.Event = attrs.field(factory=trio.Event)
     _redial: Redial = attrs.field(init=False)
+    _dialer: Dialer | None = None
+    """Set until both sides have proven that they know the cluster's secret."""
     _why: str = ""
 
     def __attrs_post_init__(self) -> None:
@@ -168,7 +176,11 @@ class PeerLink(Session[Frame]):
             urgent=True,
             name=f"to peer {self.peer}",
         )
-        self._connection.write(client_codec.encode_hello(self.hello))
+        if self.credentials is None:
+            self._connection.write(client_codec.encode_hello(self.hello))
+        else:
+            self._dialer = self.credentials.dial(WIRE, str(self.peer))
+            self._connection.write(client_codec.encode_trust(self._dialer.opening))
 
     def _close(self, reason: str) -> None:
         if self._connection is not None:
@@ -178,7 +190,11 @@ class PeerLink(Session[Frame]):
 
     def on_frames(self, frames: list[Frame]) -> None:
         """The answer to the handshake; but for an error before it closes the connection, a peer sends no more here."""
-        for message_type, body, _ in frames:
+        for frame in frames:
+            message_type, body, _ = frame
+            if self._dialer is not None:
+                self._prove(self._dialer, frame)
+                continue
             try:
                 reply = client_codec.decode_hello_reply(message_type, body)
             except RaftError as error:
@@ -189,6 +205,18 @@ class PeerLink(Session[Frame]):
             self.frame_bytes_max = reply.frame_bytes_max
             self._settled.set()
             self.notify(LinkUp(self.peer))
+
+    def _prove(self, dialer: Dialer, frame: Frame) -> None:
+        """Answer the peer's part of the proof, and greet it once it is admitted."""
+        assert self._connection is not None, "a frame came by it"
+        try:
+            answer, admitted = answer_trust(dialer, frame)
+        except RaftError as error:
+            raise ProtocolError(f"node {self.peer} refused the link: {error}") from None
+        if admitted is not None:
+            self._dialer = None
+            answer += client_codec.encode_hello(self.hello)
+        self._connection.write(answer)
 
     def on_closed(self, reason: str) -> None:
         """Tell the driver, and let `run` dial again."""
@@ -201,7 +229,7 @@ class PeerLink(Session[Frame]):
             # A peer that refuses us does so at every dial; once is enough.
             self.notify(LinkRefused(self.peer, reason))
         self._why = reason
-        self._connection = None
+        self._connection = self._dialer = None
         self._settled.set()
         self._ended.set()
         self.reactor.request_round()

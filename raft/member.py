@@ -34,6 +34,7 @@ from raft.server import FRAME_OVERHEAD_BYTES, Doorkeeper, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
+from raft.trust import Credentials
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +47,8 @@ class MemberPlan:
     settings: NodeSettings
     rng: random.Random
     notify: Notify
+    credentials: Credentials | None = None
+    """The cluster's secret, and this node's place in it; without them, whoever connects is believed."""
     founded: bool = False
     """Vouches for a node in term 0, which is otherwise taken for one that has forgotten."""
 
@@ -82,6 +85,7 @@ class Member:
             outbound_bytes_max=settings.link_bytes_max,
             rng=random.Random(plan.rng.getrandbits(64)),
             notify=plan.notify,
+            credentials=plan.credentials,
         )
         self.driver = self._make_driver(plan)
         self._flusher = Flusher(reactor, self.driver.on_flushed)
@@ -92,6 +96,7 @@ class Member:
             peers=frozenset(members.peers),
             frame_bytes_max=settings.frame_bytes_max,
             read_bytes_max=settings.read_bytes_max,
+            credentials=plan.credentials,
         )
         self.doorkeeper = Doorkeeper(reactor, port, identity, settings, self.driver, self._notify, self._links.nudge)
         if owns_reactor:

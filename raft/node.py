@@ -36,11 +36,14 @@ from raft.process import (
     ServerProcess,
     checked_cluster_id,
     members_apart,
+    secret_for,
+    trust_flags,
     unique_addresses,
 )
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
+from raft.trust import Secret
 
 STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 
@@ -60,6 +63,8 @@ class _NodePlan:
     advertised: dict[int, str]
     state_machine: type[StateMachine]
     settings: NodeSettings
+    secret: Secret | None
+    insecure: bool
 
 
 @click.command(
@@ -79,6 +84,7 @@ class _NodePlan:
 )
 @click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
+@trust_flags
 def node(
     node_id: int,
     cluster_id: str,
@@ -88,6 +94,8 @@ def node(
     advertise: tuple[tuple[int, Address], ...],
     state_machine: str,
     assignments: tuple[str, ...],
+    secret_file: str | None,
+    insecure: bool,
 ) -> None:
     """Run one node until SIGTERM; prints one JSON object a line."""
     try:
@@ -105,6 +113,8 @@ def node(
         },
         state_machine=STATE_MACHINES[state_machine],
         settings=settings,
+        secret=secret_for(listen, secret_file, insecure=insecure),
+        insecure=insecure,
     )
     unknown = sorted(plan.advertised.keys() - plan.members.keys())
     if unknown:
@@ -129,6 +139,8 @@ async def _serve(plan: _NodePlan, process: ServerProcess) -> None:
             settings=plan.settings,
             notify=tell.notice,
             owns_thread=True,
+            secret=plan.secret,
+            insecure=plan.insecure,
         ) as group:
             host, port = group.address
             process.started = True

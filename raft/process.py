@@ -20,10 +20,11 @@ import trio
 
 from log.errors import DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
+from raft.addresses import Address, is_loopback
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
 from raft.notices import Notice, event_of
-
-Address = tuple[str, int]
+from raft.secret_file import UnusableSecret, read_secret
+from raft.trust import Secret
 
 EXIT_UNEXPECTED = 1
 """Python's own, for an exception that nothing caught."""
@@ -105,6 +106,40 @@ def checked_cluster_id(cluster_id: str) -> str:
     if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
         raise click.UsageError(f"--cluster-id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
     return cluster_id
+
+
+def trust_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the flags `--secret-file` and `--insecure`; see `secret_for`."""
+    for flag in (
+        click.option(
+            "--insecure", is_flag=True, help="Listen beyond loopback without a secret: whoever comes is believed."
+        ),
+        click.option(
+            "--secret-file",
+            type=click.Path(dir_okay=False),
+            help="The secret by which members know each other; made by `quorumlog secret`.",
+        ),
+    ):
+        command = flag(command)
+    return command
+
+
+def secret_for(listen: Address, secret_file: str | None, *, insecure: bool) -> Secret | None:
+    """Returns the secret of a process that listens there; None for one that believes whoever comes.
+
+    Raises `click.UsageError` without a secret beyond loopback, and for a file that cannot be used.
+    """
+    if secret_file is not None:
+        try:
+            return read_secret(secret_file)
+        except UnusableSecret as error:
+            raise click.UsageError(f"--secret-file: {error}") from None
+    if not insecure and not is_loopback(listen):
+        raise click.UsageError(
+            f"{listen[0]} can be reached from outside, and there is no secret by which members know each other. Run: "
+            "quorumlog secret FILE, copy FILE to every member, and start each with --secret-file FILE (or with --insecure)"
+        )
+    return None
 
 
 def unique_addresses(

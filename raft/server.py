@@ -1,7 +1,7 @@
 """The server side of a node's port: its connections, what clients may request, and how much at once.
 
 A connection begins as a `Handshake`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
-cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
+cluster. Where the cluster has a secret, `raft.admission` comes before it, and the HELLO must name whom it has proven. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
 
 A client's requests are taken in order. They stop being taken, and then being read from its socket, while
 
@@ -19,12 +19,13 @@ from typing import Any
 import attrs
 
 from raft import client_codec
+from raft.admission import Admission, NativeSession
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello, HelloReply, decode_hello
 from raft.codec import decode_message
 from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, InvalidResult, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, Session, SocketConnection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
@@ -32,6 +33,7 @@ from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
 from raft.notices import ConnectionClosed, ConnectionRefused, Notify
 from raft.settings import NodeSettings
+from raft.trust import ADMIN, Admitted, Credentials
 
 PEER_CONNECTIONS_MAX = 4
 """Incoming connections of one peer.
@@ -41,7 +43,10 @@ Redials overlap with connections not yet known to be dead; more than a few do no
 PEER_PLACES = 2
 """Connections kept free for each peer, because many clients must not cut this node off from its group."""
 HELLO_FRAMES = 1
-"""Frames of a connection before its first message."""
+TRUST_FRAMES = 2
+"""Frames of a connection before its first message: its HELLO, and before that its proof where there is a secret."""
+UNGREETED_SHARE = 4
+"""Where there is a secret, connections without its proof have at most one of so many places."""
 NODE_STOPS = "the node stops"
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
@@ -59,6 +64,8 @@ class ServerIdentity:
     peers: frozenset[NodeId]
     frame_bytes_max: int
     read_bytes_max: int
+    credentials: Credentials | None = None
+    """With them every connection must prove that it knows the cluster's secret; without, all are believed."""
 
     @property
     def peer_frame_bytes_max(self) -> int:
@@ -66,9 +73,7 @@ class ServerIdentity:
         return PEER_FRAME_FACTOR * self.frame_bytes_max
 
 
-class _NodeSession(Session[Frame]):
-    connection: SocketConnection[Frame]
-
+class _NodeSession(NativeSession):
     def on_wire_error(self, error: WireError) -> None:
         """Send the error before the connection is closed."""
         self.connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
@@ -77,11 +82,14 @@ class _NodeSession(Session[Frame]):
 class Handshake(_NodeSession):
     """Waits for HELLO; then hands the connection, and what else had arrived, to the session of that role."""
 
-    def __init__(self, identity: ServerIdentity, driver: RaftDriver, doorkeeper: "Doorkeeper") -> None:
+    def __init__(
+        self, identity: ServerIdentity, driver: RaftDriver, doorkeeper: "Doorkeeper", admitted: Admitted | None
+    ) -> None:
+        """The other side has proven to be `admitted`; None where there is no secret."""
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
-        self.decoder = FrameDecoder(HELLO_BYTES_MAX)
+        self._admitted = admitted
 
     def on_frames(self, frames: list[Frame]) -> None:
         """The first must be a HELLO that fits."""
@@ -90,21 +98,23 @@ class Handshake(_NodeSession):
         hello = decode_hello(message_type, body)
         self._check(hello)
         connection = self.connection
+        decoder = connection.decoder
+        assert isinstance(decoder, FrameDecoder), "it decodes this wire since the first byte"
         if hello.role != PEER and not self._doorkeeper.has_room_for_client():
             connection.send(client_codec.encode_error(0, Busy("all connections for clients are in use")))
             connection.close("all connections for clients are in use")
             return
         if hello.role == PEER:
             peer = NodeId(hello.node_id)
-            self.decoder.body_bytes_max = identity.peer_frame_bytes_max
-            self.decoder.trusted = True
+            decoder.body_bytes_max = identity.peer_frame_bytes_max
+            decoder.trusted = True
             connection.session = PeerSession(connection, peer, self._driver, self._doorkeeper)
             self._doorkeeper.peer_arrived(peer, connection)
         else:
-            self.decoder.body_bytes_max = identity.frame_bytes_max
+            decoder.body_bytes_max = identity.frame_bytes_max
             connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper)
         self._doorkeeper.on_greeted(connection)
-        reply = HelloReply(identity.node_id, self.decoder.body_bytes_max)
+        reply = HelloReply(identity.node_id, decoder.body_bytes_max)
         connection.write(client_codec.encode_hello_reply(reply))
         if len(frames) > 1:
             connection.session.on_frames(frames[1:])
@@ -117,6 +127,10 @@ class Handshake(_NodeSession):
             raise ProtocolError(f"node {hello.node_id} is not a peer of node {identity.node_id}")
         if hello.role != PEER and hello.node_id != 0:
             raise ProtocolError("a client has no node id; it sends 0")
+        if self._admitted is not None:
+            claimed = str(hello.node_id) if hello.role == PEER else ADMIN
+            if claimed != self._admitted.name:
+                raise ProtocolError(f"it has proven to be {self._admitted.name!r}, and greets as {claimed!r}")
 
     def on_closed(self, reason: str) -> None:
         """The connection closed before it was greeted."""
@@ -357,41 +371,53 @@ class Doorkeeper:
         self._notify = notify
         self._on_peer_arrived = on_peer_arrived
         self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
+        self._greeting_frames = HELLO_FRAMES if identity.credentials is None else HELLO_FRAMES + TRUST_FRAMES
         self.owns_listener = not isinstance(port, Listener)
         self.listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port)
 
     def _listen_on(self, listening: socket.socket) -> Listener[Frame]:
-        settings = self._settings
+        settings, open_to_all = self._settings, self._identity.credentials is None
         return Listener(
             self._reactor,
             listening,
             self._open_connection,
             limits=ListenerLimits(
-                connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
+                connections_max=settings.connections_max,
+                greeting_timeout_s=settings.greeting_timeout_s,
+                ungreeted_max=None if open_to_all else max(settings.connections_max // UNGREETED_SHARE, 2),
             ),
             on_refused=lambda name, reason: self._notify(ConnectionRefused(name, reason)),
         )
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
-        handshake = Handshake(self._identity, self._driver, self)
-        handshake.connection = SocketConnection(
+        session = self._first_session()
+        session.connection = SocketConnection(
             self._reactor,
             accepted,
-            handshake.decoder,
-            handshake,
+            FrameDecoder(HELLO_BYTES_MAX),
+            session,
             outbound_bytes_max=self._settings.outbound_bytes_max,
             name=name,
         )
-        return handshake.connection
+        return session.connection
+
+    def _first_session(self) -> Handshake | Admission:
+        credentials = self._identity.credentials
+        return self._greet(None) if credentials is None else Admission(credentials, self._greet, self._stranger_left)
+
+    def _greet(self, admitted: Admitted | None) -> Handshake:
+        return Handshake(self._identity, self._driver, self, admitted)
+
+    def _stranger_left(self, connection: SocketConnection[Frame], reason: str) -> None:
+        self.on_closed(connection, "stranger", reason)
 
     def take_over(self, connection: SocketConnection[Any]) -> FrameDecoder:
         """Serve a connection of the host's listener, from its first byte on. Returns its decoder, which is in place."""
-        handshake = Handshake(self._identity, self._driver, self)
-        handshake.connection = connection
+        decoder = connection.decoder = FrameDecoder(HELLO_BYTES_MAX)
         connection.outbound_bytes_max = self._settings.outbound_bytes_max
-        connection.session = handshake
-        connection.decoder = handshake.decoder
-        return handshake.decoder
+        session = connection.session = self._first_session()
+        session.connection = connection
+        return decoder
 
     def has_room_for_client(self) -> bool:
         """Returns True if there is room for one more client; the last connections are kept for peers."""
@@ -417,7 +443,7 @@ class Doorkeeper:
         """
         incoming = self._incoming[peer]
         # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
-        in_use = next((each for each in reversed(incoming) if each.frames_in > HELLO_FRAMES), incoming[-1])
+        in_use = next((each for each in reversed(incoming) if each.frames_in > self._greeting_frames), incoming[-1])
         incoming.remove(connection)
         if connection is in_use:
             self._driver.on_disconnected(peer)

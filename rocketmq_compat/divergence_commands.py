@@ -14,7 +14,8 @@ from typing import Final
 import click
 import trio
 
-from raft.process import EXIT_ENVIRONMENT, Address, AddressType, first_cause
+from raft.addresses import Address
+from raft.process import EXIT_ENVIRONMENT, AddressType, first_cause
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.client import RemotingFailed, connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode

@@ -41,8 +41,9 @@ import trio
 
 from log.disk import this_boot
 from log.errors import CorruptLog, StorageFailed
+from raft.addresses import Address
 from raft.errors import RaftError
-from raft.process import Address, AddressType, EventWriter, ServerProcess
+from raft.process import AddressType, EventWriter, ServerProcess
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of

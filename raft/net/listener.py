@@ -2,7 +2,8 @@
 
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
 is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, else a silent or very slow client would
-hold memory without end. A wire whose clients always have something to send may set `idle_timeout_s` as well.
+hold memory without end. Of connections that are not greeted it keeps at most `ungreeted_max`, and closes the oldest for
+a new one: those who know how are greeted within moments, so a flood of others does not keep them out. A wire whose clients always have something to send may set `idle_timeout_s` as well.
 """
 
 import resource
@@ -44,6 +45,8 @@ class ListenerLimits:
     connections_max: int = 1024
     greeting_timeout_s: float = 5.0
     frame_timeout_s: float = 60.0
+    ungreeted_max: int | None = None
+    """Connections at once that are not greeted yet; None: as many as there may be at all."""
     idle_timeout_s: float | None = None
     """A connection by which no frame came for so long is closed; None: never."""
 
@@ -89,6 +92,8 @@ class Listener(Generic[FrameT]):
         self._limits = limits
         self._on_refused = on_refused
         self._guests: dict[SocketConnection[FrameT], _Guest[FrameT]] = {}
+        self._ungreeted: dict[SocketConnection[FrameT], None] = {}
+        """The oldest first."""
         self._accepting = True
         self._closed = False
         reactor.register(self, READABLE)
@@ -111,10 +116,12 @@ class Listener(Generic[FrameT]):
     def on_greeted(self, connection: SocketConnection[FrameT]) -> None:
         """The handshake is done; the greeting deadline no longer applies."""
         self._guests[connection].greeted = True
+        self._ungreeted.pop(connection, None)
 
     def forget(self, connection: SocketConnection[FrameT]) -> None:
         """A connection has closed. Called by its session."""
         self._guests.pop(connection, None)
+        self._ungreeted.pop(connection, None)
 
     def on_ready(self, events: int) -> None:
         """Called by the reactor when connections wait to be accepted."""
@@ -134,6 +141,9 @@ class Listener(Generic[FrameT]):
             self._take_in(accepted, f"{address[0]}:{address[1]}")
 
     def _take_in(self, accepted: socket.socket, name: str) -> None:
+        most = self._limits.ungreeted_max
+        if most is not None and len(self._ungreeted) >= most:
+            next(iter(self._ungreeted)).close("replaced by newer connections that have not completed the handshake")
         if len(self._guests) >= self._limits.connections_max:
             accepted.close()
             self._on_refused(name, f"all {self._limits.connections_max} connections are in use")
@@ -148,6 +158,7 @@ class Listener(Generic[FrameT]):
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection = self._open_connection(accepted, name)
         self._guests[connection] = _Guest(connection, trio.current_time())
+        self._ungreeted[connection] = None
 
     async def run(self) -> None:
         """Close connections whose time is up, until cancelled or closed."""

@@ -16,6 +16,7 @@ from raft.errors import RaftError
 from raft.group import RaftGroup
 from raft.notices import event_of
 from raft.settings import NodeSettings
+from raft.trust import Secret
 
 CLUSTER_ID = "test"
 FAST = RaftConfig(heartbeat_s=0.03, election_timeout_s_min=0.15, election_timeout_s_max=0.3)
@@ -56,6 +57,8 @@ class LocalCluster:
     nursery: trio.Nursery
     nodes: dict[int, RunningNode] = attrs.field(factory=dict)
     kind: type[RaftGroup] = RaftGroup
+    secret: Secret | None = None
+    """Given to the nodes that start from now on."""
     told: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
 
     async def start(self, node_id: int) -> RaftGroup:
@@ -74,6 +77,7 @@ class LocalCluster:
                 settings=self.settings,
                 rng=random.Random(node_id),
                 notify=lambda notice: self.told.append((node_id, *event_of(notice))),
+                secret=self.secret,
             ) as group:
                 task_status.started(RunningNode(group, stop, stopped))
                 await trio.sleep_forever()
@@ -119,12 +123,15 @@ async def local_cluster(
     settings: NodeSettings | None = None,
     start: Iterable[int] | None = None,
     kind: type[RaftGroup] = RaftGroup,
+    secret: Secret | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """A running cluster; stopped at the end."""
     members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(count), 1)}
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            cluster = LocalCluster(directory, members, settings or NodeSettings(raft=FAST), nursery, kind=kind)
+            cluster = LocalCluster(
+                directory, members, settings or NodeSettings(raft=FAST), nursery, kind=kind, secret=secret
+            )
             for node_id in members if start is None else start:
                 await cluster.start(node_id)
             yield cluster

@@ -1,0 +1,72 @@
+"""The handshake of `raft.trust` on raft's native wire: TRUST frames before HELLO, at either end of a connection.
+
+What does not prove that it knows the secret is refused with always the same frame, whatever it sent.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from raft import client_codec
+from raft.client_codec import TRUST
+from raft.errors import NotAdmitted
+from raft.net.connection import Session, SocketConnection
+from raft.net.errors import WireError
+from raft.net.framing import Frame
+from raft.trust import Admitted, Credentials, Dialer, Untrusted
+
+WIRE: Final = "raft"
+REFUSAL: Final = client_codec.encode_error(0, NotAdmitted())
+
+
+class NativeSession(Session[Frame]):
+    """A session that is put on its `connection` before anything arrives."""
+
+    connection: SocketConnection[Frame]
+
+
+class Admission(NativeSession):
+    """Waits for the proof of whom dialled; then hands the connection, and what else had arrived, to `greet`'s session."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        greet: Callable[[Admitted], NativeSession],
+        on_closed: Callable[[SocketConnection[Frame], str], None],
+    ) -> None:
+        self._acceptor = credentials.accept(WIRE, trio.current_time())
+        self._greet = greet
+        self._on_closed = on_closed
+
+    def on_frames(self, frames: list[Frame]) -> None:
+        """Messages of the handshake, one after the other."""
+        for number, (message_type, body, _) in enumerate(frames, start=1):
+            if message_type != TRUST:
+                raise Untrusted(f"it does not prove that it is of this cluster: message type {message_type}")
+            step = self._acceptor.step(trio.current_time(), bytes(body))
+            self.connection.write(client_codec.encode_trust_reply(step.reply))
+            if step.admitted is not None:
+                session = self.connection.session = self._greet(step.admitted)
+                session.connection = self.connection
+                if len(frames) > number:
+                    session.on_frames(frames[number:])
+                return
+
+    def on_wire_error(self, error: WireError) -> None:
+        """Refuse, without a reason."""
+        self.connection.write(REFUSAL)
+
+    def on_closed(self, reason: str) -> None:
+        """The connection closed before its proof."""
+        self._on_closed(self.connection, reason)
+
+
+def answer_trust(dialer: Dialer, frame: Frame) -> tuple[bytes, Admitted | None]:
+    """Returns what a dialer sends after this frame, if anything, and who the other side is once it has proven it.
+
+    Raises `Untrusted`, or the error with which the other side refused.
+    """
+    message_type, body, _ = frame
+    step = dialer.step(client_codec.decode_trust_reply(message_type, body))
+    return (client_codec.encode_trust(step.reply) if step.reply else b""), step.admitted
