@@ -3,13 +3,15 @@
 The three outcomes of an append are the three answers: 201 it is written, 503 it is not (try again), 504 it is unknown.
 
     python examples/guest_book.py 127.0.0.1:4001,127.0.0.1:4002,127.0.0.1:4003
+
+Nodes with a secret, as `quorumlog up --system raft` starts them, want it from their clients: `--secret-file FILE`.
 """
 
 import argparse
 import asyncio
 from contextlib import suppress
 
-from raft import RaftError
+from raft import RaftError, Secret, read_secret
 from raft.aio import Client
 
 LINE_BYTES_MAX = 1000
@@ -52,8 +54,8 @@ async def serve(log: Client, reader: asyncio.StreamReader, writer: asyncio.Strea
         writer.close()
 
 
-async def main(addresses: list[str], cluster_id: str, port: int) -> None:
-    async with Client(addresses, cluster_id, deadline_s=5.0) as log:
+async def main(addresses: list[str], cluster_id: str, port: int, secret: Secret | None) -> None:
+    async with Client(addresses, cluster_id, deadline_s=5.0, secret=secret) as log:
         server = await asyncio.start_server(lambda reader, writer: serve(log, reader, writer), "127.0.0.1", port)
         print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", flush=True)
         async with server:
@@ -65,6 +67,8 @@ if __name__ == "__main__":
     parser.add_argument("addresses", metavar="ADDRESS[,ADDRESS...]", help="where the nodes listen, host:port")
     parser.add_argument("cluster_id", nargs="?", default="demo")
     parser.add_argument("port", nargs="?", type=int, default=8080)
+    parser.add_argument("--secret-file", help="the secret of the cluster, where it has one")
     given = parser.parse_args()
     with suppress(KeyboardInterrupt):
-        asyncio.run(main(given.addresses.split(","), given.cluster_id, given.port))
+        secret = read_secret(given.secret_file) if given.secret_file else None
+        asyncio.run(main(given.addresses.split(","), given.cluster_id, given.port, secret))

@@ -51,7 +51,9 @@ def test_an_order_survives_a_power_cut_of_everything(raft_cluster: LocalCluster)
 def test_orders_are_taken_while_two_of_five_are_cut_off(raft_cluster: LocalCluster) -> None:
     leader = raft_cluster.wait_for_leader()
     raft_cluster.isolate(leader, leader % 5 + 1)
-    with Client(raft_cluster.addresses, raft_cluster.cluster_id, connect_timeout_s=0.1) as log:
+    with Client(
+        raft_cluster.addresses, raft_cluster.cluster_id, connect_timeout_s=0.1, secret=raft_cluster.secret
+    ) as log:
         place(log, b"tea")
 
 

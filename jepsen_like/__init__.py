@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jepsen_like.port.file_damage import LogFiles
     from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
     from jepsen_like.port.port import (
+        Access,
         Control,
         FaultSeen,
         Leadership,
@@ -80,6 +81,7 @@ __all__ = [
     "KINDS",
     "NONE",
     "SYSTEMS",
+    "Access",
     "Action",
     "Address",
     "Allowance",
@@ -170,7 +172,7 @@ _MODULES = {
     "jepsen_like.nemesis.table": "KINDS",
     "jepsen_like.port.file_damage": "LogFiles",
     "jepsen_like.port.observations": "LogBegins Observation OwnEnd Ready RoleReported TurnReported",
-    "jepsen_like.port.port": "Control FaultSeen Leadership Member Mode NotServing ProcessPlan Scope System WrongMode",
+    "jepsen_like.port.port": "Access Control FaultSeen Leadership Member Mode NotServing ProcessPlan Scope System WrongMode",
     "jepsen_like.port.registry": "SYSTEMS system_named",
     "jepsen_like.port.scenario": "NamedScenario Shows Trial",
     "jepsen_like.port.wires": "Address",

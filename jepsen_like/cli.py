@@ -74,6 +74,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
+    "secret": LazyCommand(
+        "raft.secret_command:secret", "Make the secret by which the members of a cluster know each other."
+    ),
     "check": LazyCommand("jepsen_like.check.command:check", "Check histories and runs."),
     "report": LazyCommand(
         "jepsen_like.report.command:report", "Write report.html of a run again, or an index of all runs."

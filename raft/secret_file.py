@@ -21,9 +21,14 @@ class UnusableSecret(ValueError):
     """The file of the secret cannot be used; the text names the correction."""
 
 
+def fresh_secret() -> Secret:
+    """Returns a secret that was never used before."""
+    return Secret(secrets.token_hex(SECRET_BYTES))
+
+
 def make_secret(path: str | os.PathLike[str]) -> Secret:
     """Returns a fresh secret, which is in the file from now on. Raises `OSError`, also if there is such a file."""
-    secret = Secret(secrets.token_hex(SECRET_BYTES))
+    secret = fresh_secret()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(f"{secret.text}\n")

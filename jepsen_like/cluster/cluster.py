@@ -29,7 +29,7 @@ from jepsen_like.port.observations import (
     TurnReported,
     TurnSeen,
 )
-from jepsen_like.port.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System
 from jepsen_like.port.wires import Address, Network, Pair, Wires
 
 START_WITHIN_S: Final = 30.0
@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(
         self,
-        cluster_id: str,
+        access: Access,
         system: System,
         mode: Mode,
         members: Iterable[Member],
@@ -59,7 +59,7 @@ class Cluster:
         starts: list[StartSeen],
         turns: list[TurnSeen],
     ) -> None:
-        self.cluster_id = cluster_id
+        self.access = access
         self.system = system
         self.mode = mode
         self.members = {member.id: member for member in members}
@@ -68,7 +68,7 @@ class Cluster:
         self.client_addresses = dict(site.clients)
         """The addresses at which clients reach each node: behind the fault network."""
         self.direct: dict[int, Address] = dict(site.direct)
-        self.control: Control = system.control(mode, cluster_id, self.direct, self._can_answer)
+        self.control: Control = system.control(mode, access, self.direct, self._can_answer)
         self._through = dict(site.through)
         self._plans = dict(plans)
         self._promoted: tuple[int, ...] = ()
@@ -76,6 +76,11 @@ class Cluster:
         self.starts = starts
         self.turns = turns
         self._nursery = nursery
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that its clients must name."""
+        return self.access.cluster_id
 
     @property
     def targets(self) -> tuple[int, ...]:
@@ -294,6 +299,7 @@ async def open_cluster(
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(_open_site(network, ids, seed))
+        access = Access(cluster_id, system.keep_secret(directory))
         processes, plans = {}, {}
         for member in members:
             node, machine = member.id, machines[member.id]
@@ -305,13 +311,14 @@ async def open_cluster(
                 peers={other: site.peers[node, other] for other in ids if other != node},
                 advertised=site.clients,
                 mode=mode,
+                secret=access.secret,
                 boot_id=machine.boot_id,
             )
             processes[node] = NodeProcess(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
             )
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(cluster_id, system, mode, members, processes, plans, site, nursery, roles, starts, turns)
+            cluster = Cluster(access, system, mode, members, processes, plans, site, nursery, roles, starts, turns)
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

@@ -69,6 +69,15 @@ class Member:
         return f"n{self.id}"
 
 
+@attrs.frozen
+class Access:
+    """The way into a cluster for the clients of the harness."""
+
+    cluster_id: str
+    secret: Path | None = None
+    """The file by which its processes know each other, where the system has one (`System.keep_secret`)."""
+
+
 @attrs.frozen(kw_only=True)
 class ProcessPlan:
     """One process to be started. All addresses are by member id.
@@ -87,6 +96,8 @@ class ProcessPlan:
     mode: "Mode"
     promoted: Sequence[int] = ()
     """Whom an operator has let lead, in this order, in a system whose roles are given and never change by themselves."""
+    secret: Path | None = None
+    """The file by which the processes know each other; given by its path, so that it stands on no command line."""
     boot_id: str = ""
     """Of the machine since its power came last; with another one, what was not flushed may be gone."""
 
@@ -270,6 +281,8 @@ class System(abc.ABC):
     """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
     scenarios: ClassVar[tuple[NamedScenario, ...]] = ()
     """The scenarios that `quorumlog scenario` shows of it."""
+    clients_need_secret: ClassVar[bool] = False
+    """True if the secret of the cluster admits its clients as well as its processes."""
 
     def lacking(self) -> str | None:
         """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""
@@ -291,6 +304,10 @@ class System(abc.ABC):
         """The processes of a cluster with this many nodes, in the order in which they are started."""
         return tuple(Member(node, self.member_role) for node in range(1, nodes + 1))
 
+    def keep_secret(self, directory: Path) -> Path | None:
+        """Returns the file by which the processes of the cluster in `directory` know each other, made if it is missing; None without any."""
+        return None
+
     @abc.abstractmethod
     def command(self, plan: ProcessPlan) -> list[str]:
         """The argument vector of one process, in this interpreter or another program."""
@@ -304,7 +321,7 @@ class System(abc.ABC):
 
     @abc.abstractmethod
     def control(
-        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+        self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
 
@@ -327,7 +344,7 @@ class System(abc.ABC):
         workload: str,
         recorder: Recorder,
         addresses: Mapping[int, Address],
-        cluster_id: str,
+        access: Access,
         plan: LoadPlan,
     ) -> RunningLoad:
         """Clients at work on a cluster; `addresses` lead through the fault network.

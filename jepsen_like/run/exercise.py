@@ -147,7 +147,7 @@ async def _break_it(
             plan.workload,
             recorder,
             cluster.client_addresses,
-            plan.cluster_id,
+            cluster.access,
             LoadPlan(concurrency=plan.concurrency, rate=plan.rate, seed=plan.seed),
         )
         news = FaultNewsLines(progress, cluster)

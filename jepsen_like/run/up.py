@@ -184,6 +184,8 @@ async def _serve(data: Path, cluster: Cluster, needs: frozenset[Need], wait_s: f
         async with desk_open(data, desk):
             click.echo(cluster.system.address_line(cluster.client_addresses))
             _news(f"{len(cluster.members)} nodes of {cluster.system.name} serve; Ctrl-C ends them")
+            if cluster.system.clients_need_secret:
+                _news(f"clients of cluster {cluster.cluster_id} need the secret in {cluster.access.secret}")
             option = f" --data {data}" if data != DATA else ""
             _news(
                 f"break them: quorumlog fault kill{option}; heal: quorumlog fault heal{option}; faults: {', '.join(desk.kinds())}"

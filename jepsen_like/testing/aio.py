@@ -10,6 +10,7 @@ from raft.aio import Client, Face, awaiting
 from raft.client import client_is_closed
 from raft.errors import ShuttingDown
 from raft.loop_thread import Opener, in_loop, opening
+from raft.trust import Secret
 
 __all__ = ["LocalCluster", "ProcessCluster"]
 
@@ -30,6 +31,11 @@ class _ClusterFace(Face[ClusterT_co]):
     def cluster_id(self) -> str:
         """The id that clients must name."""
         return self._loop.living.cluster_id
+
+    @property
+    def secret(self) -> Secret | None:
+        """The secret that clients must know."""
+        return self._loop.living.secret
 
     @property
     def nodes(self) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from raft.client import Client, OnAttempt, ignore_attempt
 from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 from raft.results import Appended, Records
 from raft.settings import NodeSettings
+from raft.trust import Secret
 
 PROBE_WITHIN_S = 0.25
 """A node that reports to lead answers a linearizable read within this time."""
@@ -41,8 +42,10 @@ class _Part:
 class WitnessedClient(Client):
     """A client whose acknowledged appends are written down."""
 
-    def __init__(self, addresses: Sequence[str], cluster_id: str, ledger: Ledger, **options: float) -> None:
-        super().__init__(addresses, cluster_id, **options)
+    def __init__(
+        self, addresses: Sequence[str], cluster_id: str, secret: Secret | None, ledger: Ledger, **options: float
+    ) -> None:
+        super().__init__(addresses, cluster_id, secret=secret, **options)
         self._ledger = ledger
 
     async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = ignore_attempt) -> Appended:
@@ -58,10 +61,18 @@ class BreakableCluster(FaultyCluster):
     """The common part of both kinds. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
 
     def __init__(
-        self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires, settings: NodeSettings
+        self,
+        cluster_id: str,
+        secret: Secret | None,
+        nodes: Iterable[int],
+        addresses: Sequence[str],
+        wires: Wires,
+        settings: NodeSettings,
     ) -> None:
         """Use `open`."""
         super().__init__(cluster_id, nodes, addresses, wires)
+        self.secret = secret
+        """The secret that clients must know."""
         self.ledger = Ledger(retention=settings.retention)
         self._noted: dict[int, int] = {}
 
@@ -70,7 +81,12 @@ class BreakableCluster(FaultyCluster):
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
         """Returns a client of this cluster; `check` looks for everything that is acknowledged to it."""
         return WitnessedClient(
-            self.addresses, self.cluster_id, self.ledger, deadline_s=deadline_s, connect_timeout_s=connect_timeout_s
+            self.addresses,
+            self.cluster_id,
+            self.secret,
+            self.ledger,
+            deadline_s=deadline_s,
+            connect_timeout_s=connect_timeout_s,
         )
 
     # ---------------------------------------------------------------- what the nodes report

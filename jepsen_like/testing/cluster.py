@@ -29,6 +29,7 @@ from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.system import RaftSystem
+from jepsen_like.systems.secret_of import secret_in
 from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.faulty import NodeEvent
 from jepsen_like.testing.processes import ServerProcesses, home_of
@@ -39,6 +40,7 @@ from raft.group import RaftGroup
 from raft.notices import LinkUp, Notice, event_of
 from raft.register import RegisterMachine
 from raft.results import Records
+from raft.secret_file import fresh_secret
 from raft.settings import NodeSettings, parse_settings
 from raft.state_machine import StateMachine
 
@@ -73,9 +75,8 @@ class LocalCluster(BreakableCluster):
     ) -> None:
         """Use `open`."""
         ids = tuple(nodes)
-        super().__init__(
-            CLUSTER_ID, ids, [f"{host}:{port}" for host, port in site.clients.values()], site.wires, settings
-        )
+        addresses = [f"{host}:{port}" for host, port in site.clients.values()]
+        super().__init__(CLUSTER_ID, fresh_secret(), ids, addresses, site.wires, settings)
         self._site = site
         self._nursery = nursery
         self._settings = settings
@@ -171,6 +172,7 @@ class LocalCluster(BreakableCluster):
                     rng=random.Random(self._rng.getrandbits(64)),
                     disk=self._disks[node],
                     notify=lambda notice: self._on_notice(node, notice),
+                    secret=self.secret,
                 ) as group:
                     is_up = True
                     task_status.started(_LocalNode(group, life, ended))
@@ -274,7 +276,8 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
     def __init__(self, cluster: Cluster, directory: Path, settings: NodeSettings) -> None:
         """Use `open`."""
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
-        super().__init__(cluster.cluster_id, cluster.nodes, addresses, cluster.network, settings)
+        secret = secret_in(cluster.access.secret)
+        super().__init__(cluster.cluster_id, secret, cluster.nodes, addresses, cluster.network, settings)
         self.directory = directory
         """The files that the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
         self._install(cluster)
@@ -332,4 +335,4 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
                     yield NodeEvent(at_s, node, fields.pop("event"), fields)
 
     def _connection(self, node: int) -> contextlib.AbstractAsyncContextManager[Connection]:
-        return Connection.open(*self._cluster.direct[node], self.cluster_id)
+        return Connection.open(*self._cluster.direct[node], self.cluster_id, secret=self.secret)

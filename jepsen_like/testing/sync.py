@@ -10,6 +10,7 @@ from raft.client import client_is_closed
 from raft.errors import ShuttingDown
 from raft.loop_thread import Opener, in_loop, opening
 from raft.sync import Client, Face, blocking
+from raft.trust import Secret
 
 ClusterT_co = TypeVar("ClusterT_co", bound=BreakableCluster, covariant=True)
 
@@ -28,6 +29,11 @@ class _ClusterFace(FaultyFace[ClusterT_co]):
     def cluster_id(self) -> str:
         """The id that clients must name."""
         return self._loop.living.cluster_id
+
+    @property
+    def secret(self) -> Secret | None:
+        """The secret that clients must know."""
+        return self._loop.living.secret
 
     @property
     def addresses(self) -> list[str]:

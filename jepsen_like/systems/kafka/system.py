@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.port import Control, Mode, Scope, System
+from jepsen_like.port.port import Access, Control, Mode, Scope, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka import processes
@@ -91,10 +91,10 @@ class KafkaAdapter(System):
         return f"bootstrap.servers={bootstrap(addresses)}"
 
     def control(
-        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+        self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """By Kafka's protocol."""
-        return KafkaControl(cluster_id, direct, can_answer)
+        return KafkaControl(access.cluster_id, direct, can_answer)
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""
@@ -128,7 +128,7 @@ class KafkaAdapter(System):
         workload: str,
         recorder: Recorder,
         addresses: Mapping[int, Address],
-        cluster_id: str,
+        access: Access,
         plan: LoadPlan,
     ) -> ClientLoad:
         """confluent-kafka, in processes of its own."""

@@ -4,10 +4,13 @@
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from jepsen_like.history.ops import ErrorCode, Outcome
+from jepsen_like.port.port import Access
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.secret_of import secret_in
 from jepsen_like.workload.load import Ending, Hint, LeftTheLog, NotTheLeader, TryLater
 from raft import errors
 from raft.client import Connection, Unreachable
@@ -20,9 +23,12 @@ _OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
     errors.ShuttingDown: (Outcome.FAIL, ErrorCode.SHUTTING_DOWN),
     errors.RecordsTrimmed: (Outcome.FAIL, ErrorCode.TRIMMED),
     Unreachable: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
+    errors.NotAdmitted: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
     errors.OutcomeUnknown: (Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME),
     errors.ProtocolError: (Outcome.INFO, ErrorCode.PROTOCOL),
 }
+
+OPEN_WITHIN_S: Final = 5.0
 
 
 def ending_of(error: Exception, *, connection_lost: bool = False) -> Ending:
@@ -50,15 +56,23 @@ class RaftClients:
 
     errors: tuple[type[Exception], ...] = (errors.RaftError,)
 
-    def __init__(self, addresses: Mapping[int, Address], cluster_id: str) -> None:
+    def __init__(self, addresses: Mapping[int, Address], access: Access) -> None:
         self.nodes = tuple(addresses)
         self._addresses = addresses
-        self._cluster_id = cluster_id
+        self._cluster_id, self._secret = access.cluster_id, secret_in(access.secret)
 
     async def connect(self, node: int, *, within_s: float) -> Connection:
         """A new connection. Raises `RaftError`."""
         host, port = self._addresses[node]
-        return await Connection.connect(host, port, self._cluster_id, timeout_s=within_s)
+        return await Connection.connect(host, port, self._cluster_id, timeout_s=within_s, secret=self._secret)
+
+    def open(self, node: int) -> AbstractAsyncContextManager[Connection]:
+        """A connection for the time of a block. Entering it raises `RaftError`."""
+        return self.open_at(self._addresses[node], within_s=OPEN_WITHIN_S)
+
+    def open_at(self, address: Address, *, within_s: float) -> AbstractAsyncContextManager[Connection]:
+        """Like `open`, to any address of a node."""
+        return Connection.open(*address, self._cluster_id, timeout_s=within_s, secret=self._secret)
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
         """Returns the meaning of an operation's error."""

@@ -9,12 +9,12 @@ import trio
 
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.port.observations import LEADER
-from jepsen_like.port.port import Control, Leadership, NotServing, Scope
+from jepsen_like.port.port import Access, Control, Leadership, NotServing, Scope
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.systems.raft.dump import dump_logs
 from jepsen_like.systems.raft.log_workload import LOG
 from jepsen_like.systems.reports import ask_each
-from raft.client import Connection
 from raft.errors import RaftError
 
 STATUS_WITHIN_S: Final = 0.5
@@ -54,9 +54,9 @@ class RaftControl(Control):
     """Asks the nodes of one cluster; every answer is of this moment."""
 
     def __init__(
-        self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+        self, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
     ) -> None:
-        self._cluster_id = cluster_id
+        self._clients = RaftClients(direct, access)
         self._direct = dict(direct)
         self._can_answer = can_answer
 
@@ -65,7 +65,7 @@ class RaftControl(Control):
         if not self._can_answer(node):
             return None
         with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(*_NO_ANSWER):
-            async with Connection.open(*self._direct[node], self._cluster_id) as connection:
+            async with self._clients.open(node) as connection:
                 return NodeStatus.of(await connection.status())
         return None
 
@@ -106,7 +106,7 @@ class RaftControl(Control):
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
         """The log of every node."""
         try:
-            await dump_logs(self._direct, self._cluster_id, ends[LOG], writer)
+            await dump_logs(self._clients, ends[LOG], writer)
         except* RaftError as group:
             raise NotServing(f"a node did not give its log: {group.exceptions[0]}") from group
 
@@ -114,7 +114,7 @@ class RaftControl(Control):
         """By STATUS."""
         try:
             with trio.fail_after(within_s):
-                async with Connection.open(*address, self._cluster_id, timeout_s=within_s) as connection:
+                async with self._clients.open_at(address, within_s=within_s) as connection:
                     await connection.status()
         except (*_NO_ANSWER, trio.TooSlowError) as error:
             return str(error) or f"no answer within {within_s:g} s"
@@ -128,7 +128,7 @@ class RaftControl(Control):
                 if status is not None and status.committed_end:
                     break
                 await trio.sleep(POLL_S)  # a node that has just started does not know yet what is committed
-            async with Connection.open(*self._direct[node], self._cluster_id) as connection:
+            async with self._clients.open(node) as connection:
                 offset = 0
                 while offset < status.committed_end:
                     records = await connection.read(offset, READ_THROUGH_BYTES)

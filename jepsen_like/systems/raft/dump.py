@@ -1,13 +1,12 @@
 """The final log of every node, read by the wire from the node itself: what the checker holds the history against."""
 
 import time
-from collections.abc import Mapping
 
 import trio
 
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.port.port import NotServing
-from jepsen_like.port.wires import Address
+from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.workload.payload import decode_value
 from log.frame import HEADER_BYTES
 from raft.client import Connection
@@ -19,19 +18,19 @@ READ_WITHIN_S = 30.0
 """One read takes at most this time; a log of any length may be dumped as long as it comes."""
 
 
-async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
+async def dump_logs(clients: RaftClients, end: int, writer: DumpWriter) -> None:
     """Read what is left of offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
 
     Raises `RaftError` or `NotServing` (in a group) if a node does not give its log.
     """
     async with trio.open_nursery() as nursery:
-        for node, address in addresses.items():
-            nursery.start_soon(_dump, node, address, cluster_id, end, writer)
+        for node in clients.nodes:
+            nursery.start_soon(_dump, node, clients, end, writer)
     writer.dumped_ns = time.monotonic_ns()
 
 
-async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: DumpWriter) -> None:
-    async with Connection.open(*address, cluster_id) as connection:
+async def _dump(node: int, clients: RaftClients, end: int, writer: DumpWriter) -> None:
+    async with clients.open(node) as connection:
         offset = 0
         writer.begin(node, offset)
         while offset < end:

@@ -19,6 +19,8 @@ def raft_command(plan: ProcessPlan) -> list[str]:
         command += ["--peer", f"{peer}={text_of(address)}"]
     for node, address in plan.advertised.items():
         command += ["--advertise", f"{node}={text_of(address)}"]
+    if plan.secret is not None:
+        command += ["--secret-file", str(plan.secret)]
     for setting in plan.mode.words:
         command += ["--set", setting]
     return command

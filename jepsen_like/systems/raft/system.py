@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.port import Control, Mode, System
+from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft import processes
 from jepsen_like.systems.raft.clients import RaftClients
@@ -14,6 +14,7 @@ from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.promises import SERVES, Replication
 from jepsen_like.systems.raft.register_workload import RegisterWorkload
+from jepsen_like.systems.secret_of import keep_secret
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
 from jepsen_like.workload.model import Workload
 from jepsen_like.workload.recorder import Recorder
@@ -45,16 +46,18 @@ class RaftSystem(System):
         checkpoints=("durable", "identity.json"),
         absences=(Absence.SEGMENT, Absence.CHECKPOINT, Absence.INDEX, Absence.DISK),
     )
+    clients_need_secret: ClassVar[bool] = True
     configure = staticmethod(RaftMode.of)
     mode_of = staticmethod(RaftMode.of_test)
     command = staticmethod(processes.raft_command)
+    keep_secret = staticmethod(keep_secret)
     observe = staticmethod(processes.observe)
 
     def control(
-        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+        self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """By the native protocol."""
-        return RaftControl(cluster_id, direct, can_answer)
+        return RaftControl(access, direct, can_answer)
 
     def load(
         self,
@@ -62,7 +65,7 @@ class RaftSystem(System):
         workload: str,
         recorder: Recorder,
         addresses: Mapping[int, Address],
-        cluster_id: str,
+        access: Access,
         plan: LoadPlan,
     ) -> RoutedLoad:
         """Clients of the native protocol, in Trio."""
@@ -71,4 +74,4 @@ class RaftSystem(System):
             "log": lambda: LogWorkload(expires=expires),
             "register": RegisterWorkload,
         }
-        return RoutedLoad(workloads[workload](), recorder, RaftClients(addresses, cluster_id), plan)
+        return RoutedLoad(workloads[workload](), recorder, RaftClients(addresses, access), plan)

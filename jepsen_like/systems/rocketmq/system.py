@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import FINAL_LOGS, HistoryWriter
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.port import Control, Mode, System
+from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.rocketmq import processes
@@ -62,7 +62,7 @@ class RocketMqSystem(System):
         return f"namesrvAddr={text_of(addresses[max(addresses)])}"
 
     def control(
-        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+        self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """By the remoting protocol."""
         assert isinstance(mode, RocketMode)
@@ -95,7 +95,7 @@ class RocketMqSystem(System):
         workload: str,
         recorder: Recorder,
         addresses: Mapping[int, Address],
-        cluster_id: str,
+        access: Access,
         plan: LoadPlan,
     ) -> RunningLoad:
         """Clients of the remoting protocol: our own in Trio, or the C++ client in processes of its own."""

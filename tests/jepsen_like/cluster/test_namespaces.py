@@ -19,6 +19,7 @@ from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.wires import CUT, Condition, Network
+from jepsen_like.systems.secret_of import secret_in
 from raft.client import Client
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
@@ -152,7 +153,7 @@ async def test_a_cluster_in_namespaces_survives_what_happens_to_packets(tmp_path
     faults = [Fault(number, kind, Target.LEADER, number / 1000, 0.7, number) for number, kind in enumerate(kinds)]
     async with open_raft_cluster(tmp_path / "nodes", nodes=3, network=Network.NAMESPACES, seed=3) as cluster:
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
-        async with Client(addresses, "test") as client:
+        async with Client(addresses, "test", secret=secret_in(cluster.access.secret)) as client:
             with trio.fail_after(SOON_S):
                 await client.append([b"before"])
             nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl")

@@ -12,6 +12,7 @@ from jepsen_like.nemesis.kind import Withheld
 from jepsen_like.nemesis.stops import Order, Stops
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.record.evidence import GONE_FIRST, RUNS, TOUCHED_INDEED
+from jepsen_like.systems.secret_of import secret_in
 from raft.client import Client
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
 
@@ -39,7 +40,7 @@ async def test_a_disk_is_mended_after_stops_in_every_order(tmp_path: Path, kind:
     async with open_raft_cluster(tmp_path / "nodes", nodes=3, settings=SMALL_SEGMENTS) as cluster:
         assert await cluster.leader(within_s=60) is not None
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
-        async with Client(addresses, "test") as client:
+        async with Client(addresses, "test", secret=secret_in(cluster.access.secret)) as client:
             for _ in range(STORED):
                 await client.append([RECORD])
         for order in Order:

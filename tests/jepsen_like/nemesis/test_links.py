@@ -15,6 +15,7 @@ from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS, usable
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.wires import CUT
+from jepsen_like.systems.secret_of import secret_in
 from raft.client import Client
 from raft.errors import OutcomeUnknown, RaftError
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
@@ -37,7 +38,7 @@ SHOWS = {
 
 async def append_for_ever(cluster: Cluster, done: list[int]) -> None:
     addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
-    async with Client(addresses, cluster.cluster_id) as client:
+    async with Client(addresses, cluster.cluster_id, secret=secret_in(cluster.access.secret)) as client:
         while True:
             try:
                 with trio.fail_after(1):

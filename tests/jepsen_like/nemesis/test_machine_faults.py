@@ -19,6 +19,7 @@ from jepsen_like.nemesis.machines import ClockDrift, ClockJump, ClockKind, Power
 from jepsen_like.nemesis.targets import ResolvedTarget
 from jepsen_like.record import evidence
 from jepsen_like.systems.raft.system import RaftSystem
+from jepsen_like.systems.secret_of import secret_in
 from raft.client import Client
 from raft.errors import RaftError
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
@@ -42,7 +43,7 @@ async def nodes(
     async with open_raft_cluster(directory / "nodes", nodes=3, needs=frozenset(needs), settings=settings) as cluster:
         assert await cluster.leader(within_s=60) is not None
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
-        async with Client(addresses, "test") as client:
+        async with Client(addresses, "test", secret=secret_in(cluster.access.secret)) as client:
             for _ in range(STORED):
                 await client.append([RECORD])
             yield cluster, client

@@ -15,6 +15,7 @@ import trio
 from jepsen_like import (
     KINDS,
     NONE,
+    Access,
     Action,
     Address,
     Allowance,
@@ -252,7 +253,7 @@ class ToySystem(System):
                 return None
 
     def control(
-        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+        self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         return ToyControl(direct, can_answer)
 
@@ -262,7 +263,7 @@ class ToySystem(System):
         workload: str,
         recorder: Recorder,
         addresses: Mapping[int, Address],
-        cluster_id: str,
+        access: Access,
         plan: LoadPlan,
     ) -> RoutedLoad:
         return RoutedLoad(ToyWorkload(), recorder, ToyClients(addresses), plan)

@@ -108,7 +108,9 @@ async def test_an_isolated_leader_acknowledges_nothing_and_another_is_elected(op
     async with open_() as cluster:
         leader = await cluster.wait_for_leader()
         await cluster.isolate(leader)
-        async with Client([cluster.addresses[leader - 1]], cluster.cluster_id, deadline_s=0.1) as stranded:
+        async with Client(
+            [cluster.addresses[leader - 1]], cluster.cluster_id, deadline_s=0.1, secret=cluster.secret
+        ) as stranded:
             with pytest.raises(RaftError):
                 await stranded.append([b"nobody hears"])
         await another_leader(cluster, leader)
@@ -168,7 +170,7 @@ async def test_what_was_acknowledged_without_a_flush_is_found_lost_after_a_power
 
 async def test_what_a_client_of_its_own_was_told_counts_when_its_node_goes_down() -> None:
     async with LocalCluster.open(settings=["flush=none"]) as cluster:
-        async with Client(cluster.addresses, cluster.cluster_id) as client:
+        async with Client(cluster.addresses, cluster.cluster_id, secret=cluster.secret) as client:
             await client.append([b"one"])
         await cluster.crash(1, 2, 3)
         assert not (await cluster.check()).valid

@@ -159,12 +159,12 @@ def test_code_under_test_needs_addresses_alone(run: Run) -> None:
         from raft import aio, client, sync
 
         def test_plain(raft_cluster):
-            with sync.Client(raft_cluster.addresses, raft_cluster.cluster_id) as log:
+            with sync.Client(raft_cluster.addresses, raft_cluster.cluster_id, secret=raft_cluster.secret) as log:
                 log.append([b"x"])
 
         def test_asyncio(raft_cluster):
             async def main():
-                async with aio.Client(raft_cluster.addresses, raft_cluster.cluster_id) as log:
+                async with aio.Client(raft_cluster.addresses, raft_cluster.cluster_id, secret=raft_cluster.secret) as log:
                     await log.append([b"x"])
                     await asyncio.to_thread(raft_cluster.kill, raft_cluster.wait_for_leader())
                     await log.append([b"y"])
@@ -172,7 +172,7 @@ def test_code_under_test_needs_addresses_alone(run: Run) -> None:
 
         def test_trio(raft_cluster):
             async def main():
-                async with client.Client(raft_cluster.addresses, raft_cluster.cluster_id) as log:
+                async with client.Client(raft_cluster.addresses, raft_cluster.cluster_id, secret=raft_cluster.secret) as log:
                     await log.append([b"x"])
                     await trio.to_thread.run_sync(raft_cluster.wait_for_leader)
             trio.run(main)

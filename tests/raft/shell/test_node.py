@@ -103,6 +103,8 @@ def test_sigterm_stops_a_node_cleanly(tmp_path: Path) -> None:
         pytest.param(["--peer=2=h:1", "--peer=3=h:1"], "for node 3, where node 2 is", id="two peers at one place"),
         pytest.param(["--advertise=7=h:1"], "for which there is no --peer", id="an address of a stranger"),
         pytest.param(["--cluster-id="], "--cluster-id has 1 to", id="an empty cluster id"),
+        pytest.param(["--listen=0.0.0.0:1"], "Run: quorumlog secret FILE", id="beyond loopback without a secret"),
+        pytest.param(["--secret-file=none"], "cannot read the secret in none", id="a secret that is not there"),
         pytest.param(["--state-machine=abacus"], "'abacus' is not 'register'", id="an unknown state machine"),
     ],
 )

@@ -9,6 +9,7 @@ import trio
 
 from jepsen_like.history.files import HistoryReader, HistoryWriter
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.port.port import Access
 from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.workload import load as load_module
@@ -61,8 +62,8 @@ async def attempt_append(answer: Answer, directory: Path) -> tuple[Sequence[Op],
         recorder = Recorder(history)
         async with fake_node(answer) as node:
             workload = LogWorkload()
-            load = RoutedLoad(workload, recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
-            client = Connections(RaftClients({1: node.address}, "x"))
+            load = RoutedLoad(workload, recorder, RaftClients({1: node.address}, Access("x")), LoadPlan(concurrency=1))
+            client = Connections(RaftClients({1: node.address}, Access("x")))
             request = workload.write(load._rng)
             await load._attempt(client, 1, request, recorder.new_process())
             client.close()
@@ -101,7 +102,9 @@ async def test_a_write_of_a_probe_that_is_cancelled_has_an_unknown_outcome(
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
         async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as probes:
-            load = RoutedLoad(LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            load = RoutedLoad(
+                LogWorkload(), recorder, RaftClients({1: node.address}, Access("x")), LoadPlan(concurrency=1)
+            )
             probes.start_soon(load._probe, 1)
             with trio.fail_after(10):
                 await has_arrived.wait()
@@ -118,8 +121,10 @@ async def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path) as history, listener:
         recorder = Recorder(history)
         workload = LogWorkload()
-        load = RoutedLoad(workload, recorder, RaftClients({1: address}, "x"), LoadPlan(concurrency=1))
-        outcome = await load._attempt(Connections(RaftClients({1: address}, "x")), 1, workload.write(load._rng), 0)
+        load = RoutedLoad(workload, recorder, RaftClients({1: address}, Access("x")), LoadPlan(concurrency=1))
+        outcome = await load._attempt(
+            Connections(RaftClients({1: address}, Access("x"))), 1, workload.write(load._rng), 0
+        )
     assert outcome is Outcome.FAIL
     assert list(HistoryReader.open(tmp_path).ops()) == []
 
@@ -129,7 +134,9 @@ async def run_load(answers: Sequence[Answer], directory: Path, *, concurrency: i
         recorder = Recorder(history)
         async with fake_node(answers[0]) as first, fake_node(answers[1]) as second:
             addresses = {1: first.address, 2: second.address}
-            load = RoutedLoad(LogWorkload(), recorder, RaftClients(addresses, "x"), LoadPlan(concurrency=concurrency))
+            load = RoutedLoad(
+                LogWorkload(), recorder, RaftClients(addresses, Access("x")), LoadPlan(concurrency=concurrency)
+            )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
                 await trio.sleep(seconds)
@@ -166,7 +173,10 @@ async def test_an_open_loop_keeps_its_rate_and_ends_when_it_is_told(tmp_path: Pa
         recorder = Recorder(history)
         async with fake_node(leads) as node:
             load = RoutedLoad(
-                LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=40, rate=20.0)
+                LogWorkload(),
+                recorder,
+                RaftClients({1: node.address}, Access("x")),
+                LoadPlan(concurrency=40, rate=20.0),
             )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
@@ -187,7 +197,10 @@ async def test_an_open_loop_counts_latency_from_when_an_operation_was_due(tmp_pa
         recorder = Recorder(history)
         async with fake_node(slow_to_lead) as node:
             load = RoutedLoad(
-                LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=4, rate=100.0)
+                LogWorkload(),
+                recorder,
+                RaftClients({1: node.address}, Access("x")),
+                LoadPlan(concurrency=4, rate=100.0),
             )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
@@ -230,7 +243,9 @@ async def final_reads(answer: Answer, directory: Path) -> tuple[bool, Sequence[O
     with HistoryWriter(directory) as history:
         async with fake_node(answer) as node:
             workload = LogWorkload(expires=True)
-            load = RoutedLoad(workload, Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            load = RoutedLoad(
+                workload, Recorder(history), RaftClients({1: node.address}, Access("x")), LoadPlan(concurrency=1)
+            )
             has_answered = await load.final_reads()
     return has_answered, sorted(HistoryReader.open(directory).ops(), key=lambda op: op.t_inv)
 
@@ -288,7 +303,10 @@ async def test_a_log_that_begins_no_later_than_the_place_it_refused_is_nonsense(
         async with fake_node(begins_at(0)) as node:
             workload = LogWorkload(expires=True)
             load = RoutedLoad(
-                workload, recorder := Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1)
+                workload,
+                recorder := Recorder(history),
+                RaftClients({1: node.address}, Access("x")),
+                LoadPlan(concurrency=1),
             )
             await load.final_reads()
     assert recorder.nonsense[0] == "node 1: READ at 0 was answered by a log that begins at 0"
@@ -300,7 +318,7 @@ async def test_where_nothing_may_leave_a_log_no_read_is_refused(tmp_path: Path) 
             load = RoutedLoad(
                 LogWorkload(),
                 recorder := Recorder(history),
-                RaftClients({1: node.address}, "x"),
+                RaftClients({1: node.address}, Access("x")),
                 LoadPlan(concurrency=1),
             )
             await load.final_reads()
@@ -320,7 +338,10 @@ async def test_a_log_that_begins_where_no_log_can_is_nonsense(start: int, tmp_pa
         async with fake_node(begins_at(start)) as node:
             workload = LogWorkload(expires=True)
             load = RoutedLoad(
-                workload, recorder := Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1)
+                workload,
+                recorder := Recorder(history),
+                RaftClients({1: node.address}, Access("x")),
+                LoadPlan(concurrency=1),
             )
             with trio.move_on_after(1):
                 await load.final_reads()

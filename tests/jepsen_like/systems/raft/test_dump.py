@@ -8,8 +8,9 @@ import trio
 
 from jepsen_like.checker.rows.final_logs import final_logs_of
 from jepsen_like.history.files import DumpWriter, read_dump, read_kept
-from jepsen_like.port.port import NotServing
+from jepsen_like.port.port import Access, NotServing
 from jepsen_like.systems.raft import dump
+from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.workload.payload import encode_value
 from raft import client_codec
 from raft.errors import ProtocolError, RecordsTrimmed
@@ -21,7 +22,7 @@ from tests.jepsen_like.fake_node import Answer, fake_node, is_silent, leads
 async def dump_node(answer: Answer, end: int, directory: Path) -> None:
     async with fake_node(answer) as node:
         with DumpWriter(directory) as writer:
-            await dump.dump_logs({3: node.address}, "x", end, writer)
+            await dump.dump_logs(RaftClients({3: node.address}, Access("x")), end, writer)
 
 
 async def test_a_node_that_does_not_answer_is_named_with_where_it_stopped_and_how_long_it_had(
