@@ -47,6 +47,8 @@ from raft.process import (
     checked_cluster_id,
     leaves_of,
     members_apart,
+    secret_for,
+    trust_flags,
     unique_addresses,
 )
 
@@ -78,6 +80,7 @@ NOT_REPAIRED = (StorageError, AssertionError)
     help="Another one at a start means that the power was lost: what was not flushed may be gone.",
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name.")
+@trust_flags
 def broker(
     broker_id: int,
     cluster_id: str,
@@ -87,6 +90,8 @@ def broker(
     advertised: tuple[tuple[int, Address], ...],
     boot_id: str,
     assignments: tuple[str, ...],
+    secret_file: str | None,
+    insecure: bool,
 ) -> None:
     """Run one broker until SIGTERM; prints one JSON object a line."""
     try:
@@ -103,6 +108,8 @@ def broker(
         peers=others,
         advertised=unique_addresses("--advertised", advertised).get(broker_id),
         settings=settings,
+        secret=secret_for(listen, secret_file, insecure=insecure),
+        insecure=insecure,
         boot=boot_id,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)

@@ -25,11 +25,13 @@ from typing import Any, Self
 import attrs
 import trio
 
+from kafka_compat.broker.authentication import mechanisms_of
 from kafka_compat.broker.calls import Requests
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.parts import BrokerParts
 from kafka_compat.broker.peers import PeerClient
+from kafka_compat.broker.proving import MemberProof
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
@@ -38,6 +40,7 @@ from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.storage.broker_store import BrokerStore
 from log.disk import Disk, RealDisk, this_boot
 from log.errors import CorruptLog, LogError
+from raft.addresses import is_loopback
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
@@ -49,10 +52,12 @@ from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
 from raft.net.running_clock import RunningClock
 from raft.net.sharing import UndecidedDecoder, is_native
-from raft.notices import LogRepaired, LogSetAside, Notice, warn_of_long_turns
+from raft.notices import ConnectionClosed, LinkRefused, LogRepaired, LogSetAside, Notice, event_of, warn_of_long_turns
 from raft.process import leaves_of
+from raft.secret_file import credentials_of
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
+from raft.trust import Secret
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +90,10 @@ class BrokerPlan:
     settings: Settings = attrs.field(factory=Settings)
     raft: RaftConfig | None = None
     """The timeouts of the controllers' group; without them `controller.quorum.election.timeout.ms` sets them."""
+    secret: Secret | None = None
+    """The secret by which brokers know each other. Without it, whoever connects is believed."""
+    insecure: bool = False
+    """True if a broker without a secret may listen beyond loopback."""
     boot: str = attrs.field(factory=this_boot)
     """Names the present start of the machine. Another name means that unflushed writes may be lost."""
 
@@ -127,8 +136,12 @@ class Broker:
         incarnation = rng.randbytes(16)
         self._machine = MetadataMachine()
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
+        credentials = credentials_of(plan.secret, plan.cluster_id, str(plan.broker_id)) if plan.secret else None
+        proofs = {broker: MemberProof(credentials, broker) if credentials else None for broker in plan.peers}
         self._peer_clients = {
-            (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng)
+            (broker, purpose): PeerClient(
+                reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng, proofs[broker]
+            )
             for broker, address in plan.peers.items()
             for purpose in ("fetch", "controller", "heartbeat")
         }
@@ -145,6 +158,7 @@ class Broker:
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
             turns=LongWork(lambda: DiskThread(reactor, name="encoder")),
+            knows_members=credentials is not None,
         )
         self._disk = DiskThread(reactor)
         self._may_end = trio.Event()
@@ -158,6 +172,7 @@ class Broker:
             tell=tell,
             on_serving=self.serving.set,
             on_may_end=self._may_end.set,
+            mechanisms=mechanisms_of(credentials),
         )
         self._failed = False
         self._group: RaftGroup | None = None
@@ -189,11 +204,16 @@ class Broker:
     ) -> AsyncIterator[Self]:
         """Start the broker and stop it at the end of the block.
 
-        Raises `OSError` if the port cannot be bound, and the errors of `RaftGroup.open` and `BrokerStore.open` if the
+        Raises `ValueError` for a broker without a secret that listens beyond loopback, unless it is `insecure`,
+        `OSError` if the port cannot be bound, and the errors of `RaftGroup.open` and `BrokerStore.open` if the
         directory cannot be used. A failed disk, damage that is read in a log (`CorruptLog`) or a broken invariant
         leaves the block as an exception group, as nurseries make them, and all writing ends. After damage the next
         `open` repairs that log.
         """
+        if plan.secret is None and not plan.insecure and not is_loopback(plan.listen):
+            raise ValueError(
+                f"{plan.listen[0]} can be reached from outside: give the broker the `secret` of its cluster"
+            )
         used = disk or RealDisk()
         drawn = rng or random.Random(secrets.randbits(64))
         reactor = Reactor(owns_thread=owns_thread)
@@ -245,6 +265,7 @@ class Broker:
                 notify=self._notice,
                 reactor=self._reactor,
                 listener=self._listener,
+                secret=plan.secret,
             ) as group:
                 self._group = self._context.controller.group = group
                 self._reactor.attach(self)
@@ -345,6 +366,9 @@ class Broker:
             self._metadata_damaged(f"it was damaged, and is cut at byte {notice.cut_from} of {notice.cut_to}")
         elif isinstance(notice, LogSetAside):
             self._metadata_damaged(notice.reason)
+        elif isinstance(notice, LinkRefused | ConnectionClosed):
+            event, fields = event_of(notice)
+            self._tell(event, **fields)
 
     def _metadata_damaged(self, reason: str) -> None:
         self._tell("damage", log=METADATA, reason=reason, repair="it is learned from the other brokers")

@@ -7,6 +7,7 @@ bytes (Produce with acks 0), or by closing the connection. Only valid requests r
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafka_compat.broker.caller import Caller
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
 from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version, require_size
@@ -22,9 +23,18 @@ _ALL: Mapping[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
 class ClientCall:
     """A request and the place for its answer."""
 
-    __slots__ = ("_api", "_reply", "connection", "header", "request")
+    __slots__ = ("_api", "_reply", "caller", "connection", "header", "request")
 
-    def __init__(self, header: RequestHeader, request: Any, reply: Reply, connection: SocketConnection[Any]) -> None:
+    def __init__(
+        self,
+        header: RequestHeader,
+        request: Any,
+        reply: Reply,
+        connection: SocketConnection[Any],
+        caller: Caller | None = None,
+    ) -> None:
+        """Without a `caller` the other end of the connection has proven nothing."""
+        self.caller = caller or Caller()
         self.header = header
         self.request = request
         self.connection = connection
@@ -133,6 +143,7 @@ class Requests:
         on_closed: Callable[[SocketConnection[Any], str], None],
         on_greeted: Callable[[SocketConnection[Any]], None],
     ) -> None:
+        self.caller = Caller()
         self._handlers = handlers
         self._gate = gate
         self._on_greeted: Callable[[SocketConnection[Any]], None] | None = on_greeted
@@ -152,9 +163,10 @@ class Requests:
             handler = self._handlers.get(request.header.api_key)
             if handler is None:
                 raise WireError(f"API {request.header.api_key} is not served on this port")
-            self._gate.admit(handler, ClientCall(request.header, request.body, reply, connection))
-        if self._on_greeted is not None:
-            # Kafka's protocol has no handshake: a connection counts once its first request was understood.
+            self._gate.admit(handler, ClientCall(request.header, request.body, reply, connection, self.caller))
+        if self._on_greeted is not None and not self.caller.is_proving:
+            # Kafka's protocol has no handshake: a connection counts once its first request was understood, or once it
+            # has proven what it began to prove.
             greeted, self._on_greeted = self._on_greeted, None
             if not connection.is_closed:
                 greeted(connection)

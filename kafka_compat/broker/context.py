@@ -7,6 +7,7 @@ from typing import Protocol
 
 import attrs
 
+from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings, TopicSettings
@@ -14,6 +15,7 @@ from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import NO_EPOCH, BrokerRegistration
 from kafka_compat.protocol.schema import NO_UUID
 from raft.disk_thread import Done, Work
+from raft.net.errors import WireError
 
 
 class DiskWork(Protocol):
@@ -43,6 +45,20 @@ class Context:
     stopwatch: Callable[[], float] = time.perf_counter
     """Measures the work of one round, which ends when it has taken too long."""
     broker_epoch: int = -1
+    knows_members: bool = False
+    """True if brokers prove who they are. Without a secret, what a request claims is believed."""
+
+    def may_speak_for(self, call: ClientCall, broker: int) -> bool:
+        """Returns True if the other end of this connection is that broker, False if it has proven nothing.
+
+        Raises `WireError` if it is another broker, which ends the connection.
+        """
+        if not self.knows_members:
+            return True
+        member = call.caller.identity.member
+        if member not in (None, broker):
+            raise WireError(f"broker {member} speaks for broker {broker}")
+        return member is not None
 
     @property
     def unclean_default(self) -> bool:

@@ -206,7 +206,7 @@ class ControllerLink:
         elif response.error_code in (KafkaErrorCode.NOT_CONTROLLER, KafkaErrorCode.THROTTLING_QUOTA_EXCEEDED):
             self._again(waiting)
         else:
-            definite = response.error_code == KafkaErrorCode.INVALID_REQUEST
+            definite = response.error_code in _REFUSED
             waiting.done(CommandFailed(f"the controller answered with error {response.error_code}", definite=definite))
 
     def _again(self, waiting: _Waiting) -> None:
@@ -241,6 +241,9 @@ class ControllerLink:
 
         for peer in self._heartbeat_peers.values():
             peer.call(BROKER_HEARTBEAT, 0, request, on_response, timeout_s=timeout_s)
+
+
+_REFUSED = (KafkaErrorCode.INVALID_REQUEST, KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _error_of(error: RaftError) -> KafkaErrorCode:

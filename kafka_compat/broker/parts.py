@@ -8,6 +8,7 @@ does so in a process, and the simulator in virtual time.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from kafka_compat.broker.authentication import Authentication, Mechanisms
 from kafka_compat.broker.calls import Gate, Handler
 from kafka_compat.broker.context import Context, DiskWork
 from kafka_compat.broker.controller_node import ControllerNode
@@ -61,6 +62,7 @@ class BrokerParts:
         on_serving: Callable[[], None],
         on_may_end: Callable[[], None],
         make_replicas: Callable[..., Replicas] = Replicas,
+        mechanisms: Mechanisms | None = None,
     ) -> None:
         """`peers` are the connections for fetching. `on_serving` is called once, when the broker is registered, up to
         date and not fenced for the first time; `on_may_end` when the controller consents to its shutdown.
@@ -103,6 +105,7 @@ class BrokerParts:
         timed = (self.registration, reports, self.node, self.replicas, self._housekeeping, self._reporter)
         waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
         self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
+        self._authentication = Authentication(mechanisms or {}, context.clock)
         self.handlers = self._all_handlers()
 
     def _all_handlers(self) -> Mapping[int, Handler]:
@@ -117,6 +120,7 @@ class BrokerParts:
                 LogRequests(context, self.replicas),
                 GroupApiRequests(context, self.coordinators, creation),
                 ClusterRequests(context, self.node),
+                self._authentication,
             )
         )
 

@@ -1,6 +1,6 @@
 """Connections to other brokers, over which this one fetches as a follower and calls the controller.
 
-A `PeerClient` is dialled when it is first used. A broker answers requests in their order, so each answer belongs to the
+A `PeerClient` is dialled when it is first used. With credentials, calls leave once both sides have proven who they are. A broker answers requests in their order, so each answer belongs to the
 oldest waiting call. When the connection breaks or cannot be made, or an answer is late, all waiting calls end with
 `PeerFailed`: their requests may have been carried out. The next call dials again, after a pause that grows with every
 failure in a row.
@@ -27,6 +27,7 @@ from raft.net.redial import Redial
 from raft.net.running_clock import RunningClock
 
 DIAL_TIMEOUT_S = 2.0
+PROOF_TIMEOUT_S = 2.0
 OUTBOUND_BYTES_MAX = 64 * 1024 * 1024
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 CLOSED_ON_PURPOSE = "this broker stops"
@@ -42,6 +43,10 @@ class PeerFailed:
     was_sent: bool
 
 
+ProofCall = tuple[Api[Any, Any], int, object]
+"""An API, the version and the request."""
+
+
 class Peer(Protocol):
     """Calls to one broker: a `PeerClient`."""
 
@@ -55,6 +60,24 @@ class Peer(Protocol):
         timeout_s: float,
     ) -> None:
         """See `PeerClient`."""
+
+
+class ProofSteps(Protocol):
+    """One conversation in which both sides prove who they are, as calls."""
+
+    first: Sequence[ProofCall]
+    is_done: bool
+    """True once both have."""
+
+    def step(self, answer: Any) -> Sequence[ProofCall]:
+        """Returns the calls that follow an answer. Raises `WireError` if the other side proves nothing."""
+
+
+class Proof(Protocol):
+    """Begins such a conversation on each new connection."""
+
+    def begin(self) -> ProofSteps:
+        """Returns its steps."""
 
 
 @attrs.define
@@ -74,16 +97,25 @@ class PeerClient(Session[Buffer]):
     """
 
     def __init__(
-        self, reactor: Reactor, address: Address, client_id: str, clock: RunningClock, rng: random.Random
+        self,
+        reactor: Reactor,
+        address: Address,
+        client_id: str,
+        clock: RunningClock,
+        rng: random.Random,
+        proof: Proof | None = None,
     ) -> None:
+        """`proof` is how both sides prove who they are; None where no one has to."""
         self.address = address
+        self._proof = proof
         self._reactor = reactor
         self._client_id = client_id
         self._clock = clock
         self._redial = Redial(self._session, rng, on_demand=True)
         self._calls: deque[_Call] = deque()
         self._waiting: list[tuple[_Call, Sequence[Buffer]]] = []
-        """Calls made before the connection is up, with their frames."""
+        """Calls made before the connection is up and proven, with their frames."""
+        self._is_ready = False
         self._connection: SocketConnection[Buffer] | None = None
         self._last_id = 0
         self._ended = trio.Event()
@@ -92,8 +124,8 @@ class PeerClient(Session[Buffer]):
 
     @property
     def is_connected(self) -> bool:
-        """True while there is a connection."""
-        return self._connection is not None
+        """True while there is a connection that takes calls."""
+        return self._connection is not None and self._is_ready
 
     def call(
         self,
@@ -108,14 +140,13 @@ class PeerClient(Session[Buffer]):
 
         `done` is called once with the response or a `PeerFailed`, in the loop and after this call has returned.
         """
-        self._last_id = (self._last_id + 1) & 0x7FFFFFFF
-        frame = api.encode_request(RequestHeader(api.key, version, self._last_id, self._client_id), request)
-        call = _Call(api, version, self._last_id, done, self._clock() + timeout_s)
-        if self._connection is None:
-            self._waiting.append((call, frame))
-            self._redial.want()
-        else:
+        call, frame = self._prepare(api, version, request, done, timeout_s)
+        if self._connection is not None and self._is_ready:
             self._send(self._connection, call, frame)
+            return
+        self._waiting.append((call, frame))
+        if self._connection is None:
+            self._redial.want()
 
     async def ask(self, api: Api[Any, Any], version: int, request: object, *, timeout_s: float) -> Any | PeerFailed:
         """Like `call`, and returns the response or the `PeerFailed`."""
@@ -130,6 +161,18 @@ class PeerClient(Session[Buffer]):
         self._reactor.request_round()
         await answered.wait()
         return outcome[0]
+
+    def _prepare(
+        self,
+        api: Api[Any, Any],
+        version: int,
+        request: object,
+        done: Callable[[Any | PeerFailed], None],
+        timeout_s: float,
+    ) -> tuple[_Call, Sequence[Buffer]]:
+        self._last_id = (self._last_id + 1) & 0x7FFFFFFF
+        frame = api.encode_request(RequestHeader(api.key, version, self._last_id, self._client_id), request)
+        return _Call(api, version, self._last_id, done, self._clock() + timeout_s), frame
 
     def _send(self, connection: SocketConnection[Buffer], call: _Call, frame: Sequence[Buffer]) -> None:
         self._calls.append(call)
@@ -156,8 +199,9 @@ class PeerClient(Session[Buffer]):
                     await self._ended.wait()
                 if self._calls and self._clock() >= self._calls[0].deadline:
                     self._close("no answer in time")
+            was_ready, self._is_ready = self._is_ready, False
             self._fail_all("the connection ended")
-            return True
+            return was_ready
         finally:
             self._close(CLOSED_ON_PURPOSE)
 
@@ -167,9 +211,35 @@ class PeerClient(Session[Buffer]):
         self._connection = SocketConnection(
             self._reactor, connected, decoder, self, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=f"to {self.address}"
         )
+        if self._proof is None:
+            self._begin()
+        else:
+            self._prove(self._proof, self._connection)
+
+    def _begin(self) -> None:
+        assert self._connection is not None, "it has just been opened or proven"
+        self._is_ready = True
         waiting, self._waiting = self._waiting, []
         for call, frame in waiting:
             self._send(self._connection, call, frame)
+
+    def _prove(self, proof: Proof, connection: SocketConnection[Buffer]) -> None:
+        """Let both sides prove who they are, in two round trips."""
+        steps = proof.begin()
+
+        def say(api: Api[Any, Any], version: int, request: object) -> None:
+            self._send(connection, *self._prepare(api, version, request, on_answer, PROOF_TIMEOUT_S))
+
+        def on_answer(answer: Any | PeerFailed) -> None:
+            if isinstance(answer, PeerFailed):
+                return  # the connection has ended
+            for request in steps.step(answer):
+                say(*request)
+            if steps.is_done:
+                self._begin()
+
+        for request in steps.first:
+            say(*request)
 
     def _close(self, reason: str) -> None:
         if self._connection is not None:

@@ -10,6 +10,8 @@ import enum
 import functools
 from typing import Any
 
+import msgpack
+
 from kafka_compat.controller import shapes
 from kafka_compat.model import NO_EPOCH, LogEnd, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -575,6 +577,11 @@ _COMMAND = _number_shapes(
     (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG)),
     (12, ReportLogs, (*_BROKER_AND_EPOCH, shapes.array(_LOG_REPORT, REPORTS_PER_COMMAND_MAX), _FLAG)),
 )  # fmt: skip
+_CONTROLLERS_OWN = frozenset((2, 3, 4))
+"""Only the controller itself decides who is fenced and who may shut down."""
+_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11))
+"""The others begin with the broker that they speak for."""
+BEGINNING_BYTES = 64
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
 _RESULT = _number_shapes(
     (1, Registered, (shapes.NUMBER_OR_NONE, *_ENDING)),
@@ -611,6 +618,24 @@ def decode_command(data: bytes) -> Command:
     """Returns the command in `data`: it is checked, then applied. Raises `InvalidRequest` for anything else."""
     command: Command = shapes.decode(COMMAND_VERSION, _COMMAND, data, "a command of the controller")
     return command
+
+
+def may_send(broker: int, data: bytes) -> bool:
+    """Returns True if a broker may have this command carried out: one for a client, or one that speaks for itself.
+
+    Looks at the beginning alone, as large commands are decoded where they are checked. What is no command passes.
+    """
+    reader = msgpack.Unpacker(max_buffer_size=BEGINNING_BYTES)
+    reader.feed(data[1:BEGINNING_BYTES])
+    try:
+        reader.read_array_header()
+        number = reader.unpack()
+        if number in _FOR_CLIENTS:
+            return True
+        reader.read_array_header()
+        return number not in _CONTROLLERS_OWN and bool(reader.unpack() == broker)
+    except (ValueError, msgpack.UnpackException):
+        return True
 
 
 @functools.lru_cache(maxsize=32)

@@ -40,6 +40,7 @@ from kafka_compat.protocol.apis.offset_delete import OFFSET_DELETE
 from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH
 from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from kafka_compat.protocol.apis.produce import PRODUCE
+from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import MalformedMessage, UnsupportedVersion
@@ -80,7 +81,9 @@ APIS: Mapping[int, Api[Any, Any]] = {
     )
 }
 
-BROKER_APIS: Mapping[int, Api[Any, Any]] = {api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT)}
+BROKER_APIS: Mapping[int, Api[Any, Any]] = {
+    api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT, SASL_HANDSHAKE, SASL_AUTHENTICATE)
+}
 """The APIs between brokers: they are served, and not listed to clients."""
 
 SMALL_REQUEST_BYTES = 256 * 1024

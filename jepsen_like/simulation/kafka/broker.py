@@ -25,6 +25,7 @@ from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.process import SimulatedProcess
 from jepsen_like.simulation.kernel.sockets import Endpoint, ResendingSockets, Segment, SegmentKind, Socket, refusal
 from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.broker.caller import Identity
 from kafka_compat.broker.calls import ClientCall, Requests
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
@@ -255,6 +256,7 @@ class SimulatedBroker(SimulatedProcess):
             rng=stream(knobs.seed, f"context/{self.process}"),
             turns=LongWork(_start_no_thread, lambda: 0.0),
             stopwatch=lambda: 0.0,
+            knows_members=True,
         )
         context.controller.group = self
         return BrokerParts(
@@ -481,6 +483,7 @@ class SimulatedBroker(SimulatedProcess):
         """See `ResendingHost`."""
         parts = self.parts
         requests = Requests(parts.handlers, parts.gate, self._connection_closed, _do_nothing)
+        requests.caller.identity = Identity(member=socket.peer)  # the network of the simulator does not lie
         return ServedConnection(self.tcp, socket, requests.session)
 
     def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:

@@ -28,6 +28,8 @@ def broker_command(plan: ProcessPlan) -> list[str]:
         command += ["--peer", f"{peer}={text_of(address)}"]
     for node, address in plan.advertised.items():
         command += ["--advertised", f"{node}={text_of(address)}"]
+    if plan.secret is not None:
+        command += ["--secret-file", str(plan.secret)]
     if plan.boot_id:
         command += ["--boot-id", plan.boot_id]
     for word in plan.mode.broker_words(len(plan.advertised)):

@@ -29,6 +29,7 @@ from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
 from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.kafka.states import states_of
+from jepsen_like.systems.secret_of import keep_secret
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -75,6 +76,7 @@ class KafkaAdapter(System):
     configure = staticmethod(KafkaMode.of)
     mode_of = staticmethod(KafkaMode.of_test)
     command = staticmethod(processes.broker_command)
+    keep_secret = staticmethod(keep_secret)
     observe = staticmethod(processes.observe)
 
     def lacking(self) -> str | None:

@@ -30,6 +30,7 @@ from kafka_compat.model import NO_LEADER, TopicPartition
 from log.disk import Disk
 from raft.config import RaftConfig
 from raft.loop_thread import Opener
+from raft.secret_file import fresh_secret
 
 CLUSTER_ID = "test"
 POLL_S = 0.01
@@ -187,6 +188,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
         super().__init__(nodes, site.clients, site.direct, site.wires)
         self._install(site, rng)
         self._settings = Settings.from_assignments(mode.broker_words(len(self.nodes)))
+        self._secret = fresh_secret()
 
     @classmethod
     @asynccontextmanager
@@ -218,6 +220,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
             peers={other: site.peers[node, other] for other in self.nodes if other != node},
             advertised=site.clients[node],
             settings=self._settings,
+            secret=self._secret,
             raft=RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5),
         )
         return lambda: Broker.open(plan, tell=tell, disk=disk, rng=rng)

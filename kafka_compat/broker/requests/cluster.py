@@ -6,16 +6,18 @@ from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.controller_node import ControllerNode
-from kafka_compat.controller.commands import AllocateProducerIds, CommandResult, ProducerIdsAllocated
+from kafka_compat.controller.commands import AllocateProducerIds, CommandResult, ProducerIdsAllocated, may_send
 from kafka_compat.protocol.apis.controller import (
     BROKER_HEARTBEAT,
     CONTROLLER_COMMAND,
     BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
     ControllerCommandRequest,
     ControllerCommandResponse,
 )
 from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.errors import WireError
 from raft.net.handlers import serves
 
 PRODUCERS_WAITING_MAX = 10_000
@@ -40,13 +42,24 @@ class ClusterRequests:
         if request.cluster_id != self._context.cluster_id:
             call.answer(ControllerCommandResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
             return
-        self._context.controller.propose(request.command, call.answer)
+        context, member = self._context, call.caller.identity.member
+        if not context.knows_members:
+            context.controller.propose(request.command, call.answer)
+        elif member is None:
+            call.answer(ControllerCommandResponse(error_code=KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        elif not may_send(member, request.command):
+            raise WireError(f"broker {member} sends a command that is not its own")
+        else:
+            context.controller.propose(request.command, call.answer)
 
     @serves(BROKER_HEARTBEAT.key)
     def heartbeat(self, call: ClientCall) -> None:
         """Take a broker's heartbeat."""
         request: BrokerHeartbeatRequest = call.request
-        self._node.heartbeat(call.connection, request, call.answer)
+        if self._context.may_speak_for(call, request.broker_id):
+            self._node.heartbeat(call.connection, request, call.answer)
+        else:
+            call.answer(BrokerHeartbeatResponse(error_code=KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
     # ---------------------------------------------------------------- producer ids
 

@@ -201,10 +201,15 @@ class FetchRequests:
         self, call: ClientCall, request: FetchRequest, now: float
     ) -> tuple[FetchSession, bool] | KafkaErrorCode:
         by_id = call.version >= 13
+        known = self._sessions.get(request.session_id)
+        if known is not None and known.follower >= 0 and not self._context.may_speak_for(call, known.follower):
+            known = None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if request.session_id:
-                self._close(request.session_id)
             follower = request.replica_state.replica_id if call.version >= 15 else request.replica_id
+            if follower >= 0 and not self._context.may_speak_for(call, follower):
+                return KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            if known is not None:
+                self._close(known.id)
             session = FetchSession(0, 0, by_id, follower, self)
             if (
                 request.session_epoch == INITIAL_EPOCH
@@ -216,7 +221,6 @@ class FetchRequests:
                 session.next_epoch = 1
                 self._sessions[session.id] = session
             return session, True
-        known = self._sessions.get(request.session_id)
         if known is None:
             return KafkaErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if request.session_epoch != known.next_epoch:

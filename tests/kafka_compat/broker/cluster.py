@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from kafka_compat.broker.broker import Broker, BrokerPlan
-from kafka_compat.broker.peers import PeerClient, PeerFailed
+from kafka_compat.broker.peers import PeerClient, PeerFailed, Proof
 from kafka_compat.config import Settings
 from kafka_compat.model import PartitionState
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicConfig, CreateTopicsRequest
@@ -21,6 +21,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records, read_records
 from log.memory_disk import MemoryDisk
 from raft.net.running_clock import RunningClock
+from raft.trust import Secret
 
 QUICK = {
     "broker.heartbeat.interval.ms": "100",
@@ -29,6 +30,7 @@ QUICK = {
     "min.insync.replicas": "1",
     "offsets.topic.num.partitions": "2",
 }
+SECRET = Secret("what the brokers of these tests share and strangers lack")
 Address = tuple[str, int]
 
 
@@ -57,7 +59,10 @@ class Running:
 class Cluster:
     """Brokers by id, with their disks."""
 
-    def __init__(self, nursery: trio.Nursery, count: int, settings: dict[str, str]) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, count: int, settings: dict[str, str], secret: Secret | None = SECRET
+    ) -> None:
+        self.secret = secret
         self.nursery = nursery
         self.addresses = dict(enumerate(free_ports(count), 1))
         self.disks = {each: MemoryDisk(random.Random(each)) for each in self.addresses}
@@ -78,6 +83,7 @@ class Cluster:
             data="data",
             peers={each: address for each, address in self.addresses.items() if each != number},
             settings=Settings.from_assignments([f"{name}={value}" for name, value in self.settings.items()]),
+            secret=self.secret,
         )
         ended = trio.Event()
         self._starts += 1  # each process draws an incarnation of its own
@@ -124,11 +130,12 @@ class Cluster:
                 await trio.sleep(0.01)
 
     @asynccontextmanager
-    async def client(self, broker: int) -> AsyncIterator["Client"]:
+    async def client(self, broker: int, proof: Proof | None = None) -> AsyncIterator["Client"]:
+        """Requests to a broker; with `proof` those of whom it proves."""
         async with trio.open_nursery() as nursery:
             reactor = self.running[broker].broker._reactor
             peer = PeerClient(
-                reactor, self.addresses[broker], "client", RunningClock(trio.current_time), random.Random(5)
+                reactor, self.addresses[broker], "client", RunningClock(trio.current_time), random.Random(5), proof
             )
             nursery.start_soon(peer.run)
             yield Client(peer)
