@@ -16,6 +16,9 @@ import trio
 
 from raft.addresses import Address
 from raft.process import EXIT_ENVIRONMENT, AddressType, first_cause
+from raft.secret_file import UnusableSecret, credentials_of, read_secret
+from raft.trust import ADMIN, ANY
+from rocketmq_compat.membership import REMOTING, Proof
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.client import RemotingFailed, connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -35,20 +38,28 @@ DISCARDED: Final = "discarded/"
 BROKER: Final = click.option(
     "--broker", type=AddressType(), required=True, help="Where clients connect to the broker that is asked."
 )
+CLUSTER: Final = click.option(
+    "--cluster", default="DefaultCluster", show_default=True, help="The brokerClusterName of a broker with a secret."
+)
+SECRET_FILE: Final = click.option(
+    "--secret-file", type=click.Path(dir_okay=False), help="The secret of the cluster, where it has one."
+)
 YES: Final = click.option("--yes", is_flag=True, help="Do it; otherwise it is shown what would be given up.")
 
 
 @click.command(ACCEPT_LOSS)
 @BROKER
+@CLUSTER
+@SECRET_FILE
 @YES
-def accept_loss(broker: Address, yes: bool) -> None:
+def accept_loss(broker: Address, cluster: str, secret_file: str | None, yes: bool) -> None:
     """Let a master take messages again, without what it has lost, or what its slaves hold beyond its log.
 
     Asked of a master that waits for slaves which will not come back, or whose log differs from a slave's. Slaves keep
     their bytes, and are refused until these are discarded. It holds until the master is restarted, whatever other
     slaves turn out to hold. A master that is copying back what a slave has refuses it.
     """
-    found = _ask(broker, ACCEPT_LOSS, yes=yes)
+    found = _ask(broker, ACCEPT_LOSS, operators_proof(cluster, secret_file), yes=yes)
     for divergence in found:
         click.echo(_lacking(divergence))
     if yes:
@@ -65,13 +76,15 @@ def accept_loss(broker: Address, yes: bool) -> None:
 
 @click.command(DISCARD)
 @BROKER
+@CLUSTER
+@SECRET_FILE
 @YES
-def discard(broker: Address, yes: bool) -> None:
+def discard(broker: Address, cluster: str, secret_file: str | None, yes: bool) -> None:
     """Let a slave give up what its master does not have, and follow it again.
 
     The bytes leave the slave's log, and consumers do not see them any more. A file in its directory keeps them.
     """
-    (each,) = _ask(broker, DISCARD, yes=yes)
+    (each,) = _ask(broker, DISCARD, operators_proof(cluster, secret_file), yes=yes)
     what = f"{each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}"
     if yes:
         click.echo(
@@ -95,13 +108,24 @@ def _lacking(each: LogDivergence) -> str:
     )
 
 
-def _ask(broker: Address, decision: str, *, yes: bool) -> Sequence[LogDivergence]:
+def operators_proof(cluster: str, secret_file: str | None) -> Proof | None:
+    """Returns how an operator's tool proves itself. Raises `click.UsageError` for a file that cannot be used."""
+    if secret_file is None:
+        return None
+    try:
+        credentials = credentials_of(read_secret(secret_file), cluster, ADMIN)
+    except UnusableSecret as error:
+        raise click.UsageError(f"--secret-file: {error}") from None
+    return lambda: credentials.dial(REMOTING, ANY)
+
+
+def _ask(broker: Address, decision: str, proof: Proof | None, *, yes: bool) -> Sequence[LogDivergence]:
     """Returns the divergences that the broker knows, after the decision with `yes`.
 
     A refusal ends the process with one line.
     """
     try:
-        return trio.run(_decide, broker, decision, yes)
+        return trio.run(_decide, broker, decision, proof, yes)
     except BaseExceptionGroup as group:  # the client has a nursery
         cause = first_cause(group)
         if not isinstance(cause, (RemotingFailed, BadBody, ValueError, _Refused)):
@@ -114,8 +138,8 @@ class _Refused(Exception):
     """The broker does not do it."""
 
 
-async def _decide(broker: Address, decision: str, yes: bool) -> Sequence[LogDivergence]:
-    async with connected_client(broker) as client:
+async def _decide(broker: Address, decision: str, proof: Proof | None, yes: bool) -> Sequence[LogDivergence]:
+    async with connected_client(broker, proof=proof) as client:
         table = KVTable.decode(
             _require_success(await client.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO), timeout_s=TIMEOUT_S)).body
         ).table

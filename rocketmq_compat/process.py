@@ -43,7 +43,7 @@ from log.disk import this_boot
 from log.errors import CorruptLog, StorageFailed
 from raft.addresses import Address
 from raft.errors import RaftError
-from raft.process import AddressType, EventWriter, ServerProcess
+from raft.process import AddressType, EventWriter, ServerProcess, secret_for, trust_flags
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
@@ -86,14 +86,19 @@ processes.add_command(discard)
     "--config", "file", type=click.Path(exists=True, dir_okay=False), help="A properties file, as RocketMQ's."
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
-def nameserver(listen: Address | None, file: str | None, assignments: tuple[str, ...]) -> None:
+@trust_flags
+def nameserver(
+    listen: Address | None, file: str | None, assignments: tuple[str, ...], secret_file: str | None, insecure: bool
+) -> None:
     """Run one name server until SIGTERM."""
     try:
         written = assignments_of(Path(file).read_text(errors="replace")) if file is not None else []
         properties = Properties.read(NAMESRV_PROPERTIES, [*written, *assignments])
     except InvalidProperty as error:
         raise click.UsageError(f"{error}") from None
-    plan = NameServerPlan(listen=listen or ("0.0.0.0", properties.number("listenPort")), properties=properties)
+    place = listen or ("0.0.0.0", properties.number("listenPort"))
+    secret = secret_for(place, secret_file, insecure=insecure)
+    plan = NameServerPlan(listen=place, properties=properties, secret=secret, insecure=insecure)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     process = ServerProcess(
         name="nameserver", listen=plan.listen, directory=properties.text("kvConfigPath") or "", tell=tell
@@ -135,6 +140,7 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
     "--config", "file", type=click.Path(exists=True, dir_okay=False), help="A properties file, as RocketMQ's."
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
+@trust_flags
 def broker(
     listen: Address | None,
     ha_listen: Address | None,
@@ -144,6 +150,8 @@ def broker(
     file: str | None,
     assignments: tuple[str, ...],
     boot: str,
+    secret_file: str | None,
+    insecure: bool,
 ) -> None:
     """Run one broker until SIGTERM."""
     try:
@@ -152,8 +160,11 @@ def broker(
         directory = data or properties.text("storePathRootDir")
         if directory is None:
             raise click.UsageError("a broker needs a directory: give --data")
+        place = listen or ("0.0.0.0", properties.number("listenPort"))
         plan = BrokerPlan(
-            listen=listen or ("0.0.0.0", properties.number("listenPort")),
+            listen=place,
+            secret=secret_for(place, secret_file, insecure=insecure),
+            insecure=insecure,
             ha_listen=ha_listen,
             advertised=advertise,
             detours=dict(detours),

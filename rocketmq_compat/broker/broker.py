@@ -24,7 +24,7 @@ import trio
 from log.config import StoreConfig
 from log.disk import Disk, RealDisk, this_boot
 from log.errors import CorruptLog
-from raft.addresses import address_of, is_address
+from raft.addresses import address_of, is_address, is_loopback
 from raft.config import RaftConfig
 from raft.disk_thread import DiskThread
 from raft.net.listener import ListenerLimits, bind
@@ -32,6 +32,8 @@ from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
 from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
+from raft.secret_file import credentials_of
+from raft.trust import Secret
 from rocketmq_compat.broker.context import Context, handlers_of
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.fixed_roles import FixedRoles, has_other_copies, replication_config
@@ -55,7 +57,9 @@ from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.topic_names import validate_topic_name
 from rocketmq_compat.consumers.topics import TopicTable
+from rocketmq_compat.membership import REMOTING, BrokerCredentials, Membership, broker_named, is_of_group, is_operator
 from rocketmq_compat.records import encode_host
+from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.server import RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
@@ -64,6 +68,9 @@ from rocketmq_compat.storage.dispatch import QueueRun
 
 logger = logging.getLogger(__name__)
 
+OF_BROKERS: Final = {RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET, RequestCode.COPY_COMMIT_LOG}
+"""The requests of brokers of this one's name alone. Tools ask for the other tables that slaves copy, too."""
+OF_OPERATORS: Final = {RequestCode.DECIDE_DIVERGENCE}
 CONNECTIONS_MAX: Final = 65_536
 GREETING_TIMEOUT_S: Final = 30.0
 BROKER_STOPS: Final = "the broker stops"
@@ -96,6 +103,10 @@ class BrokerPlan:
     """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The least size of the raft log that is kept; older entries are in the commit log and in the snapshot."""
+    secret: Secret | None = None
+    """The secret by which brokers and name servers know each other. Without it, whoever connects is believed."""
+    insecure: bool = False
+    """True if it may listen beyond loopback without a secret."""
     boot: str = attrs.field(factory=this_boot)
     """The id of this boot of the machine. Another id than the last time means that unflushed writes are lost."""
 
@@ -106,6 +117,11 @@ class BrokerPlan:
         if GroupMembers.of(properties) is not None or properties.text("brokerRole") == "SLAVE":
             return None
         return self.ha_listen or (self.listen[0], properties.number("haListenPort"))
+
+    @property
+    def listens_at(self) -> tuple[Address, ...]:
+        """All addresses on which it listens."""
+        return (self.listen,) if self.slaves_at is None else (self.listen, self.slaves_at)
 
     @property
     def election(self) -> RaftConfig:
@@ -196,6 +212,8 @@ class Broker:
         self._failed = False
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
         context = self.context = _context(plan, listening[0].getsockname()[:2], store, tell, clock, rng)
+        credentials = None if context.trust is None else context.trust.credentials
+        self._membership = Membership(credentials, REMOTING, clock)
         self._disk = DiskThread(reactor)
         replication = self._replication = self._make_replication(ha_listening, rng)
         self._log, self._delays = replication.log, replication.delays
@@ -255,6 +273,7 @@ class Broker:
             boot=plan.boot,
             settings=raft_settings(plan.election, plan.raft_log_bytes, ack=plan.properties.text("ack")),
             listener=lambda: self._servers[0].listener,
+            secret=plan.secret,
         )
 
     @property
@@ -274,7 +293,14 @@ class Broker:
             QueryRequests(context),
             AdminRequests(context, tables, lambda: self.epoch),
         )
-        return own | self._replication.handlers()
+        handlers = own | self._replication.handlers()
+        for code in OF_BROKERS & handlers.keys():
+            handlers[code] = self._membership.for_members(
+                handlers[code], lambda member: is_of_group(member, context.broker_name)
+            )
+        for code in OF_OPERATORS & handlers.keys():
+            handlers[code] = self._membership.for_members(handlers[code], is_operator)
+        return handlers | {RequestCode.PROVE_MEMBERSHIP: self._membership.prove}
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -291,11 +317,16 @@ class Broker:
     ) -> AsyncIterator[Self]:
         """Start the broker and stop it at the end of the block. `tell` receives its events.
 
-        Raises `OSError` if a port cannot be bound, `DamageRead` if damage was read and other brokers hold the content,
+        Raises `ValueError` without a secret beyond loopback, unless it is `insecure`, `OSError` if a port cannot be
+        bound, `DamageRead` if damage was read and other brokers hold the content,
         `ForeignCommitLog`, the errors of `MessageStore.open` and, for a member of a group, of `RaftGroup.open`. A
         failed or full disk or a broken invariant leaves the block as an exception group, as nurseries make them, and
         all writing ends.
         """
+        if plan.secret is None and not plan.insecure and not all(map(is_loopback, plan.listens_at)):
+            raise ValueError(
+                f"{plan.listen[0]} can be reached from outside: give the broker the `secret` of its cluster"
+            )
         drawn = rng or random.Random(secrets.randbits(64))
         reactor = Reactor(owns_thread=owns_thread)
         warn_of_long_turns(reactor.turns, tell)
@@ -480,7 +511,15 @@ def _context(
         rng=rng,
         tell=tell,
         node_id=None if members is None else members.node_id,
+        trust=None if plan.secret is None else _credentials(plan.secret, properties, members),
     )
+
+
+def _credentials(secret: Secret, properties: Properties, members: GroupMembers | None) -> BrokerCredentials:
+    own = broker_named(
+        properties.words("brokerName"), properties.number("brokerId"), None if members is None else members.node_id
+    )
+    return BrokerCredentials(credentials_of(secret, properties.words("brokerClusterName"), own))
 
 
 def damage_in(error: BaseException) -> CorruptLog | None:

@@ -10,6 +10,7 @@ from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.raft_copy import RaftCopy
+from rocketmq_compat.membership import Proof, broker_named
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadHeader
@@ -29,7 +30,13 @@ class CatchUp:
         self._reactor = reactor
         self._copy = copy
         self._copying = CommitLogCopying(context, copy, peers)
-        self._clients = {node: RemotingClient(reactor, address) for node, address in peers.items()}
+        self._clients = {
+            node: RemotingClient(reactor, address, proof=self._proof_to(node)) for node, address in peers.items()
+        }
+
+    def _proof_to(self, node: int) -> Proof | None:
+        trust, name = self._context.trust, self._context.broker_name
+        return None if trust is None else trust.to_broker(broker_named(name, 0, node))
 
     def close(self) -> None:
         """End the connections."""

@@ -28,7 +28,7 @@ from rocketmq_compat.remoting.server import PortSharer, Tell
 from rocketmq_compat.remoting.session import Handler
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.events import LogStartMoved, TablesCopied
-from rocketmq_compat.replication.ha_codec import HANDSHAKE
+from rocketmq_compat.replication.ha_codec import HANDSHAKE, PROOF
 from rocketmq_compat.replication.model import (
     INCARNATION_MAX,
     MASTER_ID,
@@ -128,7 +128,7 @@ class FixedRoles(Replication):
         self._context = context
         self._detours = detours
         self._is_advertised = is_advertised
-        self._links = SocketLinks(reactor, context.tell)
+        self._links = SocketLinks(reactor, context.tell, context.broker_name, context.trust)
         if ha_listening is not None:
             self._links.listen(ha_listening)
         self.delays = DelayedMessages(context, load_tables(context))
@@ -169,7 +169,8 @@ class FixedRoles(Replication):
     @property
     def guests(self) -> Mapping[int, PortSharer]:
         """See `Replication`: slaves that were given the port of clients."""
-        return {} if self._context.is_slave else {HANDSHAKE: self._links.take_over}
+        first = HANDSHAKE if self._context.trust is None else PROOF
+        return {} if self._context.is_slave else {first: self._links.take_over}
 
     def handlers(self) -> dict[int, Handler]:
         """See `Replication`."""

@@ -10,7 +10,7 @@ import trio
 
 from log.disk import Disk
 from log.policy import FlushPolicy
-from raft.client_codec import HELLO
+from raft.client_codec import HELLO, TRUST
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.group import RaftGroup
@@ -21,6 +21,7 @@ from raft.net.listener import Listener
 from raft.net.reactor import Reactor
 from raft.notices import LogTrimmed, Notice
 from raft.settings import NodeSettings
+from raft.trust import Secret
 from rocketmq_compat.broker.catch_up import CatchUp
 from rocketmq_compat.broker.context import Context, DiskWork, handlers_of
 from rocketmq_compat.broker.delays import DelayedMessages
@@ -55,6 +56,7 @@ class RaftGroupReplication(Replication):
         boot: str,
         settings: NodeSettings,
         listener: Callable[[], Listener[Any]],
+        secret: Secret | None,
     ) -> None:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers.
 
@@ -67,6 +69,7 @@ class RaftGroupReplication(Replication):
         self._boot = boot
         self._settings = settings
         self._listener = listener
+        self._secret = secret
         self._group: RaftGroup | None = None
         self.delays = DelayedMessages(context, {})
         self.log: RaftCopy = RaftCopy(context, members.node_id, disk, self.delays, on_dispatched)
@@ -78,7 +81,7 @@ class RaftGroupReplication(Replication):
     @property
     def guests(self) -> Mapping[int, PortSharer]:
         """See `Replication`: the other members."""
-        return {HELLO: self._take_over}
+        return {HELLO: self._take_over, TRUST: self._take_over}
 
     def _take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> Decoder[Any]:
         if self._group is None or listener is not self._listener():
@@ -107,6 +110,7 @@ class RaftGroupReplication(Replication):
             notify=self._notice,
             reactor=self._reactor,
             listener=self._listener(),
+            secret=self._secret,
         ) as group:
             self.log.open_on(group)
             self._group = group

@@ -73,7 +73,8 @@ class Registration:
         """`ha_address` is where slaves reach this broker."""
         self._context = context
         self._reactor = reactor
-        self._name_servers = [_NameServer(RemotingClient(reactor, address)) for address in name_servers]
+        proof = None if context.trust is None else context.trust.to_name_server()
+        self._name_servers = [_NameServer(RemotingClient(reactor, address, proof=proof)) for address in name_servers]
         self._ha_address = ha_address
         self._on_master = on_master
         self._changes = context.topics.watch()

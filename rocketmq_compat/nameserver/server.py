@@ -13,13 +13,16 @@ import trio
 
 from log.disk import Disk, RealDisk
 from log.errors import NoSpace
-from raft.addresses import is_address
+from raft.addresses import is_address, is_loopback
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
+from raft.secret_file import credentials_of
+from raft.trust import Secret
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import NAMESRV_PROPERTIES
+from rocketmq_compat.membership import ANY_CLUSTER, NAME_SERVER, NAMES, Membership
 from rocketmq_compat.nameserver.events import (
     BrokerAppeared,
     BrokerBeat,
@@ -91,6 +94,10 @@ class NameServerPlan:
 
     listen: Address
     properties: Properties = attrs.field(factory=lambda: Properties.read(NAMESRV_PROPERTIES))
+    secret: Secret | None = None
+    """The secret by which it knows brokers. Without it, whoever registers is believed."""
+    insecure: bool = False
+    """True if it may listen beyond loopback without a secret."""
 
 
 class NameServer:
@@ -106,6 +113,8 @@ class NameServer:
         self._kv_file = kv_file
         self.table = RouteTable({} if kv_file is None else kv_file.read())
         """The table of the decider. Callers only read it."""
+        credentials = credentials_of(plan.secret, ANY_CLUSTER, NAME_SERVER) if plan.secret else None
+        self._membership = Membership(credentials, NAMES, self._clock)
         self._sessions: dict[int, RemotingSession] = {}
         """Those by which brokers have registered."""
         idle_s = plan.properties.number("serverChannelMaxIdleTimeSeconds")
@@ -128,9 +137,13 @@ class NameServer:
         """Serve until the end of the block.
 
         `tell` receives the events `listening`, `broker_registered`, `broker_removed`, `connection_closed` and
-        `connection_refused`. Raises `OSError` if the port cannot be bound, `DamagedKvFile`, and the disk's
+        `connection_refused`. Raises `ValueError` without a secret beyond loopback, unless it is `insecure`, `OSError` if the port cannot be bound, `DamagedKvFile`, and the disk's
         `StorageError`; also out of the block.
         """
+        if plan.secret is None and not plan.insecure and not is_loopback(plan.listen):
+            raise ValueError(
+                f"{plan.listen[0]} can be reached from outside: give the name server the `secret` of its brokers"
+            )
         path = plan.properties.text("kvConfigPath")
         kv_file = None if path is None else KvFile(disk or RealDisk(), path)
         reactor = Reactor(owns_thread=owns_thread)
@@ -204,12 +217,16 @@ class NameServer:
     # ---------------------------------------------------------------- requests
 
     def _handlers(self) -> Mapping[int, Handler]:
-        return {
+        of_brokers: Mapping[int, Handler] = {
             RequestCode.REGISTER_BROKER: self._register,
             RequestCode.REGISTER_TOPIC_IN_NAMESRV: self._register_topic,
             RequestCode.UNREGISTER_BROKER: self._unregister,
             RequestCode.BROKER_HEARTBEAT: self._heartbeat,
             RequestCode.QUERY_DATA_VERSION: self._query_data_version,
+        }
+        return {
+            **{code: self._membership.for_members(handler) for code, handler in of_brokers.items()},
+            RequestCode.PROVE_MEMBERSHIP: self._membership.prove,
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
             RequestCode.GET_BROKER_MEMBER_GROUP: self._member_group,
@@ -228,7 +245,7 @@ class NameServer:
         }
 
     def _register(self, call: RemotingCall) -> None:
-        header, broker = _broker(call)
+        header, broker = self._broker(call)
         if header.compressed:
             raise BadHeader("a compressed registration is not understood; set compressedRegister=false", "compressed")
         body = call.request.body
@@ -251,6 +268,8 @@ class NameServer:
     def _register_topic(self, call: RemotingCall) -> None:
         topic = TopicRequestHeader.read(call.request.ext).topic
         queues = TopicRouteData.decode(call.request.body).queue_datas
+        for each in queues:
+            self._membership.require(call, each.broker_name or "")
         match self._step(TopicRegistered(topic, queues)):
             case [RegistrationRefused(reason)]:
                 call.refuse(ResponseCode.SYSTEM_ERROR, reason)
@@ -258,18 +277,30 @@ class NameServer:
                 call.answer()
 
     def _unregister(self, call: RemotingCall) -> None:
-        self._step(BrokerUnregistered(_broker(call)[1]))
+        self._step(BrokerUnregistered(self._broker(call)[1]))
         call.answer()
 
     def _heartbeat(self, call: RemotingCall) -> None:
-        self._step(BrokerBeat(self._key(call), _broker(call)[1]))
+        self._step(BrokerBeat(self._key(call), self._broker(call)[1]))
         call.answer()
 
     def _query_data_version(self, call: RemotingCall) -> None:
         version = DataVersion.decode(call.request.body)
-        (compared,) = self._step(DataVersionQuery(self._key(call), _broker(call)[1], version))
+        (compared,) = self._step(DataVersionQuery(self._key(call), self._broker(call)[1], version))
         assert isinstance(compared, DataVersionCompared), "a query has one answer"
         call.answer(header=QueryDataVersionResponseHeader(changed=compared.is_changed))
+
+    def _broker(self, call: RemotingCall) -> tuple[RegisterBrokerRequestHeader, BrokerIdentity]:
+        """Returns the fields of a request about a broker.
+
+        Raises `BadHeader` also for an address that clients could not connect to, and `WireError` for a broker that has
+        proven to be another one.
+        """
+        header = RegisterBrokerRequestHeader.read(call.request.ext)
+        self._membership.require(call, header.broker_name, header.broker_id)
+        if not is_address(header.broker_addr):
+            raise BadHeader(f"{header.broker_addr[:60]!r} is not of the form HOST:PORT", "brokerAddr")
+        return header, BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
 
     def _route(self, call: RemotingCall) -> None:
         topic = GetRouteInfoRequestHeader.read(call.request.ext).topic
@@ -375,17 +406,6 @@ class NameServer:
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
         else:
             call.answer()
-
-
-def _broker(call: RemotingCall) -> tuple[RegisterBrokerRequestHeader, BrokerIdentity]:
-    """Returns the fields of a request about a broker.
-
-    Raises `BadHeader` also for an address that clients could not connect to.
-    """
-    header = RegisterBrokerRequestHeader.read(call.request.ext)
-    if not is_address(header.broker_addr):
-        raise BadHeader(f"{header.broker_addr[:60]!r} is not of the form HOST:PORT", "brokerAddr")
-    return header, BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
 
 
 def _topics_of(call: RemotingCall) -> TopicConfigSerializeWrapper | None:

@@ -17,6 +17,8 @@ from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
 from raft.net.dialing import dial, notice_broken_path
 from raft.net.reactor import Reactor
+from raft.trust import Dialer, Untrusted
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, IS_ONEWAY, Command, decode, encode
 from rocketmq_compat.remoting.session import OPAQUE_MASK
 
@@ -54,7 +56,16 @@ class _Waiting:
 class RemotingClient(Session[Buffer]):
     """Requests to one address, over one connection at a time."""
 
-    def __init__(self, reactor: Reactor, address: Address, *, on_request: OnRequest | None = None) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        address: Address,
+        *,
+        on_request: OnRequest | None = None,
+        proof: Callable[[], Dialer] | None = None,
+    ) -> None:
+        """With `proof` both sides of each connection prove who they are before the first request."""
+        self._proof = proof
         self.address = address
         self._reactor = reactor
         self._on_request = on_request
@@ -128,21 +139,53 @@ class RemotingClient(Session[Buffer]):
                 except RemotingFailed:
                     connected.close()
                     raise
-                self._open(connected)
-            assert self._connection is not None, "it was just opened"
+                connection = self._open(connected)
+                if self._proof is not None:
+                    await self._prove(self._proof(), connection)
+            if self._connection is None:
+                raise RemotingFailed(f"the connection to {self._name} ended", definite=True)
             return self._connection
 
     def _require_open(self) -> None:
         if self._closed:
             raise RemotingFailed(CLOSED_ON_PURPOSE, definite=True)
 
-    def _open(self, connected: socket.socket) -> None:
+    async def _prove(self, dialer: Dialer, connection: SocketConnection[Buffer]) -> None:
+        """Let both sides prove who they are; closes the connection if that does not succeed."""
+        try:
+            message = dialer.opening
+            while message:
+                answer = await self._exchange(connection, Command(RequestCode.PROVE_MEMBERSHIP, body=message))
+                message = dialer.step(bytes(answer.body)).reply
+        except BaseException as error:
+            connection.close("the other side has not proven who it is")
+            if isinstance(error, Untrusted):
+                raise RemotingFailed(f"{self._name}: {error}", definite=True) from None
+            raise
+
+    async def _exchange(self, connection: SocketConnection[Buffer], request: Command) -> Command:
+        opaque = self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
+        waiting = self._waiting[opaque] = _Waiting()
+        try:
+            connection.write_pieces(encode(attrs.evolve(request, opaque=opaque)))
+            await waiting.ended.wait()
+        finally:
+            self._waiting.pop(opaque, None)
+        answer = waiting.answer
+        if answer is None:
+            raise RemotingFailed(waiting.failure, definite=True)
+        if answer.code != ResponseCode.SUCCESS:
+            raise RemotingFailed(f"{self._name} does not admit this process: {answer.remark}", definite=True)
+        return answer
+
+    def _open(self, connected: socket.socket) -> SocketConnection[Buffer]:
         notice_broken_path(connected, awaits_answers=True)
         decoder = BodyDecoder(FRAME_BYTES_MAX)
         decoder.trusted = True
         self._connection = SocketConnection(
             self._reactor, connected, decoder, self, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=f"to {self._name}"
         )
+        return self._connection
 
     def close(self) -> None:
         """End the connection; waiting requests fail, and all later ones."""
@@ -177,7 +220,9 @@ class RemotingClient(Session[Buffer]):
 
 
 @asynccontextmanager
-async def connected_client(address: Address, *, on_request: OnRequest | None = None) -> AsyncIterator[RemotingClient]:
+async def connected_client(
+    address: Address, *, on_request: OnRequest | None = None, proof: Callable[[], Dialer] | None = None
+) -> AsyncIterator[RemotingClient]:
     """Yields a client with a loop of its own, for tools and tests.
 
     It dials with the first request, and closes at the end of the block.
@@ -186,7 +231,7 @@ async def connected_client(address: Address, *, on_request: OnRequest | None = N
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            client = RemotingClient(reactor, address, on_request=on_request)
+            client = RemotingClient(reactor, address, on_request=on_request, proof=proof)
             try:
                 yield client
             finally:

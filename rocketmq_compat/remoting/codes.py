@@ -98,6 +98,8 @@ class RequestCode(enum.IntEnum):
     """A broker of a raft group copies missing parts of its commit log. Not RocketMQ's."""
     DECIDE_DIVERGENCE = 51_902
     """Not RocketMQ's: an operator decides which log counts, the master's or a slave's that goes on otherwise."""
+    PROVE_MEMBERSHIP = 51_903
+    """Not RocketMQ's: a process proves that it knows the cluster's secret (`raft.trust`)."""
 
 
 class ResponseCode(enum.IntEnum):

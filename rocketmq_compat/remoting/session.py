@@ -23,6 +23,7 @@ from typing import Final
 from raft.net.bounded import BoundedSession
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
+from raft.trust import Acceptor
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader, UnencodableCommand
 from rocketmq_compat.remoting.frame import IS_ONEWAY, Command, decode, encode
@@ -114,6 +115,10 @@ class RemotingSession(BoundedSession[Buffer]):
         self._asked: dict[int, Callable[[Command], None]] = {}
         """Requests to the client that wait for their answers."""
         self._last_opaque = 0
+        self.member: str | None = None
+        """The process of the cluster that the other end has proven to be."""
+        self.acceptor: Acceptor | None = None
+        """Set once it has begun to prove that."""
 
     # ---------------------------------------------------------------- requests to the client
 
@@ -208,8 +213,10 @@ class RemotingSession(BoundedSession[Buffer]):
             handler(call)
         except (BadHeader, BadBody) as error:
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
-        if self._on_greeted is not None and not self.connection.is_closed:
-            # The protocol has no handshake: a connection counts once its first request was understood.
+        is_proving = self.acceptor is not None and self.member is None
+        if self._on_greeted is not None and not is_proving and not self.connection.is_closed:
+            # The protocol has no handshake: a connection counts once its first request was understood, or once it has
+            # proven what it began to prove.
             greeted, self._on_greeted = self._on_greeted, None
             greeted(self.connection)
 

@@ -40,6 +40,9 @@ TABLES_WANTED = 103
 TABLES = 104
 WELCOME_IN_DOUBT = 105
 HEARTBEAT_IN_DOUBT = 106
+PROOF = 107
+PROOF_REFUSED = 108
+"""Before all others, where there is a secret: messages of `raft.trust`, and the end of those that prove nothing."""
 
 FRAME_BYTES_MAX = (16 << 20) + (64 << 10)
 """The largest append of a client is a remoting frame of 16 MiB; it travels in one push."""

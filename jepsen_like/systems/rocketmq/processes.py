@@ -38,9 +38,10 @@ def command_of(plan: ProcessPlan) -> list[str]:
     """The argument vector of one process, in this interpreter."""
     assert isinstance(plan.mode, RocketMode)
     command = [sys.executable, "-m", "rocketmq_compat.process"]
+    secret = [] if plan.secret is None else ["--secret-file", str(plan.secret)]
     if plan.member.role == NAMESERVER:
         pinned = ["--set", "orderMessageEnable=true"] if plan.mode.is_pinned else []
-        return [*command, "nameserver", "--listen", text_of(plan.listen), *pinned]
+        return [*command, "nameserver", "--listen", text_of(plan.listen), *pinned, *secret]
     node, nameserver = plan.member.id, max(plan.advertised)
     command += ["broker", "--listen", text_of(plan.listen), "--data", str(plan.data)]
     command += ["--advertise", text_of(plan.advertised[node]), "--ha-listen", text_of((plan.listen[0], 0))]
@@ -62,7 +63,7 @@ def command_of(plan: ProcessPlan) -> list[str]:
         words += ["brokerRole=SLAVE", f"brokerId={node}", f"haMasterAddress={text_of(plan.peers[master])}"]
     for word in words:
         command += ["--set", word]
-    return command
+    return command + secret
 
 
 def observe(event: Mapping[str, Any]) -> Observation | None:

@@ -19,6 +19,7 @@ from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
 from jepsen_like.systems.rocketmq.pushed_sink import PushedRecorder
 from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
 from jepsen_like.systems.rocketmq.states import copies_of
+from jepsen_like.systems.secret_of import keep_secret
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -55,6 +56,7 @@ class RocketMqSystem(System):
     mode_of = staticmethod(RocketMode.of_test)
     members = staticmethod(processes.members_of)
     command = staticmethod(processes.command_of)
+    keep_secret = staticmethod(keep_secret)
     observe = staticmethod(processes.observe)
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:

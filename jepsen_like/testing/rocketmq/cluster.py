@@ -40,6 +40,7 @@ from jepsen_like.testing.rocketmq.ledger import (
 from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
 from log.disk import Disk
 from raft.loop_thread import Opener
+from raft.secret_file import fresh_secret
 from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.broker.fixed_roles import replication_config
 from rocketmq_compat.config import Properties
@@ -292,6 +293,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         """Use `open`."""
         super().__init__(groups, site.clients, site.direct, site.wires)
         self._power_cuts: Counter[int] = Counter()
+        self._secret = fresh_secret()
         self._install(site, rng)
 
     @classmethod
@@ -325,7 +327,9 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         site, groups = self._site, self.groups
         if node == groups.name_server:
             names = NameServerPlan(
-                listen=site.listen[node], properties=Properties.read(NAMESRV_PROPERTIES, OF_NAME_SERVER)
+                listen=site.listen[node],
+                properties=Properties.read(NAMESRV_PROPERTIES, OF_NAME_SERVER),
+                secret=self._secret,
             )
             return lambda: NameServer.open(names, tell=tell)
         name_server = f"namesrvAddr={text_of(site.peers[node, groups.name_server])}"
@@ -337,6 +341,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
             data=DATA,
             properties=Properties.read(BROKER_PROPERTIES, [*groups.words(node), name_server]),
             boot=f"boot {self._power_cuts[node]}",
+            secret=self._secret,
         )
         return lambda: Broker.open(plan, tell=tell, disk=disk, rng=rng)
 

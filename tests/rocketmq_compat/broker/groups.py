@@ -19,7 +19,7 @@ from rocketmq_compat.remoting.client import RemotingClient, connected_client
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command
 from tests.raft.shell.nodes import free_ports
-from tests.rocketmq_compat.broker.pairs import DATA, QUICK, WAIT_S, Events, eventually, send
+from tests.rocketmq_compat.broker.pairs import DATA, QUICK, SECRET, WAIT_S, Events, eventually, send
 
 FAST = RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5)
 
@@ -67,6 +67,7 @@ class BrokerGroup:
             data=DATA,
             properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *words, *self.assignments]),
             raft=FAST,
+            secret=SECRET,
             raft_log_bytes=self.raft_log_bytes,
         )
 

@@ -10,6 +10,7 @@ import trio
 
 from log.disk import Disk
 from log.memory_disk import MemoryDisk
+from raft.trust import Secret
 from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
@@ -23,6 +24,7 @@ from rocketmq_compat.remoting.headers.pulling import HAS_SUBSCRIPTION, SUSPENDS,
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader
 
 ANY_PORT = ("127.0.0.1", 0)
+SECRET = Secret("what the brokers of these tests share and strangers lack")
 ASK_S = 20.0
 WAIT_S = 30.0
 DATA = "/broker"
@@ -61,6 +63,7 @@ async def running_broker(
     listen: tuple[str, int] = ANY_PORT,
     advertised: tuple[str, int] | None = None,
     detours: Mapping[tuple[str, int], tuple[str, int]] | None = None,
+    secret: Secret | None = SECRET,
 ) -> AsyncIterator[Broker]:
     """A broker on an own disk in memory, unless another is given."""
     plan = BrokerPlan(
@@ -70,6 +73,7 @@ async def running_broker(
         advertised=advertised,
         detours={} if detours is None else detours,
         properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *assignments]),
+        secret=secret,
     )
     async with Broker.open(plan, tell=events or Events(), disk=disk or memory_disk()) as broker:
         with trio.fail_after(WAIT_S):
@@ -85,9 +89,9 @@ async def serve(*assignments: str, **more: Any) -> AsyncIterator[tuple[Broker, R
 
 
 @asynccontextmanager
-async def name_server() -> AsyncIterator[NameServer]:
+async def name_server(secret: Secret | None = SECRET, events: Events | None = None) -> AsyncIterator[NameServer]:
     """A name server."""
-    async with NameServer.open(NameServerPlan(listen=ANY_PORT), tell=Events()) as server:
+    async with NameServer.open(NameServerPlan(listen=ANY_PORT, secret=secret), tell=events or Events()) as server:
         yield server
 
 
