@@ -9,8 +9,8 @@ from typing import Final
 import trio
 
 from raft import client_codec
-from raft.client_codec import TRUST
-from raft.errors import NotAdmitted
+from raft.client_codec import TRUST, Hello, HelloReply
+from raft.errors import NotAdmitted, ProtocolError
 from raft.net.connection import Session, SocketConnection
 from raft.net.errors import WireError
 from raft.net.framing import Frame
@@ -62,11 +62,36 @@ class Admission(NativeSession):
         self._on_closed(self.connection, reason)
 
 
-def answer_trust(dialer: Dialer, frame: Frame) -> tuple[bytes, Admitted | None]:
-    """Returns what a dialer sends after this frame, if anything, and who the other side is once it has proven it.
+class Greeting:
+    """The dialer's beginning of connections: its proof, where there is a secret, and then its HELLO."""
 
-    Raises `Untrusted`, or the error with which the other side refused.
-    """
-    message_type, body, _ = frame
-    step = dialer.step(client_codec.decode_trust_reply(message_type, body))
-    return (client_codec.encode_trust(step.reply) if step.reply else b""), step.admitted
+    def __init__(self, hello: Hello, to: str, credentials: Credentials | None) -> None:
+        """`to` is the name of the node that is dialled, or `ANY`."""
+        self._hello = client_codec.encode_hello(hello)
+        self._to = to
+        self._credentials = credentials
+        self._dialer: Dialer | None = None
+
+    def begin(self) -> bytes:
+        """Returns the first bytes of a new connection."""
+        if self._credentials is None:
+            return self._hello
+        self._dialer = self._credentials.dial(WIRE, self._to)
+        return client_codec.encode_trust(self._dialer.opening)
+
+    def answer(self, frame: Frame) -> bytes | HelloReply:
+        """Returns the next bytes to send, or the answer to HELLO, with which the connection is greeted.
+
+        Raises `ProtocolError`, or the error with which the other side refused.
+        """
+        message_type, body, _ = frame
+        if self._dialer is None:
+            return client_codec.decode_hello_reply(message_type, body)
+        try:
+            step = self._dialer.step(client_codec.decode_trust_reply(message_type, body))
+        except Untrusted as error:
+            raise ProtocolError.of(error) from None
+        if step.admitted is not None:
+            self._dialer = None
+            return self._hello
+        return client_codec.encode_trust(step.reply)

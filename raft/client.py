@@ -24,11 +24,10 @@ import trio
 
 from raft import client_codec
 from raft.addresses import is_address
-from raft.admission import WIRE, answer_trust
-from raft.client_codec import CLIENT, Hello, Reply, check_command, check_read
+from raft.admission import Greeting
+from raft.client_codec import CLIENT, Hello, HelloReply, Reply, check_command, check_read
 from raft.errors import InvalidRequest, NotAdmitted, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
 from raft.net.dialing import dial
-from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
 from raft.record_batch import pack_batch
 from raft.results import Appended, Applied, Records, Tail
@@ -150,21 +149,13 @@ class Connection:
         return self._broken is None
 
     async def _shake_hands(self, cluster_id: str, secret: Secret | None) -> None:
-        if secret is not None:
-            await self._prove(cluster_id, secret)
-        message_type, body, _ = await self._greet(client_codec.encode_hello(Hello(cluster_id, CLIENT, 0)))
-        reply = client_codec.decode_hello_reply(message_type, body)
+        credentials = None if secret is None else credentials_of(secret, cluster_id, ADMIN)
+        greeting = Greeting(Hello(cluster_id, CLIENT, 0), ANY, credentials)
+        reply: bytes | HelloReply = greeting.begin()
+        while isinstance(reply, bytes):
+            reply = greeting.answer(await self._greet(reply))
         self.node_id = reply.node_id
         self._batch_bytes_max = reply.frame_bytes_max - FRAME_OVERHEAD_BYTES
-
-    async def _prove(self, cluster_id: str, secret: Secret) -> None:
-        dialer = credentials_of(secret, cluster_id, ADMIN).dial(WIRE, ANY)
-        message = client_codec.encode_trust(dialer.opening)
-        while message:
-            try:
-                message, _ = answer_trust(dialer, await self._greet(message))
-            except WireError as error:
-                raise ProtocolError.of(error) from None
 
     async def _greet(self, message: bytes) -> Frame:
         """Returns the answer to a message of the handshake."""

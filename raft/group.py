@@ -101,7 +101,7 @@ class RaftGroup:
         way. To serve another protocol on the same port, give the `listener` of that port as well, hand connections of
         the native wire to `take_over` (`raft.net.sharing`), and close it before the group. With a `secret`
         (`raft.read_secret`) only members and clients that prove that they know it are served. A node without one listens
-        on loopback alone, unless it is `insecure`: then whoever reaches its port may do everything.
+        on loopback alone, unless it is `insecure`: then any process that reaches its port may do everything.
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot

@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import trio
 
-from raft import client_codec
-from raft.admission import WIRE, answer_trust
+from raft.admission import Greeting
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
 from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
@@ -32,7 +31,7 @@ from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
 from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
-from raft.trust import Credentials, Dialer
+from raft.trust import Credentials
 
 HANDSHAKE_TIMEOUT_S = 2.0
 
@@ -55,13 +54,12 @@ class Links:
         self._links = {
             peer: PeerLink(
                 reactor=reactor,
-                hello=Hello(cluster_id, PEER, node_id),
+                greeting=Greeting(Hello(cluster_id, PEER, node_id), str(peer), credentials),
                 peer=peer,
                 address=address,
                 outbound_bytes_max=outbound_bytes_max,
                 rng=rng,
                 notify=notify,
-                credentials=credentials,
             )
             for peer, address in sorted(addresses.items())
         }
@@ -104,13 +102,12 @@ class PeerLink(Session[Frame]):
     """The connection to one peer, and the session on it."""
 
     reactor: Reactor
-    hello: Hello
+    greeting: Greeting
     peer: NodeId
     address: tuple[str, int]
     outbound_bytes_max: int
     rng: random.Random
     notify: Notify
-    credentials: Credentials | None = None
     is_up: bool = False
     frame_bytes_max: int = 0
     """The largest frame that the peer takes."""
@@ -120,8 +117,6 @@ class PeerLink(Session[Frame]):
     """The handshake has succeeded or failed."""
     _ended: trio.Event = attrs.field(factory=trio.Event)
     _redial: Redial = attrs.field(init=False)
-    _dialer: Dialer | None = None
-    """Set until both sides have proven that they know the cluster's secret."""
     _why: str = ""
 
     def __attrs_post_init__(self) -> None:
@@ -176,11 +171,7 @@ class PeerLink(Session[Frame]):
             urgent=True,
             name=f"to peer {self.peer}",
         )
-        if self.credentials is None:
-            self._connection.write(client_codec.encode_hello(self.hello))
-        else:
-            self._dialer = self.credentials.dial(WIRE, str(self.peer))
-            self._connection.write(client_codec.encode_trust(self._dialer.opening))
+        self._connection.write(self.greeting.begin())
 
     def _close(self, reason: str) -> None:
         if self._connection is not None:
@@ -191,32 +182,20 @@ class PeerLink(Session[Frame]):
     def on_frames(self, frames: list[Frame]) -> None:
         """The answer to the handshake; but for an error before it closes the connection, a peer sends no more here."""
         for frame in frames:
-            message_type, body, _ = frame
-            if self._dialer is not None:
-                self._prove(self._dialer, frame)
-                continue
             try:
-                reply = client_codec.decode_hello_reply(message_type, body)
+                reply = self.greeting.answer(frame)
             except RaftError as error:
                 raise ProtocolError(f"node {self.peer} refused the link: {error}") from None
+            if isinstance(reply, bytes):
+                assert self._connection is not None, "a frame came by it"
+                self._connection.write(reply)
+                continue
             if self.is_up or reply.node_id != self.peer:
                 raise ProtocolError(f"node {reply.node_id} answered where node {self.peer} was expected")
             self.is_up = True
             self.frame_bytes_max = reply.frame_bytes_max
             self._settled.set()
             self.notify(LinkUp(self.peer))
-
-    def _prove(self, dialer: Dialer, frame: Frame) -> None:
-        """Answer the peer's part of the proof, and greet it once it is admitted."""
-        assert self._connection is not None, "a frame came by it"
-        try:
-            answer, admitted = answer_trust(dialer, frame)
-        except RaftError as error:
-            raise ProtocolError(f"node {self.peer} refused the link: {error}") from None
-        if admitted is not None:
-            self._dialer = None
-            answer += client_codec.encode_hello(self.hello)
-        self._connection.write(answer)
 
     def on_closed(self, reason: str) -> None:
         """Tell the driver, and let `run` dial again."""
@@ -229,7 +208,7 @@ class PeerLink(Session[Frame]):
             # A peer that refuses us does so at every dial; once is enough.
             self.notify(LinkRefused(self.peer, reason))
         self._why = reason
-        self._connection = self._dialer = None
+        self._connection = None
         self._settled.set()
         self._ended.set()
         self.reactor.request_round()

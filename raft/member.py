@@ -48,7 +48,7 @@ class MemberPlan:
     rng: random.Random
     notify: Notify
     credentials: Credentials | None = None
-    """The cluster's secret, and this node's place in it; without them, whoever connects is believed."""
+    """The cluster's secret, and this node's place in it; without them, all that connect are believed."""
     founded: bool = False
     """Vouches for a node in term 0, which is otherwise taken for one that has forgotten."""
 

@@ -112,7 +112,7 @@ def trust_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the flags `--secret-file` and `--insecure`; see `secret_for`."""
     for flag in (
         click.option(
-            "--insecure", is_flag=True, help="Listen beyond loopback without a secret: whoever comes is believed."
+            "--insecure", is_flag=True, help="Listen beyond loopback without a secret: all that connect are believed."
         ),
         click.option(
             "--secret-file",
@@ -125,7 +125,7 @@ def trust_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def secret_for(listen: Address, secret_file: str | None, *, insecure: bool) -> Secret | None:
-    """Returns the secret of a process that listens there; None for one that believes whoever comes.
+    """Returns the secret of a process that listens there; None for one that believes all.
 
     Raises `click.UsageError` without a secret beyond loopback, and for a file that cannot be used.
     """

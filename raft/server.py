@@ -46,7 +46,7 @@ HELLO_FRAMES = 1
 TRUST_FRAMES = 2
 """Frames of a connection before its first message: its HELLO, and before that its proof where there is a secret."""
 UNGREETED_SHARE = 4
-"""Where there is a secret, connections without its proof have at most one of so many places."""
+"""Connections without a proof have at most one of so many places, where there is a secret."""
 NODE_STOPS = "the node stops"
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64

@@ -122,7 +122,7 @@ class Dialer:
             _require(message[:1] == bytes((_CHALLENGE,)) and len(message) == _HELLO_BYTES, "no challenge")
             self._challenge = message
             proof = own.secret.prove(self._transcript(_DIALER, self._acceptor))
-            return Step(bytes((_CLAIM,)) + proof + _sized(own.name) + _sized(self._acceptor), None)
+            return Step(bytes((_CLAIM,)) + proof + _encode_name(own.name) + _encode_name(self._acceptor), None)
         proof, (acceptor,) = _take_apart(message, _CONSENT, names=1)
         _require(self._acceptor in (ANY, acceptor), f"{acceptor!r} where {self._acceptor!r} was dialled")
         expected = own.secret.prove(self._transcript(_ACCEPTOR, acceptor))
@@ -162,7 +162,7 @@ class Acceptor:
         _require(dialled in (ANY, own.name), f"it dialled {dialled!r}")
         consent = own.secret.prove(self._transcript(_ACCEPTOR, dialer, own.name))
         admitted = Admitted(dialer, self._opening[1 + NONCE_BYTES :])
-        return Step(bytes((_CONSENT,)) + consent + _sized(own.name), admitted)
+        return Step(bytes((_CONSENT,)) + consent + _encode_name(own.name), admitted)
 
     def _transcript(self, role: bytes, dialer: str, acceptor: str) -> bytes:
         assert self._opening is not None, "a proof follows the opening"
@@ -178,7 +178,7 @@ def _transcript(
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
-def _sized(name: str) -> bytes:
+def _encode_name(name: str) -> bytes:
     encoded = name.encode()
     if len(encoded) > NAME_BYTES_MAX:
         raise ValueError(f"a name has at most {NAME_BYTES_MAX} bytes: {name[:64]!r}...")

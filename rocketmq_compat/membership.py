@@ -1,4 +1,4 @@
-"""Who belongs to a RocketMQ cluster: the names of its processes, and whom their requests may speak for. Pure.
+"""The processes of a RocketMQ cluster: their names, their proofs, and whom their requests may speak for. Pure.
 
 Processes prove their names by `raft.trust`, in requests of code 51903 before any others, and on the HA stream in frames
 of their own. A broker with fixed roles is `NAME:ID`, a member of a raft group `NAME:nNUMBER`, since its id changes with
@@ -44,7 +44,7 @@ def may_register(member: str, broker_name: str, broker_id: int) -> bool:
 
 @attrs.frozen
 class BrokerCredentials:
-    """What a broker proves, and to whom."""
+    """Proves a broker to others."""
 
     credentials: Credentials
 

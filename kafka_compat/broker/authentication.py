@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: SaslHandshake names a mechanism, SaslAuthenticate carries its messages.
+"""A connection proves who is at its other end: SaslHandshake names a mechanism, SaslAuthenticate carries its messages.
 
 `Mechanisms` is the table of what a broker serves, by name. `MEMBER` is the one by which brokers know each other
 (`raft.trust`); it is not listed to clients. A mechanism for clients is one more entry there, and its name in `LISTED`.

@@ -91,7 +91,7 @@ class BrokerPlan:
     raft: RaftConfig | None = None
     """The timeouts of the controllers' group; without them `controller.quorum.election.timeout.ms` sets them."""
     secret: Secret | None = None
-    """The secret by which brokers know each other. Without it, whoever connects is believed."""
+    """The secret by which brokers know each other. Without it, all that connect are believed."""
     insecure: bool = False
     """True if a broker without a secret may listen beyond loopback."""
     boot: str = attrs.field(factory=this_boot)

@@ -105,10 +105,9 @@ class BrokerParts:
         timed = (self.registration, reports, self.node, self.replicas, self._housekeeping, self._reporter)
         waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
         self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
-        self._authentication = Authentication(mechanisms or {}, context.clock)
-        self.handlers = self._all_handlers()
+        self.handlers = self._all_handlers(mechanisms or {})
 
-    def _all_handlers(self) -> Mapping[int, Handler]:
+    def _all_handlers(self, mechanisms: Mechanisms) -> Mapping[int, Handler]:
         context, creation = self.context, TopicCreation(self.context)
         return dict(
             marked_handlers(
@@ -120,7 +119,7 @@ class BrokerParts:
                 LogRequests(context, self.replicas),
                 GroupApiRequests(context, self.coordinators, creation),
                 ClusterRequests(context, self.node),
-                self._authentication,
+                Authentication(mechanisms, context.clock),
             )
         )
 

@@ -104,7 +104,7 @@ class BrokerPlan:
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The least size of the raft log that is kept; older entries are in the commit log and in the snapshot."""
     secret: Secret | None = None
-    """The secret by which brokers and name servers know each other. Without it, whoever connects is believed."""
+    """The secret by which brokers and name servers know each other. Without it, all that connect are believed."""
     insecure: bool = False
     """True if it may listen beyond loopback without a secret."""
     boot: str = attrs.field(factory=this_boot)
@@ -212,20 +212,24 @@ class Broker:
         self._failed = False
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
         context = self.context = _context(plan, listening[0].getsockname()[:2], store, tell, clock, rng)
-        credentials = None if context.trust is None else context.trust.credentials
-        self._membership = Membership(credentials, REMOTING, clock)
+        trust = None if plan.secret is None else _credentials(plan.secret, context)
         self._disk = DiskThread(reactor)
-        replication = self._replication = self._make_replication(ha_listening, rng)
+        replication = self._replication = self._make_replication(ha_listening, rng, trust)
         self._log, self._delays = replication.log, replication.delays
         self._housekeeping = Housekeeping(context, replication.tables, self._disk, replication.on_log_trimmed)
         self._registration = Registration(
-            context, reactor, name_servers(properties), replication.ha_registered, replication.on_master_found
+            context,
+            reactor,
+            name_servers(properties),
+            replication.ha_registered,
+            replication.on_master_found,
+            None if trust is None else trust.to_name_server(),
         )
         self._reporter = Reporter(context, self._log)
         self._pulls = PullRequests(context)
         self._clients = ClientRequests(context)
         self._replies = ReplyRequests(context, self._log, self._clients.session_of_producer)
-        handlers = {code: replication.when_sure(code, handler) for code, handler in self._handlers().items()}
+        handlers = {code: replication.when_sure(code, handler) for code, handler in self._handlers(trust).items()}
         limits = ListenerLimits(
             connections_max=CONNECTIONS_MAX,
             greeting_timeout_s=GREETING_TIMEOUT_S,
@@ -249,7 +253,9 @@ class Broker:
             clock,
         )
 
-    def _make_replication(self, ha_listening: socket.socket | None, rng: random.Random) -> Replication:
+    def _make_replication(
+        self, ha_listening: socket.socket | None, rng: random.Random, trust: BrokerCredentials | None
+    ) -> Replication:
         plan, context, members = self._plan, self.context, GroupMembers.of(self._plan.properties)
         if members is None:
             return FixedRoles(
@@ -262,6 +268,7 @@ class Broker:
                 ha_listening=ha_listening,
                 is_advertised=plan.advertised is not None,
                 detours=plan.detours,
+                trust=trust,
             )
         return RaftGroupReplication(
             context,
@@ -274,6 +281,7 @@ class Broker:
             settings=raft_settings(plan.election, plan.raft_log_bytes, ack=plan.properties.text("ack")),
             listener=lambda: self._servers[0].listener,
             secret=plan.secret,
+            trust=trust,
         )
 
     @property
@@ -281,7 +289,7 @@ class Broker:
         """The epoch of the master, to this broker's knowledge; the term in a raft group."""
         return self._log.epoch
 
-    def _handlers(self) -> Mapping[int, Handler]:
+    def _handlers(self, trust: BrokerCredentials | None) -> Mapping[int, Handler]:
         context, tables = self.context, self._replication.tables
         own = handlers_of(
             SendRequests(context, self._log),
@@ -294,13 +302,14 @@ class Broker:
             AdminRequests(context, tables, lambda: self.epoch),
         )
         handlers = own | self._replication.handlers()
+        membership = Membership(None if trust is None else trust.credentials, REMOTING, context.clock)
         for code in OF_BROKERS & handlers.keys():
-            handlers[code] = self._membership.for_members(
+            handlers[code] = membership.for_members(
                 handlers[code], lambda member: is_of_group(member, context.broker_name)
             )
         for code in OF_OPERATORS & handlers.keys():
-            handlers[code] = self._membership.for_members(handlers[code], is_operator)
-        return handlers | {RequestCode.PROVE_MEMBERSHIP: self._membership.prove}
+            handlers[code] = membership.for_members(handlers[code], is_operator)
+        return handlers | {RequestCode.PROVE_MEMBERSHIP: membership.prove}
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -511,15 +520,12 @@ def _context(
         rng=rng,
         tell=tell,
         node_id=None if members is None else members.node_id,
-        trust=None if plan.secret is None else _credentials(plan.secret, properties, members),
     )
 
 
-def _credentials(secret: Secret, properties: Properties, members: GroupMembers | None) -> BrokerCredentials:
-    own = broker_named(
-        properties.words("brokerName"), properties.number("brokerId"), None if members is None else members.node_id
-    )
-    return BrokerCredentials(credentials_of(secret, properties.words("brokerClusterName"), own))
+def _credentials(secret: Secret, context: Context) -> BrokerCredentials:
+    own = broker_named(context.broker_name, context.broker_id, context.node_id)
+    return BrokerCredentials(credentials_of(secret, context.cluster, own))
 
 
 def damage_in(error: BaseException) -> CorruptLog | None:

@@ -10,7 +10,7 @@ from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
 from rocketmq_compat.broker.raft_copy import RaftCopy
-from rocketmq_compat.membership import Proof, broker_named
+from rocketmq_compat.membership import BrokerCredentials, Proof, broker_named
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadHeader
@@ -24,8 +24,16 @@ ASK_TIMEOUT_S: Final = 5.0
 class CatchUp:
     """Both sides of the copying."""
 
-    def __init__(self, context: Context, reactor: Reactor, copy: RaftCopy, peers: Mapping[int, Address]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        reactor: Reactor,
+        copy: RaftCopy,
+        peers: Mapping[int, Address],
+        trust: BrokerCredentials | None = None,
+    ) -> None:
         """`peers` is where each other node is, by its number."""
+        self._trust = trust
         self._context = context
         self._reactor = reactor
         self._copy = copy
@@ -35,7 +43,7 @@ class CatchUp:
         }
 
     def _proof_to(self, node: int) -> Proof | None:
-        trust, name = self._context.trust, self._context.broker_name
+        trust, name = self._trust, self._context.broker_name
         return None if trust is None else trust.to_broker(broker_named(name, 0, node))
 
     def close(self) -> None:

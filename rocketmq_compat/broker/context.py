@@ -17,7 +17,6 @@ from rocketmq_compat.consumers.offsets import ConsumerOffsets
 from rocketmq_compat.consumers.registry import ClientRegistry
 from rocketmq_compat.consumers.timers import TimerRule, waiting_place
 from rocketmq_compat.consumers.topics import TopicTable
-from rocketmq_compat.membership import BrokerCredentials
 from rocketmq_compat.records import IllegalMessage, MalformedRecord
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.server import Tell
@@ -69,8 +68,6 @@ class Context:
     """Files that were there once, and could not be read at the start."""
     node_id: int | None = None
     """In a raft group, the number of this broker, from 1 on; None if its role is fixed."""
-    trust: BrokerCredentials | None = None
-    """What this broker proves to others; None without a secret."""
     leads: bool = False
     """True while it is master of its raft group."""
 

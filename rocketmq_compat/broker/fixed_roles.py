@@ -24,11 +24,11 @@ from rocketmq_compat.broker.slave_sync import SlaveSync
 from rocketmq_compat.broker.tables import BrokerTables, load_tables
 from rocketmq_compat.broker.tables_of_pair import TablesOfPair
 from rocketmq_compat.config import Properties
+from rocketmq_compat.membership import BrokerCredentials, broker_named
 from rocketmq_compat.remoting.server import PortSharer, Tell
 from rocketmq_compat.remoting.session import Handler
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.events import LogStartMoved, TablesCopied
-from rocketmq_compat.replication.ha_codec import HANDSHAKE, PROOF
 from rocketmq_compat.replication.model import (
     INCARNATION_MAX,
     MASTER_ID,
@@ -119,6 +119,7 @@ class FixedRoles(Replication):
         ha_listening: socket.socket | None,
         is_advertised: bool,
         detours: Mapping[Address, Address],
+        trust: BrokerCredentials | None,
     ) -> None:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers.
 
@@ -128,7 +129,7 @@ class FixedRoles(Replication):
         self._context = context
         self._detours = detours
         self._is_advertised = is_advertised
-        self._links = SocketLinks(reactor, context.tell, context.broker_name, context.trust)
+        self._links = SocketLinks(reactor, context.tell, context.broker_name, trust)
         if ha_listening is not None:
             self._links.listen(ha_listening)
         self.delays = DelayedMessages(context, load_tables(context))
@@ -142,7 +143,8 @@ class FixedRoles(Replication):
         self.log: ReplicatedLog = ReplicatedLog(context, decider, disk, self._links, on_dispatched, tables)
         self._links.report = self.log.step
         context.copy_facts = self.log.facts
-        self._sync = SlaveSync(context, reactor, self.delays)
+        master = broker_named(context.broker_name, MASTER_ID, None)
+        self._sync = SlaveSync(context, reactor, self.delays, None if trust is None else trust.to_broker(master))
         self.synced = self._sync.synced
 
     @property
@@ -169,8 +171,7 @@ class FixedRoles(Replication):
     @property
     def guests(self) -> Mapping[int, PortSharer]:
         """See `Replication`: slaves that were given the port of clients."""
-        first = HANDSHAKE if self._context.trust is None else PROOF
-        return {} if self._context.is_slave else {first: self._links.take_over}
+        return {} if self._context.is_slave else {self._links.first_type: self._links.take_over}
 
     def handlers(self) -> dict[int, Handler]:
         """See `Replication`."""

@@ -22,7 +22,15 @@ from raft.trust import MESSAGE_BYTES_MAX, Acceptor, Dialer, Untrusted
 from rocketmq_compat.membership import HA, BrokerCredentials, broker_named
 from rocketmq_compat.remoting.server import Tell
 from rocketmq_compat.replication.events import Connected, Event, HaConnectionClosed, Received
-from rocketmq_compat.replication.ha_codec import FRAME_BYTES_MAX, PROOF, PROOF_REFUSED, decode, encode, ha_decoder
+from rocketmq_compat.replication.ha_codec import (
+    FRAME_BYTES_MAX,
+    HANDSHAKE,
+    PROOF,
+    PROOF_REFUSED,
+    decode,
+    encode,
+    ha_decoder,
+)
 from rocketmq_compat.replication.messages import HaMessage, Handshake
 
 OUTBOUND_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -50,7 +58,7 @@ class _HaSession(Session[Frame]):
         self.settled = trio.Event()
         """Set when the decider has learned of it, or it has ended before."""
         self._proof = proof
-        """What is left of the proof; None where none is needed any more."""
+        """The rest of the proof; None where none is needed any more."""
         self._slave: str | None = None
         """The broker that the other end has proven to be."""
         self.listener = listener
@@ -167,6 +175,11 @@ class SocketLinks:
 
     def _decoder(self) -> FrameDecoder:
         return ha_decoder() if self._trust is None else FrameDecoder(MESSAGE_BYTES_MAX)
+
+    @property
+    def first_type(self) -> int:
+        """The type of the frame that begins the connection of a slave."""
+        return HANDSHAKE if self._trust is None else PROOF
 
     def _acceptor(self) -> Acceptor | None:
         return None if self._trust is None else self._trust.credentials.accept(HA, trio.current_time())

@@ -30,6 +30,7 @@ from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
 from rocketmq_compat.broker.raft_tables import RaftTables
 from rocketmq_compat.broker.replication_port import Replication
 from rocketmq_compat.config_keys import DURABLE
+from rocketmq_compat.membership import BrokerCredentials
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.server import PortSharer
 from rocketmq_compat.remoting.session import Handler
@@ -57,6 +58,7 @@ class RaftGroupReplication(Replication):
         settings: NodeSettings,
         listener: Callable[[], Listener[Any]],
         secret: Secret | None,
+        trust: BrokerCredentials | None,
     ) -> None:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers.
 
@@ -76,7 +78,7 @@ class RaftGroupReplication(Replication):
         self.tables: RaftTables = self.log.tables
         self.synced = trio.Event()
         peers = {node: at for node, at in members.addresses.items() if node != members.node_id}
-        self._catch_up = CatchUp(context, reactor, self.log, peers)
+        self._catch_up = CatchUp(context, reactor, self.log, peers, trust)
 
     @property
     def guests(self) -> Mapping[int, PortSharer]:

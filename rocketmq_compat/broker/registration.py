@@ -22,6 +22,7 @@ import trio
 from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.tables import topic_wrapper
+from rocketmq_compat.membership import Proof
 from rocketmq_compat.remoting.bodies import QueueData, RegisterBrokerBody, TopicRouteData
 from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -68,12 +69,17 @@ class Registration:
     """All name servers of one broker."""
 
     def __init__(
-        self, context: Context, reactor: Reactor, name_servers: Sequence[Address], ha_address: str, on_master: OnMaster
+        self,
+        context: Context,
+        reactor: Reactor,
+        name_servers: Sequence[Address],
+        ha_address: str,
+        on_master: OnMaster,
+        proof: Proof | None = None,
     ) -> None:
-        """`ha_address` is where slaves reach this broker."""
+        """`ha_address` is where slaves reach this broker; `proof` is how name servers know it."""
         self._context = context
         self._reactor = reactor
-        proof = None if context.trust is None else context.trust.to_name_server()
         self._name_servers = [_NameServer(RemotingClient(reactor, address, proof=proof)) for address in name_servers]
         self._ha_address = ha_address
         self._on_master = on_master

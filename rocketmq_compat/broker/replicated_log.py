@@ -91,6 +91,7 @@ TABLES_SENT_MAX: Final = FRAME_BYTES_MAX - 1024
 SERVED_IN_DOUBT: Final = frozenset(
     {
         RequestCode.DECIDE_DIVERGENCE,
+        RequestCode.PROVE_MEMBERSHIP,
         RequestCode.GET_BROKER_RUNTIME_INFO,
         RequestCode.GET_BROKER_CONFIG,
         RequestCode.UPDATE_BROKER_CONFIG,

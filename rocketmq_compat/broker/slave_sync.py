@@ -15,7 +15,7 @@ from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.tables import offset_snapshot
-from rocketmq_compat.membership import broker_named
+from rocketmq_compat.membership import Proof
 from rocketmq_compat.remoting.bodies import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
@@ -30,7 +30,6 @@ from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.offsets import DelayOffsetsResponseHeader
 from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
 from rocketmq_compat.remoting.json_body import JsonBody
-from rocketmq_compat.replication.model import MASTER_ID
 
 WrapperT = TypeVar("WrapperT", bound=JsonBody)
 
@@ -44,7 +43,9 @@ ASK_TIMEOUT_S: Final = 5.0
 class SlaveSync:
     """Copies the tables of the master."""
 
-    def __init__(self, context: Context, reactor: Reactor, delays: DelayedMessages) -> None:
+    def __init__(self, context: Context, reactor: Reactor, delays: DelayedMessages, proof: Proof | None = None) -> None:
+        """`proof` is how master and slave know each other."""
+        self._proof = proof
         self._context = context
         self._reactor = reactor
         self._delays = delays
@@ -121,9 +122,7 @@ class SlaveSync:
             return None
         if self._client is None or self._client.address != self._address:
             self.close()
-            trust, master = self._context.trust, broker_named(self._context.broker_name, MASTER_ID, None)
-            proof = None if trust is None else trust.to_broker(master)
-            self._client = RemotingClient(self._reactor, self._address, proof=proof)
+            self._client = RemotingClient(self._reactor, self._address, proof=self._proof)
         return self._client
 
     async def _sync(self) -> str | None:

@@ -95,7 +95,7 @@ class NameServerPlan:
     listen: Address
     properties: Properties = attrs.field(factory=lambda: Properties.read(NAMESRV_PROPERTIES))
     secret: Secret | None = None
-    """The secret by which it knows brokers. Without it, whoever registers is believed."""
+    """The secret by which it knows brokers. Without it, all that register are believed."""
     insecure: bool = False
     """True if it may listen beyond loopback without a secret."""
 

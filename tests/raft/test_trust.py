@@ -90,7 +90,7 @@ def test_the_messages_stay_what_they_are() -> None:
 # -------------------------------------------------------------------- what proves nothing
 
 
-def opened(dialer: Dialer, acceptor: Acceptor) -> bytes:
+def begin(dialer: Dialer, acceptor: Acceptor) -> bytes:
     """The claim, after opening and challenge."""
     return dialer.step(acceptor.step(0.0, dialer.opening).reply).reply
 
@@ -106,21 +106,21 @@ def opened(dialer: Dialer, acceptor: Acceptor) -> bytes:
 )
 def test_a_claim_for_anything_else_is_refused(dialer: Dialer) -> None:
     acceptor = credentials("2").accept("raft", 0.0)
-    claim = opened(dialer, acceptor)
+    claim = begin(dialer, acceptor)
     with pytest.raises(Untrusted):
         acceptor.step(0.0, claim)
 
 
 def test_a_claim_cannot_take_another_name() -> None:
     acceptor = credentials("2").accept("raft", 0.0)
-    claim = opened(credentials("1").dial("raft", "2"), acceptor)
+    claim = begin(credentials("1").dial("raft", "2"), acceptor)
     with pytest.raises(Untrusted, match="a wrong proof"):
         acceptor.step(0.0, claim[:-4] + b"\x013" + claim[-2:])
 
 
 def test_a_recorded_claim_proves_nothing_on_another_connection() -> None:
     dialer, acceptor = credentials("1").dial("raft", "2"), credentials("2").accept("raft", 0.0)
-    recorded = opened(dialer, acceptor)
+    recorded = begin(dialer, acceptor)
     again = credentials("2").accept("raft", 0.0)
     again.step(0.0, dialer.opening)
     with pytest.raises(Untrusted, match="a wrong proof"):
@@ -143,7 +143,7 @@ def test_a_challenge_thrown_back_proves_nothing() -> None:
         dialer.step(dialer.opening)
     dialer = credentials("1").dial("raft", "1")
     acceptor = credentials("1").accept("raft", 0.0)
-    claim = opened(dialer, acceptor)
+    claim = begin(dialer, acceptor)
     with pytest.raises(Untrusted):
         dialer.step(bytes((4,)) + claim[1:33] + b"\x011")
 
@@ -158,7 +158,7 @@ def test_a_claim_that_comes_late_is_refused() -> None:
 
 def test_a_handshake_has_one_try() -> None:
     acceptor = credentials("2").accept("raft", 0.0)
-    claim = opened(credentials("1").dial("raft", "2"), acceptor)
+    claim = begin(credentials("1").dial("raft", "2"), acceptor)
     for attempt in (claim[:-1], claim):
         with pytest.raises(Untrusted):
             acceptor.step(0.0, attempt)
@@ -204,4 +204,4 @@ def test_a_secret_is_not_shown() -> None:
 def test_a_name_that_does_not_fit_a_message_is_refused_at_once() -> None:
     acceptor = credentials("2").accept("raft", 0.0)
     with pytest.raises(ValueError, match="at most 255 bytes"):
-        opened(credentials("1" * (NAME_BYTES_MAX + 1)).dial("raft", "2"), acceptor)
+        begin(credentials("1" * (NAME_BYTES_MAX + 1)).dial("raft", "2"), acceptor)

@@ -1,4 +1,4 @@
-"""What only a broker of the cluster may ask of a broker: a stranger gets nothing, and a broker speaks for itself alone."""
+"""Brokers of a cluster know each other: a stranger gets nothing of theirs, and a broker speaks for itself alone."""
 
 from typing import Any
 

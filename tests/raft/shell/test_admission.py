@@ -36,7 +36,7 @@ async def trusting_node(directory: Path, *, connections_max: int = 1024) -> Asyn
 
 
 async def all_of(stream: trio.SocketStream) -> bytes:
-    """What comes until the connection ends."""
+    """All bytes until the connection ends."""
     received = b""
     try:
         async for chunk in stream:
@@ -47,7 +47,7 @@ async def all_of(stream: trio.SocketStream) -> bytes:
 
 
 async def answer_to(cluster: LocalCluster, *pieces: bytes) -> bytes:
-    """What a node answers to a stranger's bytes until it closes the connection."""
+    """The answer of a node to a stranger's bytes, until it closes the connection."""
     async with await trio.open_tcp_stream(*cluster.members[1]) as stream:
         for piece in pieces:
             await stream.send_all(piece)
@@ -62,7 +62,7 @@ async def drip(stream: trio.SocketStream) -> None:
 
 
 class Liar:
-    """Knows the secret, and says what it likes afterwards."""
+    """Knows the secret, and sends what it likes afterwards."""
 
     def __init__(self, stream: trio.SocketStream, name: str) -> None:
         self.stream = stream

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -10,10 +10,12 @@ import trio
 
 from log.disk import Disk
 from log.memory_disk import MemoryDisk
-from raft.trust import Secret
+from raft.secret_file import credentials_of
+from raft.trust import ADMIN, ANY, Secret
 from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
+from rocketmq_compat.membership import REMOTING
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 from rocketmq_compat.records import RecordHead, read_heads
 from rocketmq_compat.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
@@ -93,6 +95,12 @@ async def name_server(secret: Secret | None = SECRET, events: Events | None = No
     """A name server."""
     async with NameServer.open(NameServerPlan(listen=ANY_PORT, secret=secret), tell=events or Events()) as server:
         yield server
+
+
+def operator(address: tuple[str, int]) -> AbstractAsyncContextManager[RemotingClient]:
+    """The tool of an operator, who knows the secret."""
+    credentials = credentials_of(SECRET, "DefaultCluster", ADMIN)
+    return connected_client(address, proof=lambda: credentials.dial(REMOTING, ANY))
 
 
 @attrs.define

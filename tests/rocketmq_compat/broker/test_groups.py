@@ -21,6 +21,7 @@ from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, To
 from tests.rocketmq_compat.broker.groups import BrokerGroup, Member, broker_group
 from tests.rocketmq_compat.broker.pairs import (
     DATA,
+    SECRET,
     WAIT_S,
     ask,
     bodies,
@@ -245,7 +246,7 @@ async def test_commands_come_from_the_brokers_alone() -> None:
         master = await group.master()
         end = master.running.context.store.log.end_offset
         command = encode_group_command(StoreRecords(master.running.epoch, end, b"no record"))
-        async with Connection.open("127.0.0.1", group.ports[master.number], "broker-a") as client:
+        async with Connection.open("127.0.0.1", group.ports[master.number], "broker-a", secret=SECRET) as client:
             with pytest.raises(InvalidRequest):
                 await client.apply(command)
         assert (await group.send(b"n")).code == ResponseCode.SUCCESS

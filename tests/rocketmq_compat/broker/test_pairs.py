@@ -1,6 +1,7 @@
 """A master and its slave: what an acknowledgement promises, what the slave holds and serves, and what is refused."""
 
 import sys
+import tempfile
 from contextlib import AsyncExitStack
 
 import pytest
@@ -24,6 +25,7 @@ from rocketmq_compat.replication.effects import PushLog
 from rocketmq_compat.replication.ha_codec import encode
 from rocketmq_compat.replication.messages import Handshake
 from tests.rocketmq_compat.broker.pairs import (
+    SECRET,
     SLAVE,
     WAIT_S,
     Events,
@@ -32,6 +34,7 @@ from tests.rocketmq_compat.broker.pairs import (
     eventually,
     memory_disk,
     name_server,
+    operator,
     pair,
     pull,
     pull_until,
@@ -189,7 +192,15 @@ async def test_a_master_whose_log_leaves_its_slaves_takes_no_messages() -> None:
 async def decide(address: tuple[str, int], decision: str, *words: str) -> tuple[int, str]:
     """Returns the exit status of an operator's command, and its output."""
     at = "{}:{}".format(*address)
-    command = [sys.executable, "-m", "rocketmq_compat.process", decision, "--broker", at, *words]
+    with tempfile.NamedTemporaryFile("w") as file:  # its owner alone may read it
+        file.write(SECRET.text)
+        file.flush()
+        words = ("--broker", at, "--secret-file", file.name, *words)
+        return await run_command("rocketmq_compat.process", decision, *words)
+
+
+async def run_command(module: str, *words: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", module, *words]
     done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
     return done.returncode, (done.stdout + done.stderr).decode()
 
@@ -231,7 +242,7 @@ async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slav
                 assert log_bytes(slave) == stored
 
                 stale = DecideDivergenceRequestHeader(decision="discard", divergences=f"1:0-{held}")
-                async with connected_client(slave.address) as to_slave:
+                async with operator(slave.address) as to_slave:
                     refused = await ask(to_slave, RequestCode.DECIDE_DIVERGENCE, stale)
                 assert refused.code == ResponseCode.SYSTEM_ERROR
                 assert refused.remark == f"the divergences are 1:{kept}-{held} now, not 1:0-{held}: look at them first"
@@ -262,7 +273,7 @@ async def test_a_slave_may_reach_its_master_at_the_port_of_clients() -> None:
 async def test_what_a_slave_lacks_is_pushed_in_parts_and_others_have_their_turn_in_between(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running_broker() as master, connected_client(master.address) as client:
+    async with running_broker(secret=None) as master, connected_client(master.address) as client:
         for _ in range(40):
             assert (await send(client, bytes(100_000))).code == ResponseCode.SUCCESS
         rounds: list[int] = [0]
@@ -287,7 +298,10 @@ async def test_what_a_slave_lacks_is_pushed_in_parts_and_others_have_their_turn_
 
 async def test_slaves_at_the_port_of_clients_are_bounded_in_number() -> None:
     events = Events()
-    async with running_broker("brokerRole=SYNC_MASTER", events=events) as master, AsyncExitStack() as stack:
+    async with (
+        running_broker("brokerRole=SYNC_MASTER", events=events, secret=None) as master,
+        AsyncExitStack() as stack,
+    ):
         streams = [
             await stack.enter_async_context(await trio.open_tcp_stream(*master.address)) for _ in range(SLAVES_MAX + 1)
         ]

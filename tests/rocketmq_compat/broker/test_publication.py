@@ -16,7 +16,7 @@ from rocketmq_compat.remoting.client import RemotingClient, connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
 from tests.rocketmq_compat.broker.groups import broker_group
-from tests.rocketmq_compat.broker.pairs import Events, ask, beat, name_server, running_broker, send
+from tests.rocketmq_compat.broker.pairs import SECRET, Events, ask, beat, name_server, running_broker, send
 from tests.rocketmq_compat.broker.test_consumers import topic_header
 
 SELDOM = "registerNameServerPeriod=60000"
@@ -104,7 +104,7 @@ async def test_a_name_server_that_hangs_is_waited_for_once(monkeypatch: pytest.M
 async def test_a_name_server_that_was_away_is_told_with_the_next_topic() -> None:
     events = Events()
     async with name_server() as first:
-        plan = NameServerPlan(listen=first.address)
+        plan = NameServerPlan(listen=first.address, secret=SECRET)
         both = "namesrvAddr={}:{}".format(*first.address)
         async with running_broker(both, SELDOM, events=events) as broker, connected_client(broker.address) as client:
             await send(client, b"m", "Before")

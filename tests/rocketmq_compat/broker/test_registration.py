@@ -10,6 +10,7 @@ from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.offsets import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
 from tests.rocketmq_compat.broker.pairs import (
+    SECRET,
     SLAVE,
     Events,
     ask,
@@ -52,7 +53,7 @@ async def test_a_name_server_that_is_away_keeps_no_other_waiting_and_is_told_whe
             await eventually(lambda: bool(events.select("registration_failed")))
             await send(client, b"m")
             await eventually(lambda: bool(addresses(there)))
-            async with NameServer.open(NameServerPlan(listen=away), tell=Events()) as back:
+            async with NameServer.open(NameServerPlan(listen=away, secret=SECRET), tell=Events()) as back:
                 await eventually(lambda: bool(addresses(back)))
             assert [each["name_server"] for each in events.select("registered")].count("{}:{}".format(*away)) == 1
 

@@ -1,4 +1,4 @@
-"""What only a process of the cluster may ask: a stranger gets nothing, and a broker speaks for itself alone."""
+"""Processes of a cluster know each other: a stranger gets nothing of theirs, and a broker speaks for itself alone."""
 
 import re
 from collections.abc import AsyncIterator
@@ -154,7 +154,7 @@ def test_a_member_of_a_raft_group_registers_with_the_id_of_its_role() -> None:
 
 
 class HaClient:
-    """A side of the HA stream that says what it likes."""
+    """A side of the HA stream that sends what it likes."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream

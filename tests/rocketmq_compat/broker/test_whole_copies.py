@@ -30,6 +30,7 @@ from tests.rocketmq_compat.broker.pairs import (
     eventually,
     memory_disk,
     name_server,
+    operator,
     pull,
     running_broker,
     send,
@@ -227,7 +228,8 @@ async def test_an_operator_may_give_up_a_slave_that_does_not_come_back() -> None
         table = KVTable.decode((await ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
         assert "it waits for slave 1" in table["doubt"]
         decision = DecideDivergenceRequestHeader(decision="accept-loss", divergences=table["divergences"])
-        assert (await ask(client, RequestCode.DECIDE_DIVERGENCE, decision)).code == ResponseCode.SUCCESS
+        async with operator(master.address) as tool:
+            assert (await ask(tool, RequestCode.DECIDE_DIVERGENCE, decision)).code == ResponseCode.SUCCESS
         assert (await send(client, b"later")).code == ResponseCode.SUCCESS
 
 
