@@ -1,10 +1,11 @@
 """Fuzzed frames against a real node process: each may end its own connection, and nothing else.
 
-`python -m tests.fuzz.wire --frames 100000 --seed 1` starts one node, sends that many damaged frames as a client and as a peer,
-each on a connection of its own, and prints what came of them. It fails unless
+`python -m tests.fuzz.wire --frames 100000 --seed 1` starts one node of a cluster with a secret, sends that many damaged frames as
+a client, as a peer and as a stranger, each on a connection of its own, and prints what came of them. It fails unless
 
 - a second connection is answered throughout,
 - a frame that no decoder may see is answered by an error,
+- a stranger gets nothing but a challenge, once, and always the same refusal,
 - every connection that was refused was closed with a logged reason,
 - no damaged frame moved the node's term further than one message may, whatever term it named,
 - at least half of the frames passed framing and CRC, and so reached a decoder,
@@ -15,6 +16,7 @@ The frames come from the wire's description (a struct and msgpack), not from the
 
 import argparse
 import contextlib
+import hmac
 import json
 import random
 import socket
@@ -37,6 +39,9 @@ from jepsen_like.cluster.ports import ReservedPorts
 HEADER = struct.Struct("!IBBHI")
 CLUSTER = "fuzz"
 HELLO, HELLO_REPLY, STATUS, STATUS_REPLY, ERROR = 1, 17, 6, 22, 31
+TRUST, TRUST_REPLY = 7, 23
+SECRET = "what the node knows and a stranger does not"
+CHALLENGE_BYTES = 41
 MEMORY_GROWTH_MAX = 64 * 1024 * 1024
 STATUS_EVERY = 250
 TERM_STEP_MAX = 2**20
@@ -196,11 +201,14 @@ class Node:
 
 @contextlib.contextmanager
 def running_node() -> Iterator[Node]:
-    """A node of a group of three whose peers never answer."""
+    """A node of a group of three, with a secret, whose peers never answer."""
     with ReservedPorts(3) as reserved, tempfile.TemporaryDirectory() as directory:
         port, *silent = reserved.ports
         command = [sys.executable, "-m", "raft.node", "--id", "1", "--cluster-id", CLUSTER]
-        command += ["--listen", f"127.0.0.1:{port}", "--data", directory]
+        secret = Path(directory) / "secret"
+        secret.touch(0o600)
+        secret.write_text(SECRET)
+        command += ["--listen", f"127.0.0.1:{port}", "--data", f"{directory}/data", "--secret-file", str(secret)]
         command += [f"--peer={peer}=127.0.0.1:{at}" for peer, at in enumerate(silent, start=2)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         node = Node(process, port)
@@ -218,13 +226,19 @@ def running_node() -> Iterator[Node]:
 
 
 def read_frame(connection: socket.socket) -> tuple[int, Any]:
+    """The next whole frame, its body unpacked; `EOFError` if the node closed instead."""
+    kind, body = read_bytes(connection)
+    return kind, msgpack.unpackb(body)
+
+
+def read_bytes(connection: socket.socket) -> tuple[int, bytes]:
     """The next whole frame; `EOFError` if the node closed instead."""
     header = read_exactly(connection, HEADER.size)
     length, version, kind, check, crc = HEADER.unpack(header)
     body = read_exactly(connection, length)
     assert (version, check) == (1, header_check(length, 1, kind)), "the node itself sent a bad header"
     assert crc == crc32c.crc32c(body), "the node itself sent a bad frame"
-    return kind, msgpack.unpackb(body)
+    return kind, body
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytes:
@@ -237,23 +251,75 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
     return data
 
 
+def prove(connection: socket.socket, name: str) -> None:
+    """Prove to node 1 that this is the member `name`, and see that it proves the same."""
+    opening = b"\x01" + bytes(32) + bytes(8)
+    connection.sendall(frame(TRUST, opening))
+    kind, challenge = read_bytes(connection)
+    assert (kind, len(challenge)) == (TRUST_REPLY, CHALLENGE_BYTES), challenge
+    covered = (b"raft", CLUSTER.encode(), name.encode(), b"1", opening, challenge)
+    names = b"".join(bytes((len(each),)) + each for each in (name.encode(), b"1"))
+    connection.sendall(frame(TRUST, b"\x03" + proof_of(b"dialer", *covered) + names))
+    kind, consent = read_bytes(connection)
+    assert (kind, consent) == (TRUST_REPLY, b"\x04" + proof_of(b"acceptor", *covered) + b"\x011"), consent
+
+
+def proof_of(role: bytes, *covered: bytes) -> bytes:
+    parts = (b"quorumlog trust 1: " + role, *covered)
+    return hmac.digest(SECRET.encode(), b"".join(struct.pack("!I", len(each)) + each for each in parts), "sha256")
+
+
 def connect(port: int, role: str, node: int) -> socket.socket:
-    """A connection that has said hello and was welcomed."""
+    """A connection that has proven who it is, said hello and was welcomed."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    prove(connection, str(node) if node else "admin")
     connection.sendall(frame(HELLO, msgpack.packb([CLUSTER, role, node])))
     kind, values = read_frame(connection)
     assert kind == HELLO_REPLY, values
     return connection
 
 
-def send_damaged(port: int, data: bytes, greet: Callable[[int], socket.socket] | None) -> str:
+def unproven(rng: random.Random) -> tuple[bytes, str]:
+    """Frames of a stranger, and what is wrong with them: any message without a proof, or one that proves nothing."""
+    if rng.random() < 0.4:
+        return damaged_frame(PEER_MESSAGES + CLIENT_REQUESTS, rng)
+    opening = b"\x01" + rng.randbytes(40)
+    claim = bytearray(b"\x03" + rng.randbytes(32) + b"\x012\x011")
+    if rng.random() < 0.5:
+        del claim[rng.randrange(len(claim)) :]
+    if rng.random() < 0.3:
+        claim += rng.randbytes(rng.randrange(1, 600))
+    if rng.random() < 0.3:
+        opening = opening[: rng.randrange(len(opening))] + rng.randbytes(rng.randrange(60))
+    return frame(TRUST, opening) + frame(TRUST, bytes(claim)), "decoder"
+
+
+def send_unproven(port: int, data: bytes) -> str:
+    """The fate of a stranger, as `send_damaged` has it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        answers: list[tuple[int, bytes]] = []
+        with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while True:
+                answers.append(read_bytes(connection))
+    if answers and answers[0][0] == TRUST_REPLY:
+        assert len(answers.pop(0)[1]) == CHALLENGE_BYTES, "a stranger got more than a challenge"
+    if not answers:
+        return "closed without a word"
+    ((kind, body),) = answers
+    assert kind == ERROR
+    assert msgpack.unpackb(body)[:5] == [0, "not_admitted", True, 0, ""], f"a stranger got {body!r}"
+    return "refused"
+
+
+def send_damaged(port: int, data: bytes, greet: Callable[[int], socket.socket]) -> str:
     """One damaged frame on a connection of its own, and its fate.
 
     "refused": an error about the connection; "told no": an error about the request; "answered": it was a request after all;
     "closed without a word": the node had nothing to say, as to a peer's message or to an unfinished frame.
     """
-    connection = greet(port) if greet else socket.create_connection(("127.0.0.1", port), timeout=10)
-    with connection:
+    with greet(port) as connection:
         try:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
@@ -261,6 +327,14 @@ def send_damaged(port: int, data: bytes, greet: Callable[[int], socket.socket] |
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return "closed without a word"
         return "answered" if kind != ERROR else "refused" if values[1] == "protocol" else "told no"
+
+
+def as_peer(port: int) -> socket.socket:
+    return connect(port, "peer", 2)
+
+
+def as_client(port: int) -> socket.socket:
+    return connect(port, "client", 0)
 
 
 def fuzz(frames: int, seed: int) -> dict[str, Any]:
@@ -281,15 +355,14 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
                 if count <= 2 * STATUS_EVERY:
                     baseline = peak  # the first frames load code and fill caches
             role = rng.randrange(5)
-            messages = PEER_MESSAGES if role < 2 else CLIENT_REQUESTS
-            greet: Callable[[int], socket.socket] | None = None
-            if role < 2:
-                greet = lambda port: connect(port, "peer", 2)  # noqa: E731
-            elif role < 4:
-                greet = lambda port: connect(port, "client", 0)  # noqa: E731
-            data, flaw = damaged_frame(messages, rng)
+            if role == 4:
+                data, flaw = unproven(rng)
+                fate = send_unproven(node.port, data)
+            else:
+                is_peer = role < 2
+                data, flaw = damaged_frame(PEER_MESSAGES if is_peer else CLIENT_REQUESTS, rng)
+                fate = send_damaged(node.port, data, as_peer if is_peer else as_client)
             sent[flaw] += 1
-            fate = send_damaged(node.port, data, greet)
             fates[fate] += 1
             assert flaw not in HOPELESS or fate == "refused", f"a frame with a wrong {flaw} was {fate}"
         assert node.process.poll() is None, "the node ended"
