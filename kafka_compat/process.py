@@ -108,7 +108,7 @@ def broker(
         peers=others,
         advertised=unique_addresses("--advertised", advertised).get(broker_id),
         settings=settings,
-        secret=secret_for(listen, secret_file, insecure=insecure),
+        secret=secret_for(listen, secret_file=secret_file, insecure=insecure),
         insecure=insecure,
         boot=boot_id,
     )

@@ -113,7 +113,7 @@ def node(
         },
         state_machine=STATE_MACHINES[state_machine],
         settings=settings,
-        secret=secret_for(listen, secret_file, insecure=insecure),
+        secret=secret_for(listen, secret_file=secret_file, insecure=insecure),
         insecure=insecure,
     )
     unknown = sorted(plan.advertised.keys() - plan.members.keys())

@@ -124,8 +124,8 @@ def trust_flags(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def secret_for(listen: Address, secret_file: str | None, *, insecure: bool) -> Secret | None:
-    """Returns the secret of a process that listens there; None for one that believes all.
+def secret_for(*listen: Address, secret_file: str | None, insecure: bool) -> Secret | None:
+    """Returns the secret of a process that listens at these addresses; None for one that believes all.
 
     Raises `click.UsageError` without a secret beyond loopback, and for a file that cannot be used.
     """
@@ -134,9 +134,10 @@ def secret_for(listen: Address, secret_file: str | None, *, insecure: bool) -> S
             return read_secret(secret_file)
         except UnusableSecret as error:
             raise click.UsageError(f"--secret-file: {error}") from None
-    if not insecure and not is_loopback(listen):
+    reached = [host for host, port in listen if not is_loopback((host, port))]
+    if reached and not insecure:
         raise click.UsageError(
-            f"{listen[0]} can be reached from outside, and there is no secret by which members know each other. Run: "
+            f"{reached[0]} can be reached from outside, and there is no secret by which members know each other. Run: "
             "quorumlog secret FILE, copy FILE to every member, and start each with --secret-file FILE (or with --insecure)"
         )
     return None

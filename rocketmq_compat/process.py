@@ -97,7 +97,7 @@ def nameserver(
     except InvalidProperty as error:
         raise click.UsageError(f"{error}") from None
     place = listen or ("0.0.0.0", properties.number("listenPort"))
-    secret = secret_for(place, secret_file, insecure=insecure)
+    secret = secret_for(place, secret_file=secret_file, insecure=insecure)
     plan = NameServerPlan(listen=place, properties=properties, secret=secret, insecure=insecure)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     process = ServerProcess(
@@ -163,7 +163,7 @@ def broker(
         place = listen or ("0.0.0.0", properties.number("listenPort"))
         plan = BrokerPlan(
             listen=place,
-            secret=secret_for(place, secret_file, insecure=insecure),
+            secret=secret_for(place, ha_listen or place, secret_file=secret_file, insecure=insecure),
             insecure=insecure,
             ha_listen=ha_listen,
             advertised=advertise,

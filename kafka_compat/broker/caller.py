@@ -32,11 +32,17 @@ class Exchange(Protocol):
 class Caller:
     """The other end of one connection."""
 
-    identity: Identity = Identity()
+    identity: Identity | None = None
+    """None while it has proven nothing."""
     exchange: Exchange | None = None
     """Set from the first message of a mechanism on; a connection has one."""
 
     @property
+    def member(self) -> int | None:
+        """The broker of this cluster that it is; None for any other, and for one that has proven nothing."""
+        return None if self.identity is None else self.identity.member
+
+    @property
     def is_proving(self) -> bool:
         """True while the exchange has begun and proven nothing yet."""
-        return self.exchange is not None and self.identity.member is None
+        return self.exchange is not None and self.identity is None

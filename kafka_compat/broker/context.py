@@ -55,7 +55,7 @@ class Context:
         """
         if not self.knows_members:
             return True
-        member = call.caller.identity.member
+        member = call.caller.member
         if member not in (None, broker):
             raise WireError(f"broker {member} speaks for broker {broker}")
         return member is not None

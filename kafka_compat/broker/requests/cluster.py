@@ -42,7 +42,7 @@ class ClusterRequests:
         if request.cluster_id != self._context.cluster_id:
             call.answer(ControllerCommandResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
             return
-        context, member = self._context, call.caller.identity.member
+        context, member = self._context, call.caller.member
         if not context.knows_members:
             context.controller.propose(request.command, call.answer)
         elif member is None:

@@ -101,6 +101,8 @@ def test_without_a_controller_a_signal_stops_it_too(start: Start, tmp_path: Path
         (("--set", "nonsense"), "--set"),
         (("--peer", "1=127.0.0.1:1"), "--peer"),
         (("--peer", "2"), "--peer"),
+        (("--listen", "0.0.0.0:0"), "Run: quorumlog secret FILE"),
+        (("--secret-file", "none"), "cannot read the secret in none"),
     ],
 )
 def test_wrong_usage_has_status_2_and_says_what_is_wrong(tmp_path: Path, flags: tuple[str, ...], reason: str) -> None:

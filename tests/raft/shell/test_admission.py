@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from click.testing import CliRunner
 
 from raft import client_codec as wire
 from raft.admission import REFUSAL, WIRE
@@ -18,6 +19,7 @@ from raft.group import RaftGroup
 from raft.messages import VoteReply
 from raft.model import Term
 from raft.net.framing import HEADER, FrameDecoder, encode_frame, header_check
+from raft.secret_command import secret as secret_command
 from raft.secret_file import UnusableSecret, credentials_of, make_secret, read_secret
 from raft.settings import NodeSettings
 from raft.trust import ADMIN, Secret
@@ -246,6 +248,16 @@ def test_an_unusable_secret_is_refused_with_its_correction(
         path.chmod(mode)
     with pytest.raises(UnusableSecret, match=reason):
         read_secret(path)
+
+
+def test_the_command_makes_a_secret_once_and_names_the_next_step(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    made = CliRunner().invoke(secret_command, [str(path)])
+    assert (made.exit_code, f"--secret-file {path}" in made.stdout) == (0, True)
+    before = read_secret(path)
+    again = CliRunner().invoke(secret_command, [str(path)])
+    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert read_secret(path) == before
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])

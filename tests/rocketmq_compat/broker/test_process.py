@@ -89,6 +89,8 @@ async def test_what_a_broker_acknowledged_is_there_after_it_was_stopped_or_kille
         (["--set", "brokerRole=SLAVE"], "brokerId is 0 for a master"),
         (["--set", "namesrvAddr=nowhere"], "no HOST:PORT"),
         (["--set", "enableDLegerCommitLog=true"], "none of dLegerPeers"),
+        (["--ha-listen", "0.0.0.0:0"], "Run: quorumlog secret FILE"),
+        (["--secret-file", "none"], "cannot read the secret in none"),
     ],
 )
 def test_wrong_usage_has_status_2_and_tells_what_is_wrong(tmp_path: Path, flags: list[str], reason: str) -> None:

@@ -101,6 +101,7 @@ def test_a_file_of_properties_counts_below_the_flags(start: Start, tmp_path: Pat
         (("--set", "orderMessageEnabled=true"), "Did you mean orderMessageEnable?"),
         (("--set", "brokerRole=SLAVE"), "is a property of the broker"),
         (("--config", "missing.conf"), "missing.conf"),
+        ((), "Run: quorumlog secret FILE"),
     ],
 )
 def test_wrong_usage_has_status_2_and_tells_what_is_wrong(flags: tuple[str, ...], reason: str) -> None:
