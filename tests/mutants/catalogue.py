@@ -14,6 +14,7 @@ from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
 from tests.mutants.rocketmq_host_bugs import ROCKETMQ_HOST_BUGS
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
+from tests.mutants.trust_bugs import TRUST_BUGS
 
 CORE = "raft.core"
 
@@ -618,6 +619,7 @@ ALL: Sequence[Mutant] = (
     *HARNESS,
     *DRIVERS,
     *SIMULATOR,
+    *TRUST_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
     *KAFKA_HOST_BUGS,

@@ -188,6 +188,17 @@ def refuse(mutant: Mutant, seeds: range) -> Judgement:
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
 
 
+def admit(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of what strangers get, and members that speak for others: of the handshake, and on each wire."""
+    return _failing(
+        "strangers",
+        "tests/raft/test_trust.py",
+        "tests/raft/shell/test_admission.py",
+        "tests/kafka_compat/broker/test_strangers.py",
+        "tests/rocketmq_compat/broker/test_strangers.py",
+    )
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
@@ -348,6 +359,7 @@ JUDGES: Mapping[str, Judge] = {
     "retention": let_go,
     "checker": check,
     "refusals": refuse,
+    "strangers": admit,
     "clients": call,
     "run": run_processes,
     "contents": touch_disks,
