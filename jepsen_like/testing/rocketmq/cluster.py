@@ -385,6 +385,8 @@ class _GroupsSystem(RocketMqSystem):
         """As the roles are now."""
         self._plans[plan.member.id] = plan
         command = [sys.executable, "-m", "rocketmq_compat.process", plan.member.role, "--listen", text_of(plan.listen)]
+        if plan.secret is not None:
+            command += ["--secret-file", str(plan.secret)]
         words = list(OF_NAME_SERVER)
         if plan.member.role == BROKER:
             node, groups = plan.member.id, self._groups
