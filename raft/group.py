@@ -107,8 +107,8 @@ class RaftGroup:
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot
         be used. Addresses may change between starts, the ids of the members may not. Raises `ValueError`, before
         anything is touched, for invalid ids, addresses or `cluster_id`, for a retention without a `SnapshotMachine`, for
-        an address beyond loopback without a secret,
-        for `owns_thread` with a `reactor`, and for a `listener` without its reactor or with an address.
+        an address beyond loopback without a secret, for `owns_thread` with a `reactor`, and for a `listener` without
+        its reactor or with an address.
         """
         _require_apart(owns_thread, reactor, listener, listen)
         checked = Members.of(node_id, members, listen=listen, advertised=advertised)

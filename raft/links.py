@@ -1,10 +1,10 @@
 """Outgoing links: for every peer one connection that this node dials and keeps alive, carrying its messages one way.
 
 A link is up once the peer has answered the handshake with the expected node id; where the cluster has a secret, both
-prove first that they know it (`raft.trust`). What is sent while it is down is
-dropped: Raft repeats what matters, and old messages only delay new ones. While it is up, messages wait for the socket
-up to `outbound_bytes_max`; then the *newest* is dropped, since what follows from the older ones is of use without it
-but not the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
+prove first that they know it (`raft.admission`). What is sent while it is down is dropped: Raft repeats what matters,
+and old messages only delay new ones. While it is up, messages wait for the socket up to `outbound_bytes_max`; then the
+*newest* is dropped, since what follows from the older ones is of use without it but not the other way round. (Each is
+one frame, so the bound in bytes bounds their number too.)
 
 A broken link is reported to the driver at once, as is a broken incoming connection: a dead process is found by its
 closed sockets long before a timeout. Redials wait (`raft.net.redial`); a peer that dials us is evidently alive and is

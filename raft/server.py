@@ -1,7 +1,8 @@
 """The server side of a node's port: its connections, what clients may request, and how much at once.
 
 A connection begins as a `Handshake`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
-cluster. Where the cluster has a secret, `raft.admission` comes before it, and the HELLO must name whom it has proven. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
+cluster. Where the cluster has a secret, an `Admission` comes before it, and the HELLO must name whom that has proven. A
+peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
 
 A client's requests are taken in order. They stop being taken, and then being read from its socket, while
 
@@ -43,8 +44,9 @@ Redials overlap with connections not yet known to be dead; more than a few do no
 PEER_PLACES = 2
 """Connections kept free for each peer, because many clients must not cut this node off from its group."""
 HELLO_FRAMES = 1
+"""Frames of a connection before its first message."""
 TRUST_FRAMES = 2
-"""Frames of a connection before its first message: its HELLO, and before that its proof where there is a secret."""
+"""Frames before its HELLO, where there is a secret."""
 UNGREETED_SHARE = 4
 """Connections without a proof have at most one of so many places, where there is a secret."""
 NODE_STOPS = "the node stops"

@@ -305,7 +305,10 @@ class System(abc.ABC):
         return tuple(Member(node, self.member_role) for node in range(1, nodes + 1))
 
     def keep_secret(self, directory: Path) -> Path | None:
-        """Returns the file by which the processes of the cluster in `directory` know each other, made if it is missing; None without any."""
+        """Returns the file by which the processes of the cluster in `directory` know each other, made if it is missing.
+
+        None for a system without any.
+        """
         return None
 
     @abc.abstractmethod

@@ -1,9 +1,9 @@
 """Connections to other brokers, over which this one fetches as a follower and calls the controller.
 
-A `PeerClient` is dialled when it is first used. With credentials, calls leave once both sides have proven who they are. A broker answers requests in their order, so each answer belongs to the
-oldest waiting call. When the connection breaks or cannot be made, or an answer is late, all waiting calls end with
-`PeerFailed`: their requests may have been carried out. The next call dials again, after a pause that grows with every
-failure in a row.
+A `PeerClient` is dialled when it is first used. Where brokers know each other by a secret, calls leave once both sides
+have proven who they are. A broker answers requests in their order, so each answer belongs to the oldest waiting call.
+When the connection breaks or cannot be made, or an answer is late, all waiting calls end with `PeerFailed`: their
+requests may have been carried out. The next call dials again, after a pause that grows with every failure in a row.
 """
 
 import math

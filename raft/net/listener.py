@@ -2,8 +2,9 @@
 
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
 is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, else a silent or very slow client would
-hold memory without end. Of connections that are not greeted it keeps at most `ungreeted_max`, and closes the oldest for
-a new one: those who know how are greeted within moments, so a flood of others does not keep them out. A wire whose clients always have something to send may set `idle_timeout_s` as well.
+hold memory without end. It keeps at most `ungreeted_max` connections that are not greeted, and closes the oldest of
+them for a new one: a member is greeted within moments, so a flood of strangers does not keep it out. A wire whose
+clients always have something to send may set `idle_timeout_s` as well.
 """
 
 import resource

@@ -137,8 +137,8 @@ class NameServer:
         """Serve until the end of the block.
 
         `tell` receives the events `listening`, `broker_registered`, `broker_removed`, `connection_closed` and
-        `connection_refused`. Raises `ValueError` without a secret beyond loopback, unless it is `insecure`, `OSError` if the port cannot be bound, `DamagedKvFile`, and the disk's
-        `StorageError`; also out of the block.
+        `connection_refused`. Raises `ValueError` without a secret beyond loopback, unless it is `insecure`, `OSError`
+        if the port cannot be bound, `DamagedKvFile`, and the disk's `StorageError`; also out of the block.
         """
         if plan.secret is None and not plan.insecure and not is_loopback(plan.listen):
             raise ValueError(
