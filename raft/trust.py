@@ -15,7 +15,7 @@ nothing more than that it is refused. Each side compares proofs in constant time
 The name of the other side (`Admitted`) is proven, and nothing that it sends later may say otherwise. What follows on
 the connection is as safe as the path that carries it: against one who changes bytes on their way there is TLS.
 
-Carriers: frames of raft's native wire (`raft.trusting`), SASL of Kafka's wire, requests of RocketMQ's.
+Carriers: frames of raft's native wire (`raft.admission`), SASL on Kafka's, requests and HA frames on RocketMQ's.
 """
 
 import hashlib

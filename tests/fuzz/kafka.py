@@ -1,10 +1,11 @@
 """Fuzzed requests against a real Kafka broker process: each may end its own connection, and nothing else.
 
-`python -m tests.fuzz.kafka --frames 100000 --seed 1` starts one broker, sends that many requests of every API and version (and frames
-of the raft wire), each on a connection of its own, and prints what came of them. It fails unless
+`python -m tests.fuzz.kafka --frames 100000 --seed 1` starts one broker with a secret, sends that many requests of every API and version
+(and frames of the raft wire), each on a connection of its own, and prints what came of them. A third come from a broker that has
+proven who it is, and speaks for others. It fails unless
 
 - every request with valid encoding, and no longer than its API takes, is answered, but for those whose errors have no place in an answer
-  (Produce with acks=0, and DescribeTopicPartitions),
+  (Produce with acks=0, and DescribeTopicPartitions), and those of a broker that speaks for another one,
 - every whole request is answered by a response that can be decoded, or its connection is closed with a logged reason; only Fetch,
   JoinGroup and SyncGroup may wait,
 - a healthy client's produce requests are acknowledged throughout, and what was acknowledged can be read afterwards,
@@ -33,6 +34,7 @@ from typing import Any
 import attrs
 
 from jepsen_like.cluster.ports import ReservedPorts
+from kafka_compat.broker.proving import MemberProof
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
@@ -43,6 +45,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import MalformedMessage
 from kafka_compat.protocol.registry import APIS, BROKER_APIS, require_size
 from kafka_compat.records import encode_records, read_records
+from raft.secret_file import credentials_of
+from raft.trust import Secret
 from tests.fuzz.kafka_requests import CLUSTER, HEALTHY, TARGET, FuzzedFrame, fuzzed_frame, records
 
 MEMORY_GROWTH_MAX = 128 * 1024 * 1024
@@ -58,6 +62,10 @@ BATCHES = "fuzz-batches"
 MARKER = 0x5AFE
 """The correlation id of a request that follows each fuzzed one: its answer tells that the fuzzed one has none."""
 HEALTHY_PAUSE_S = 0.005
+SECRET = Secret("what the broker knows and a stranger does not")
+MEMBER = "2"
+OF_BROKERS = (FETCH.key, *BROKER_APIS)
+"""The requests that end the connection of a broker that speaks for another one."""
 ALL: dict[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -103,7 +111,10 @@ def running_broker(directory: Path) -> Iterator[Process]:
     with ReservedPorts(1) as reserved, (directory / "stderr").open("w") as errors:
         (port,) = reserved.ports
         command = [sys.executable, "-m", "kafka_compat.process", "--id", "1", "--cluster-id", CLUSTER]
-        command += ["--listen", f"127.0.0.1:{port}", "--data", str(directory / "data")]
+        secret = directory / "secret"
+        secret.touch(0o600)
+        secret.write_text(SECRET.text)
+        command += ["--listen", f"127.0.0.1:{port}", "--data", str(directory / "data"), "--secret-file", str(secret)]
         command += [f"--set={name}={value}" for name, value in SETTINGS.items()]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         broker = Process(process, port)
@@ -145,6 +156,15 @@ def ask(connection: socket.socket, api: Api[Any, Any], version: int, request: An
 
 def connect(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=HANG_S)
+
+
+def prove(connection: socket.socket) -> None:
+    """Prove to be broker `MEMBER`."""
+    steps = MemberProof(credentials_of(SECRET, CLUSTER, MEMBER), 1).begin()
+    calls = list(steps.first)
+    while calls:
+        calls += steps.step(ask(connection, *calls.pop(0)))
+    assert steps.is_done
 
 
 @attrs.define
@@ -236,13 +256,15 @@ def is_short_enough(frame: FuzzedFrame) -> bool:
     return True
 
 
-def send_fuzzed(port: int, frame: FuzzedFrame) -> str:
-    """One fuzzed frame on a connection of its own, and its fate.
+def send_fuzzed(port: int, frame: FuzzedFrame, *, by_broker: bool) -> str:
+    """One fuzzed frame of a stranger or of a broker, on a connection of its own, and its fate.
 
     "answered", "no answer" (acks=0), "waiting" (still, when the client left), "closed" by the broker; and "left": the frame was
     not whole, or native, and the connection ended when the client did not send the rest.
     """
     with connect(port) as connection:
+        if by_broker:
+            prove(connection)
         try:
             connection.sendall(frame.data)
             if not frame.whole:
@@ -280,7 +302,7 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
             raise
         errors = (Path(directory) / "stderr").read_text()
         assert not errors, f"the broker logged: {errors[-4000:]}"
-        assert {each.name for each in Path(directory).iterdir()} == {"data", "stderr"}, (
+        assert {each.name for each in Path(directory).iterdir()} == {"data", "secret", "stderr"}, (
             "a file outside of the directory"
         )
         assert {each.name for each in (Path(directory) / "data").iterdir()} <= {"metadata", "partitions"}
@@ -305,8 +327,9 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
         try:
             for count in range(frames):
                 frame = fuzzed_frame(rng)
+                by_broker = not frame.native and rng.random() < 1 / 3
                 try:
-                    fate = send_fuzzed(broker.port, frame)
+                    fate = send_fuzzed(broker.port, frame, by_broker=by_broker)
                 except OSError as error:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         broker.process.wait(10)
@@ -314,6 +337,7 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
                         f"frame {count}, {frame}: {error!r}; exit {broker.process.poll()} {broker.last_events}"
                     ) from error
                 valid = frame.flaw == "values" and frame.key not in MAY_CLOSE and is_short_enough(frame)
+                valid = valid and not (by_broker and frame.key in OF_BROKERS)
                 assert fate != "closed" or not valid, f"a request that can be decoded was not answered: {frame}"
                 fates[fate] += 1
                 kinds[frame.flaw] += 1
