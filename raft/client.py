@@ -14,7 +14,6 @@ caller knows whether a duplicate matters.
 No background task: of the calls that wait on one connection, one reads the socket for all.
 """
 
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -27,8 +26,10 @@ from raft.addresses import is_address
 from raft.admission import Greeting
 from raft.client_codec import CLIENT, Hello, HelloReply, Reply, check_command, check_read
 from raft.errors import InvalidRequest, NotAdmitted, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
+from raft.net.certificates import Certificates
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder
+from raft.net.tls_socket import StreamSocket, TlsSocket
 from raft.record_batch import pack_batch
 from raft.results import Appended, Applied, Records, Tail
 from raft.secret_file import credentials_of
@@ -73,7 +74,7 @@ class _Call:
 class Connection:
     """One connection to one node; any number of tasks may call at once. Made by `open`."""
 
-    def __init__(self, connected: socket.socket, address: str) -> None:
+    def __init__(self, connected: StreamSocket, address: str) -> None:
         """Use `open`."""
         self.address = address
         self.node_id = 0
@@ -90,7 +91,14 @@ class Connection:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0, secret: Secret | None = None
+        cls,
+        host: str,
+        port: int,
+        cluster_id: str,
+        *,
+        timeout_s: float = 5.0,
+        secret: Secret | None = None,
+        tls: Certificates | None = None,
     ) -> AsyncIterator["Connection"]:
         """Connect and complete the handshake; the connection is closed at the end of the block.
 
@@ -98,7 +106,7 @@ class Connection:
         does not succeed within `timeout_s`, `NotAdmitted` if the node wants the proof of another secret,
         `ProtocolError` if it refuses for any other reason or proves nothing itself.
         """
-        connection = await cls.connect(host, port, cluster_id, timeout_s=timeout_s, secret=secret)
+        connection = await cls.connect(host, port, cluster_id, timeout_s=timeout_s, secret=secret, tls=tls)
         try:
             yield connection
         finally:
@@ -106,13 +114,20 @@ class Connection:
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0, secret: Secret | None = None
+        cls,
+        host: str,
+        port: int,
+        cluster_id: str,
+        *,
+        timeout_s: float = 5.0,
+        secret: Secret | None = None,
+        tls: Certificates | None = None,
     ) -> "Connection":
         """Returns a connection, made as by `open`, that the caller must `close`. Raises the same errors."""
         address = f"{host}:{port}"
         try:
             with trio.fail_after(timeout_s):
-                connection = cls(await dial(host, port), address)
+                connection = cls(await dial(host, port, tls), address)
                 try:
                     await connection._shake_hands(cluster_id, secret)
                 except BaseException:
@@ -136,16 +151,21 @@ class Connection:
 
     def is_alive(self) -> bool:
         """Returns True if the connection is open, after a look at the socket for a node that has closed its side."""
-        if self._decoder.failure is not None:
-            self._break(str(self._decoder.failure))
         if self._broken is None and not self._has_reader:
             try:
-                if not self._socket.recv(1, socket.MSG_PEEK):
+                chunk = self._socket.recv(RECEIVE_BYTES)
+                if chunk:
+                    self._take(self._decoder.feed(chunk))  # answers to calls that were cancelled
+                else:
                     self._break("the node closed it")
             except BlockingIOError:
                 pass
+            except ProtocolError as error:
+                self._break(str(error))
             except OSError as error:
                 self._break(error.strerror or str(error))
+        if self._decoder.failure is not None:
+            self._break(str(self._decoder.failure))
         return self._broken is None
 
     async def _shake_hands(self, cluster_id: str, secret: Secret | None) -> None:
@@ -278,8 +298,8 @@ class Connection:
                     except trio.ClosedResourceError:
                         break  # closed by another task, which recorded the reason
         finally:
-            if 0 < sent < len(frame):
-                # Cancelled within the frame: what follows would be taken for its rest.
+            if sent < len(frame) and (sent or isinstance(self._socket, TlsSocket)):
+                # Cancelled within the frame, which TLS has perhaps sealed: what follows would be taken for its rest.
                 self._break("a request was cancelled while it was being sent")
 
     async def _wait_for(self, call: _Call) -> None:
@@ -392,6 +412,7 @@ class Client:
         connect_timeout_s: float = 1.0,
         retry_pause_s: float = 0.05,
         secret: Secret | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         if isinstance(addresses, str):
             raise TypeError(f"addresses must be a list of HOST:PORT, not the string {addresses!r}")
@@ -406,6 +427,7 @@ class Client:
         self._deadline_s = deadline_s
         self._connect_timeout_s = connect_timeout_s
         self._retry_pause_s = retry_pause_s
+        self._tls = tls
         self._connections: dict[str, Connection] = {}
         self._target = self._addresses[0]
         self._closed = False
@@ -517,7 +539,7 @@ class Client:
             host, _, port = address.rpartition(":")
             timeout_s = min(self._connect_timeout_s, max(0.0, give_up_at - trio.current_time()))
             made = await Connection.connect(
-                host.strip("[]"), int(port), self._cluster_id, timeout_s=timeout_s, secret=self._secret
+                host.strip("[]"), int(port), self._cluster_id, timeout_s=timeout_s, secret=self._secret, tls=self._tls
             )
             connection = self._connections.get(address)
             if self._closed or (connection is not None and connection.is_open):

@@ -31,6 +31,7 @@ from raft.errors import InvalidRequest, NotLeader, RaftError, ShuttingDown, Wron
 from raft.member import Member, MemberPlan
 from raft.members import Members
 from raft.model import LogIndex, Position, Term
+from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
 from raft.net.framing import FrameDecoder
 from raft.net.listener import Listener, bind
@@ -89,6 +90,7 @@ class RaftGroup:
         listener: Listener[Any] | None = None,
         secret: Secret | None = None,
         insecure: bool = False,
+        tls: Certificates | None = None,
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
@@ -101,7 +103,8 @@ class RaftGroup:
         way. To serve another protocol on the same port, give the `listener` of that port as well, hand connections of
         the native wire to `take_over` (`raft.net.sharing`), and close it before the group. With a `secret`
         (`raft.read_secret`) only members and clients that prove that they know it are served. A node without one listens
-        on loopback alone, unless it is `insecure`: then any process that reaches its port may do everything.
+        on loopback alone, unless it is `insecure`: then any process that reaches its port may do everything. With `tls`
+        peers and clients are reached and served over TLS; a `listener` has its own.
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot
@@ -134,6 +137,7 @@ class RaftGroup:
                 rng=rng or random.Random(),
                 notify=notify or _log,
                 credentials=credentials_of(secret, cluster_id, str(node_id)) if secret else None,
+                tls=tls,
                 founded=cls._founded,
             )
             member = Member(

@@ -12,8 +12,8 @@ dialled back without waiting.
 """
 
 import random
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import attrs
 import trio
@@ -24,12 +24,15 @@ from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
 from raft.messages import AppendEntries, Message
 from raft.model import NodeId
+from raft.net.certificates import Certificates
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.dialing import dial_within
 from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
+from raft.net.tls import TlsFailed
+from raft.net.tls_socket import StreamSocket
 from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
 from raft.trust import Credentials
 
@@ -50,13 +53,14 @@ class Links:
         rng: random.Random,
         notify: Notify,
         credentials: Credentials | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         self._links = {
             peer: PeerLink(
                 reactor=reactor,
                 greeting=Greeting(Hello(cluster_id, PEER, node_id), str(peer), credentials),
                 peer=peer,
-                address=address,
+                dial=partial(dial_within, address, HANDSHAKE_TIMEOUT_S, tls=tls),
                 outbound_bytes_max=outbound_bytes_max,
                 rng=rng,
                 notify=notify,
@@ -104,7 +108,8 @@ class PeerLink(Session[Frame]):
     reactor: Reactor
     greeting: Greeting
     peer: NodeId
-    address: tuple[str, int]
+    dial: Callable[[], Awaitable[StreamSocket | None]]
+    """Returns a connection to the peer, or None if there is none. Raises `TlsFailed`."""
     outbound_bytes_max: int
     rng: random.Random
     notify: Notify
@@ -143,7 +148,11 @@ class PeerLink(Session[Frame]):
 
     async def _session(self) -> bool:
         """Hold one connection from dial to end. Returns True if it ever was up."""
-        connected = await dial_within(self.address, HANDSHAKE_TIMEOUT_S)
+        try:
+            connected = await self.dial()
+        except TlsFailed as error:
+            self._refused(str(error))
+            return False
         if connected is None:
             return False
         self._open(connected)
@@ -158,7 +167,7 @@ class PeerLink(Session[Frame]):
         finally:
             self._close("the node stops")
 
-    def _open(self, connected: socket.socket) -> None:
+    def _open(self, connected: StreamSocket) -> None:
         self._settled = trio.Event()
         self._ended = trio.Event()
         self._connection = SocketConnection(
@@ -204,11 +213,16 @@ class PeerLink(Session[Frame]):
             assert self._on_disconnected is not None, "it was dialled by `run`"
             self._on_disconnected(self.peer)
             self.notify(LinkDown(self.peer, reason))
-        elif reason != self._why:
-            # A peer that refuses us does so at every dial; once is enough.
-            self.notify(LinkRefused(self.peer, reason))
-        self._why = reason
+            self._why = reason
+        else:
+            self._refused(reason)
         self._connection = None
         self._settled.set()
         self._ended.set()
         self.reactor.request_round()
+
+    def _refused(self, reason: str) -> None:
+        """Note that the peer does not take the connection: it does so at every dial, and once is enough."""
+        if reason != self._why:
+            self.notify(LinkRefused(self.peer, reason))
+        self._why = reason

@@ -24,6 +24,7 @@ from raft.flusher import Flusher
 from raft.links import Links
 from raft.members import Members
 from raft.membership import Configuration
+from raft.net.certificates import Certificates
 from raft.net.listener import Listener
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
@@ -49,6 +50,8 @@ class MemberPlan:
     notify: Notify
     credentials: Credentials | None = None
     """The cluster's secret, and this node's place in it; without them, all that connect are believed."""
+    tls: Certificates | None = None
+    """With them the links speak TLS, and so does the port, unless it belongs to a host."""
     founded: bool = False
     """Vouches for a node in term 0, which is otherwise taken for one that has forgotten."""
 
@@ -86,6 +89,7 @@ class Member:
             rng=random.Random(plan.rng.getrandbits(64)),
             notify=plan.notify,
             credentials=plan.credentials,
+            tls=plan.tls,
         )
         self.driver = self._make_driver(plan)
         self._flusher = Flusher(reactor, self.driver.on_flushed)
@@ -98,7 +102,9 @@ class Member:
             read_bytes_max=settings.read_bytes_max,
             credentials=plan.credentials,
         )
-        self.doorkeeper = Doorkeeper(reactor, port, identity, settings, self.driver, self._notify, self._links.nudge)
+        self.doorkeeper = Doorkeeper(
+            reactor, port, identity, settings, self.driver, self._notify, self._links.nudge, plan.tls
+        )
         if owns_reactor:
             reactor.turns.on_long = lambda turn: plan.notify(LongTurn.of(turn))
 

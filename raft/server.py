@@ -26,12 +26,14 @@ from raft.codec import decode_message
 from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, InvalidResult, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
+from raft.net.certificates import Certificates
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
 from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
+from raft.net.tls_socket import StreamSocket
 from raft.notices import ConnectionClosed, ConnectionRefused, Notify
 from raft.settings import NodeSettings
 from raft.trust import ADMIN, Admitted, Credentials
@@ -365,6 +367,7 @@ class Doorkeeper:
         driver: RaftDriver,
         notify: Notify,
         on_peer_arrived: Callable[[NodeId], None],
+        tls: Certificates | None = None,
     ) -> None:
         self._reactor = reactor
         self._identity = identity
@@ -375,9 +378,9 @@ class Doorkeeper:
         self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
         self._greeting_frames = HELLO_FRAMES if identity.credentials is None else HELLO_FRAMES + TRUST_FRAMES
         self.owns_listener = not isinstance(port, Listener)
-        self.listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port)
+        self.listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port, tls)
 
-    def _listen_on(self, listening: socket.socket) -> Listener[Frame]:
+    def _listen_on(self, listening: socket.socket, tls: Certificates | None) -> Listener[Frame]:
         settings, open_to_all = self._settings, self._identity.credentials is None
         return Listener(
             self._reactor,
@@ -389,9 +392,10 @@ class Doorkeeper:
                 ungreeted_max=None if open_to_all else max(settings.connections_max // UNGREETED_SHARE, 2),
             ),
             on_refused=lambda name, reason: self._notify(ConnectionRefused(name, reason)),
+            tls=tls,
         )
 
-    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
+    def _open_connection(self, accepted: StreamSocket, name: str) -> SocketConnection[Frame]:
         session = self._first_session()
         session.connection = SocketConnection(
             self._reactor,

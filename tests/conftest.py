@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from jepsen_like.cluster.authority import Authority
 from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
 from tests.examples import examples
 
@@ -52,6 +53,15 @@ def volume() -> Iterator[Volume]:
         pytest.skip(str(error))
     with volumes:
         yield volumes.make(1)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority with certificates of `server`, and of the client `alice`."""
+    made = Authority.at(tmp_path_factory.mktemp("authority"))
+    made.issue_node("server")
+    made.issue_client("alice")
+    return made
 
 
 @pytest.fixture

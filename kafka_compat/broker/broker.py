@@ -52,6 +52,7 @@ from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
 from raft.net.running_clock import RunningClock
 from raft.net.sharing import UndecidedDecoder, is_native
+from raft.net.tls_socket import StreamSocket
 from raft.notices import ConnectionClosed, LinkRefused, LogRepaired, LogSetAside, Notice, event_of, warn_of_long_turns
 from raft.process import leaves_of
 from raft.secret_file import credentials_of
@@ -335,7 +336,7 @@ class Broker:
 
     # ---------------------------------------------------------------- connections
 
-    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
+    def _open_connection(self, accepted: StreamSocket, name: str) -> SocketConnection[Any]:
         parts = self._parts
         requests = Requests(parts.handlers, parts.gate, self._connection_closed, self._listener.on_greeted)
         session = requests.session

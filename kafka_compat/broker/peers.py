@@ -8,7 +8,6 @@ requests may have been carried out. The next call dials again, after a pause tha
 
 import math
 import random
-import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -25,6 +24,7 @@ from raft.net.errors import WireError
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
 from raft.net.running_clock import RunningClock
+from raft.net.tls_socket import StreamSocket
 
 DIAL_TIMEOUT_S = 2.0
 PROOF_TIMEOUT_S = 2.0
@@ -205,7 +205,7 @@ class PeerClient(Session[Buffer]):
         finally:
             self._close(CLOSED_ON_PURPOSE)
 
-    def _open(self, connected: socket.socket) -> None:
+    def _open(self, connected: StreamSocket) -> None:
         decoder = BodyDecoder(RESPONSE_BYTES_MAX)
         decoder.trusted = True
         self._connection = SocketConnection(

@@ -27,6 +27,8 @@ from typing import Any, Generic, Protocol
 from raft.net.decoder import LARGE_BYTES, Buffer, Decoder, FrameT
 from raft.net.errors import ENDS_PROCESS, WireError
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
+from raft.net.tls import TlsFailed
+from raft.net.tls_socket import StreamSocket
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +103,7 @@ class SocketConnection(Generic[FrameT]):
     def __init__(
         self,
         reactor: Reactor,
-        connected: socket.socket,
+        connected: StreamSocket,
         decoder: Decoder[FrameT],
         session: Session[FrameT],
         *,
@@ -258,7 +260,8 @@ class SocketConnection(Generic[FrameT]):
 
     def _receive(self) -> None:
         decoder = self.decoder
-        room = decoder.room() if decoder.pending_bytes else None
+        # TLS has the socket read into a place that every record fits.
+        room = decoder.room() if decoder.pending_bytes and isinstance(self.socket, socket.socket) else None
         buffer = self.reactor.receive_buffer if room is None else room
         try:
             count = self.socket.recv_into(buffer)
@@ -314,6 +317,9 @@ class SocketConnection(Generic[FrameT]):
 
     def _break(self, error: OSError) -> None:
         """Close because the socket is broken: by the other side, or since the path to it gives no answer."""
+        if isinstance(error, TlsFailed):
+            self.close(str(error))
+            return
         self.ended_by_peer = error.errno in _ENDED_BY_PEER
         self.close(f"broken: {error.strerror or error}" if error.errno else CLOSED_BY_OTHER_SIDE)
 

@@ -35,9 +35,25 @@ SLACK = 8
 are counted by their length alone.
 """
 
+TLS_HANDSHAKE = 22
+"""The type of the record that begins every TLS connection, and so its first byte."""
+
 Buffer = bytes | memoryview
 
 FrameT = TypeVar("FrameT")
+
+
+def begins_tls(first: Buffer) -> bool:
+    """Returns True if a connection that begins with these bytes speaks TLS: its first byte is enough.
+
+    In wires whose frames begin with a length of four bytes it would announce 352 MiB and more.
+    """
+    return first[0] == TLS_HANDSHAKE and bytes(first[1:2]) in (b"", b"\3")
+
+
+def refusal_of(arrived: Buffer, detail: str) -> WireError:
+    """Returns the error for bytes that begin no frame: `detail`, unless the other side evidently speaks TLS."""
+    return WireError("the other side speaks TLS, and this side plain text" if begins_tls(arrived) else detail)
 
 
 class Decoder(Protocol[FrameT]):
@@ -150,7 +166,8 @@ class BodyDecoder(LengthPrefixedDecoder[Buffer]):
         while len(arrived) - position >= PREFIX.size:
             (length,) = PREFIX.unpack_from(arrived, position)
             if length > self.body_bytes_max:
-                self.failure = WireError(f"a frame of {length} bytes is over the bound of {self.body_bytes_max}")
+                detail = f"a frame of {length} bytes is over the bound of {self.body_bytes_max}"
+                self.failure = refusal_of(arrived[position:], detail)
                 return bodies
             start = position + PREFIX.size
             if start + length > len(arrived):

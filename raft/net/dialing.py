@@ -1,4 +1,4 @@
-"""Opening connections: plain sockets, connected without blocking the loop."""
+"""Opening connections: sockets, plain or with TLS, connected without blocking the loop."""
 
 import errno
 import os
@@ -6,6 +6,10 @@ import socket
 from contextlib import suppress
 
 import trio
+
+from raft.net.certificates import Certificates
+from raft.net.tls import TlsFailed
+from raft.net.tls_socket import StreamSocket, TlsSocket
 
 UNACKED_S_MAX = 5.0
 """A connection whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT).
@@ -17,12 +21,17 @@ PROBE_AFTER_S = 2
 
 
 async def dial_within(
-    address: tuple[str, int], timeout_s: float, *, awaits_answers: bool = False
-) -> socket.socket | None:
-    """Returns a connected socket that notices a broken path; None if there is no connection within `timeout_s`."""
+    address: tuple[str, int], timeout_s: float, *, awaits_answers: bool = False, tls: Certificates | None = None
+) -> StreamSocket | None:
+    """Returns a connected socket that notices a broken path; None if there is no connection within `timeout_s`.
+
+    Raises `TlsFailed` if both sides do not agree on TLS.
+    """
     with trio.move_on_after(timeout_s):
         try:
-            connected = await dial(*address)
+            connected = await dial(*address, tls)
+        except TlsFailed:
+            raise
         except OSError:
             return None
         notice_broken_path(connected, awaits_answers=awaits_answers)
@@ -30,8 +39,35 @@ async def dial_within(
     return None
 
 
-async def dial(host: str, port: int) -> socket.socket:
-    """Returns a connected non-blocking socket. Raises `OSError` if no address of `host` takes the connection."""
+async def dial(host: str, port: int, tls: Certificates | None = None) -> StreamSocket:
+    """Returns a connected non-blocking socket, with `tls` after the handshake.
+
+    Raises `OSError` if no address of `host` takes the connection, `TlsFailed` if the handshake fails.
+    """
+    connected = await _dial_plain(host, port)
+    if tls is None:
+        return connected
+    try:
+        wrapped = tls.dialled(connected, host)
+        await _shake_hands(wrapped)
+    except BaseException:
+        connected.close()
+        raise
+    return wrapped
+
+
+async def _shake_hands(wrapped: TlsSocket) -> None:
+    """Carry out a client's handshake. Raises `OSError`. No plain text comes before the client has spoken."""
+    wrapped.begin()
+    while wrapped.has_unsent or not wrapped.is_ready:
+        if wrapped.has_unsent:
+            await trio.lowlevel.wait_writable(wrapped)
+        else:
+            await trio.lowlevel.wait_readable(wrapped)
+        wrapped.advance()
+
+
+async def _dial_plain(host: str, port: int) -> socket.socket:
     refused: OSError | None = None
     for family, kind, protocol, _, address in await _resolve(host, port):
         connecting = socket.socket(family, kind, protocol)
@@ -48,7 +84,7 @@ async def dial(host: str, port: int) -> socket.socket:
     raise refused or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
 
 
-def notice_broken_path(connected: socket.socket, *, awaits_answers: bool) -> None:
+def notice_broken_path(connected: StreamSocket, *, awaits_answers: bool) -> None:
     """Have the system close a connection whose path is cut, by default for bytes that stay unacknowledged.
 
     By default TCP retransmits for a quarter of an hour. With `awaits_answers` an idle connection is probed as well:

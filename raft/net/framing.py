@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import crc32c
 
-from raft.net.decoder import Buffer, LengthPrefixedDecoder
+from raft.net.decoder import Buffer, LengthPrefixedDecoder, refusal_of
 from raft.net.errors import WireError
 
 PROTOCOL_VERSION = 1
@@ -68,7 +68,7 @@ class FrameDecoder(LengthPrefixedDecoder[Frame]):
             length, version, message_type, check, crc = HEADER.unpack_from(arrived, position)
             checked = header_check(length, version, message_type)
             if length > self.body_bytes_max or version != PROTOCOL_VERSION or check != checked:
-                self.failure = self._refusal(length, version, check == checked)
+                self.failure = refusal_of(arrived[position:], self._refusal(length, version, check == checked))
                 return frames
             start = position + HEADER.size
             if start + length > len(arrived):
@@ -85,9 +85,9 @@ class FrameDecoder(LengthPrefixedDecoder[Frame]):
         self._keep(arrived[position:], needed)
         return frames
 
-    def _refusal(self, length: int, version: int, is_sound: bool) -> WireError:
+    def _refusal(self, length: int, version: int, is_sound: bool) -> str:
         if version != PROTOCOL_VERSION:
-            return WireError(f"protocol version {version} is unknown; this side speaks {PROTOCOL_VERSION}")
+            return f"protocol version {version} is unknown; this side speaks {PROTOCOL_VERSION}"
         if not is_sound:
-            return WireError("the check of a header is wrong")
-        return WireError(f"a frame of {length} bytes is over the bound of {self.body_bytes_max}")
+            return "the check of a header is wrong"
+        return f"a frame of {length} bytes is over the bound of {self.body_bytes_max}"

@@ -3,8 +3,9 @@
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
 is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, else a silent or very slow client would
 hold memory without end. It keeps at most `ungreeted_max` connections that are not greeted, and closes the oldest of
-them for a new one: a member is greeted within moments, so a flood of strangers does not keep it out. A wire whose
-clients always have something to send may set `idle_timeout_s` as well.
+them for a new one: a member is greeted within moments, so a flood of strangers does not keep it out. With TLS, its own
+handshake has `TLS_TIMEOUT_S` of that time. A wire whose clients always have something to send may set `idle_timeout_s`
+as well.
 """
 
 import resource
@@ -16,11 +17,15 @@ from typing import Generic
 import attrs
 import trio
 
+from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
 from raft.net.decoder import FrameT
 from raft.net.reactor import READABLE, Reactor
+from raft.net.tls_socket import StreamSocket, TlsSocket
 
 ACCEPTS_PER_ROUND = 64
+TLS_TIMEOUT_S = 5.0
+"""A connection whose handshake of TLS is not done by then is closed."""
 SHORTAGE_PAUSE_S = 0.2
 DESCRIPTORS_KEPT = 128
 """Descriptors that connections leave to everything else; half of all if there are fewer than twice as many."""
@@ -37,6 +42,17 @@ class _Guest(Generic[FrameT]):
     frames_seen: int = 0
     """The number of frames that had arrived at `active_at`, when the last one was noticed."""
     active_at: float = 0.0
+
+    @property
+    def tls(self) -> TlsSocket | None:
+        """The TLS of the connection; None if it speaks plain text."""
+        return connected if isinstance(connected := self.connection.socket, TlsSocket) else None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if a frame, or a record of TLS, has arrived in part."""
+        tls = self.tls
+        return bool(self.connection.decoder.pending_bytes or (tls is not None and tls.pending_bytes))
 
 
 @attrs.frozen(kw_only=True)
@@ -75,23 +91,27 @@ class Listener(Generic[FrameT]):
     """Accepts connections on one socket.
 
     `open_connection` makes the connection for an accepted socket. `on_refused` is called with the address and the
-    reason when one was refused.
+    reason when one was refused. With `tls` connections speak TLS; with `takes_plain` as well those that begin so.
     """
 
     def __init__(
         self,
         reactor: Reactor,
         listening: socket.socket,
-        open_connection: Callable[[socket.socket, str], SocketConnection[FrameT]],
+        open_connection: Callable[[StreamSocket, str], SocketConnection[FrameT]],
         *,
         limits: ListenerLimits,
         on_refused: Callable[[str, str], None],
+        tls: Certificates | None = None,
+        takes_plain: bool = False,
     ) -> None:
         self._reactor = reactor
         self._socket = listening
         self._open_connection = open_connection
         self._limits = limits
         self._on_refused = on_refused
+        self._tls = tls
+        self._takes_plain = takes_plain
         self._guests: dict[SocketConnection[FrameT], _Guest[FrameT]] = {}
         self._ungreeted: dict[SocketConnection[FrameT], None] = {}
         """The oldest first."""
@@ -157,14 +177,17 @@ class Listener(Generic[FrameT]):
         with suppress(OSError):  # a matter of speed alone, and the connection may be gone already
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection = self._open_connection(accepted, name)
+        accepted.setblocking(False)
+        sealed = accepted if self._tls is None else self._tls.accept(accepted, either=self._takes_plain)
+        connection = self._open_connection(sealed, name)
         self._guests[connection] = _Guest(connection, trio.current_time())
         self._ungreeted[connection] = None
 
     async def run(self) -> None:
         """Close connections whose time is up, until cancelled or closed."""
         limits = self._limits
-        timeouts = (limits.greeting_timeout_s, limits.frame_timeout_s, limits.idle_timeout_s)
+        handshake_s = TLS_TIMEOUT_S if self._tls is not None else None
+        timeouts = (handshake_s, limits.greeting_timeout_s, limits.frame_timeout_s, limits.idle_timeout_s)
         period_s = min(each for each in timeouts if each is not None) / 4
         while True:
             if not self._accepting:
@@ -180,9 +203,11 @@ class Listener(Generic[FrameT]):
         for guest in list(self._guests.values()):
             if not guest.greeted and now - guest.since > self._limits.greeting_timeout_s:
                 guest.connection.close(f"no handshake within {self._limits.greeting_timeout_s:g} s")
+            elif (tls := guest.tls) is not None and not tls.is_ready and now - guest.since > TLS_TIMEOUT_S:
+                guest.connection.close(f"no handshake of TLS within {TLS_TIMEOUT_S:g} s")
             elif self._is_idle(guest, now):
                 guest.connection.close(f"idle for {self._limits.idle_timeout_s:g} s")
-            elif not guest.connection.decoder.pending_bytes:
+            elif not guest.is_unfinished:
                 guest.unfinished_after = None
             elif guest.unfinished_after != guest.connection.frames_in:
                 guest.unfinished_after = guest.connection.frames_in

@@ -18,6 +18,7 @@ from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
+from raft.net.tls_socket import StreamSocket
 from raft.trust import MESSAGE_BYTES_MAX, Acceptor, Dialer, Untrusted
 from rocketmq_compat.membership import HA, BrokerCredentials, broker_named
 from rocketmq_compat.remoting.server import Tell
@@ -160,7 +161,7 @@ class SocketLinks:
 
     def _take(
         self,
-        connected: socket.socket,
+        connected: StreamSocket,
         number: int,
         name: str,
         listener: Listener[Any] | None,
@@ -235,7 +236,7 @@ class SocketLinks:
         assert self._listener is not None, "a master listens"
         return self._listener.address
 
-    def _accept(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
+    def _accept(self, accepted: StreamSocket, name: str) -> SocketConnection[Frame]:
         self._accepted += 1
         session = self._take(accepted, self._accepted, name, self._listener, self._acceptor())
         if self._trust is None:
@@ -290,7 +291,7 @@ class SocketLinks:
                 await self._meet_master(connected, number)
             self._reactor.request_round()
 
-    async def _meet_master(self, connected: socket.socket, number: int) -> None:
+    async def _meet_master(self, connected: StreamSocket, number: int) -> None:
         """Report the connection, once the master has proven who it is."""
         dialer = None if self._trust is None else self._trust.to_master(self._broker_name)
         session = self._take(connected, number, "master", None, dialer)
@@ -303,7 +304,7 @@ class SocketLinks:
         if not session.settled.is_set():
             session.connection.close("the master has not proven who it is")
 
-    async def _connect(self) -> socket.socket | None:
+    async def _connect(self) -> StreamSocket | None:
         with trio.move_on_after(DIAL_S_MAX):
             await self._master_known.wait()
             if self._master is not None:

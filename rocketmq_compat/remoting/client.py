@@ -5,7 +5,6 @@ carried out. Answers are matched by `opaque`, so requests overlap and a late ans
 request dials again, at once: the caller decides the pace of its attempts.
 """
 
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -17,6 +16,7 @@ from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
 from raft.net.dialing import dial, notice_broken_path
 from raft.net.reactor import Reactor
+from raft.net.tls_socket import StreamSocket
 from raft.trust import Dialer, Untrusted
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, IS_ONEWAY, Command, decode, encode
@@ -178,7 +178,7 @@ class RemotingClient(Session[Buffer]):
             raise RemotingFailed(f"{self._name} does not admit this process: {answer.remark}", definite=True)
         return answer
 
-    def _open(self, connected: socket.socket) -> SocketConnection[Buffer]:
+    def _open(self, connected: StreamSocket) -> SocketConnection[Buffer]:
         notice_broken_path(connected, awaits_answers=True)
         decoder = BodyDecoder(FRAME_BYTES_MAX)
         decoder.trusted = True

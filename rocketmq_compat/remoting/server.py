@@ -13,6 +13,7 @@ from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
 from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
+from raft.net.tls_socket import StreamSocket
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 
@@ -78,7 +79,7 @@ class RemotingServer:
             self._is_closing = True
             self.listener.close(reason)
 
-    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
+    def _open_connection(self, accepted: StreamSocket, name: str) -> SocketConnection[Buffer]:
         session = RemotingSession(self._handlers, self.listener.on_greeted, self._on_connection_closed)
         decoder: Decoder[Any] = BodyDecoder(FRAME_BYTES_MAX)
         if self._sharers:

@@ -4,7 +4,6 @@ Its protocol is a length of four bytes and a body. The body is appended to the g
 `!` and the reason; a body that begins with `?` is echoed at once. Answers come in the order of the requests.
 """
 
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.ordered import OrderedSession, Reply
 from raft.net.reactor import Reactor
 from raft.net.sharing import UndecidedDecoder, is_native
+from raft.net.tls_socket import StreamSocket
 from raft.results import Appended
 from raft.settings import NodeSettings
 from raft.subscription import Delivered
@@ -35,7 +35,7 @@ class EchoHost:
     group: RaftGroup = attrs.field(init=False)
     delivered: list[Delivered] = attrs.field(factory=list)
 
-    def open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
+    def open_connection(self, accepted: StreamSocket, name: str) -> SocketConnection[Any]:
         session = OrderedSession[Buffer](
             lambda body, reply: self.serve(session, body, reply), lambda gone, reason: self.listener.forget(gone)
         )

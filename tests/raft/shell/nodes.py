@@ -14,6 +14,7 @@ from jepsen_like.cluster.ports import ReservedPorts
 from raft.config import RaftConfig
 from raft.errors import RaftError
 from raft.group import RaftGroup
+from raft.net.certificates import Certificates
 from raft.notices import event_of
 from raft.settings import NodeSettings
 from raft.trust import Secret
@@ -59,6 +60,7 @@ class LocalCluster:
     kind: type[RaftGroup] = RaftGroup
     secret: Secret | None = None
     """Given to the nodes that start from now on."""
+    tls: Certificates | None = None
     told: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
 
     async def start(self, node_id: int) -> RaftGroup:
@@ -78,6 +80,7 @@ class LocalCluster:
                 rng=random.Random(node_id),
                 notify=lambda notice: self.told.append((node_id, *event_of(notice))),
                 secret=self.secret,
+                tls=self.tls,
             ) as group:
                 task_status.started(RunningNode(group, stop, stopped))
                 await trio.sleep_forever()
@@ -124,13 +127,14 @@ async def local_cluster(
     start: Iterable[int] | None = None,
     kind: type[RaftGroup] = RaftGroup,
     secret: Secret | None = None,
+    tls: Certificates | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """A running cluster; stopped at the end."""
     members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(count), 1)}
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             cluster = LocalCluster(
-                directory, members, settings or NodeSettings(raft=FAST), nursery, kind=kind, secret=secret
+                directory, members, settings or NodeSettings(raft=FAST), nursery, kind=kind, secret=secret, tls=tls
             )
             for node_id in members if start is None else start:
                 await cluster.start(node_id)

@@ -21,8 +21,10 @@ from raft import client_codec as wire
 from raft.client import Attempt, Client, Connection, Unreachable
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError
 from raft.group import RaftGroup
+from raft.net.certificates import Certificates
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder, encode_frame
+from raft.net.tls_socket import StreamSocket
 from raft.register import RegisterMachine
 from raft.results import Tail
 from raft.settings import NodeSettings
@@ -197,7 +199,7 @@ async def test_a_node_that_never_answers_the_handshake_did_nothing() -> None:
         await Connection.connect("127.0.0.1", listening.getsockname()[1], CLUSTER_ID, timeout_s=0.05)
 
 
-async def dial_and_be_reset(host: str, port: int) -> socket.socket:
+async def dial_and_be_reset(host: str, port: int, tls: Certificates | None) -> StreamSocket:
     """A connection that the other side has reset since it was made."""
     with socket.create_server((host, 0)) as listening:
         connected = await dial(*listening.getsockname())
@@ -212,7 +214,7 @@ async def test_a_connection_that_is_reset_during_the_handshake_did_nothing_and_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dials = [dial_and_be_reset, dial_and_be_reset]
-    monkeypatch.setattr("raft.client.dial", lambda host, port: (dials.pop() if dials else dial)(host, port))
+    monkeypatch.setattr("raft.client.dial", lambda host, port, tls: (dials.pop() if dials else dial)(host, port, tls))
     with pytest.raises(Unreachable, match="reset by peer"):
         await Connection.connect("127.0.0.1", 1, CLUSTER_ID)
     async with local_cluster(tmp_path, 1) as cluster:
@@ -512,7 +514,7 @@ async def test_connecting_ends_at_the_deadline_of_the_call_though_it_might_take_
 async def test_the_brackets_of_an_address_are_not_part_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     dialled: list[tuple[str, int]] = []
 
-    async def note(host: str, port: int) -> socket.socket:
+    async def note(host: str, port: int, tls: Certificates | None) -> socket.socket:
         dialled.append((host, port))
         raise OSError("no such node")
 

@@ -22,6 +22,7 @@ from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import READABLE, SLEEPS_S, SPIN_S, Reactor
 from raft.net.sharing import UndecidedDecoder
+from raft.net.tls_socket import StreamSocket
 
 QUEUE_BYTES = 64 * 1024
 
@@ -301,7 +302,7 @@ class Door:
             on_refused=lambda name, reason: self.refused.append(reason),
         )
 
-    def _open(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
+    def _open(self, accepted: StreamSocket, name: str) -> SocketConnection[Frame]:
         session = Recorder()
         self.sessions.append(session)
         connection = SocketConnection(

@@ -13,8 +13,10 @@ from raft.links import Links
 from raft.messages import InstallSnapshot, RequestPreVote
 from raft.model import LogIndex, LogStart, NodeId, Offset, Position, Term
 from raft.net import dialing
+from raft.net.certificates import Certificates
 from raft.net.dialing import dial
 from raft.net.reactor import Reactor
+from raft.net.tls_socket import StreamSocket
 from raft.notices import Notice, event_of
 from tests.raft.shell.nodes import local_cluster, until
 
@@ -22,10 +24,10 @@ from tests.raft.shell.nodes import local_cluster, until
 async def test_a_link_whose_bytes_nobody_confirms_is_given_up_long_before_tcp_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dialled: list[socket.socket] = []
+    dialled: list[StreamSocket] = []
 
-    async def record_dial(host: str, port: int) -> socket.socket:
-        dialled.append(await dial(host, port))
+    async def record_dial(host: str, port: int, tls: Certificates | None) -> StreamSocket:
+        dialled.append(await dial(host, port, tls))
         return dialled[-1]
 
     monkeypatch.setattr(dialing, "dial", record_dial)

@@ -1,0 +1,186 @@
+"""TLS as bytes in and bytes out: one side of one connection, over the memory buffers of Python's `ssl`.
+
+The stream takes what arrives (`feed`), gives back what was meant (`read_into`), seals what is to leave (`seal`), and
+collects what the protocol itself has to send (`output`): handshake, tickets, alerts. It owns no socket and no clock.
+What it holds is bounded by what was fed and not read, and by one unfinished record.
+
+Only TLS 1.2 and 1.3 are spoken (RFC 5246, RFC 8446).
+"""
+
+import ssl
+from typing import Final
+
+from raft.net.decoder import TLS_HANDSHAKE, Buffer
+
+RECORD_HEADER_BYTES: Final = 5
+"""Type, version and length of a record."""
+RECORD_BYTES_MAX: Final = RECORD_HEADER_BYTES + 2**14 + 2048
+"""The largest record that either version allows, header and all."""
+_TYPES = (20, 21, TLS_HANDSHAKE, 23)
+
+SPEAKS_PLAIN_TEXT = "the other side speaks plain text, and this side TLS"
+
+
+class TlsFailed(OSError):
+    """TLS cannot go on: `strerror` states the reason. It ends the connection as a broken socket does."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(None, f"TLS: {reason}")
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class TlsStream:
+    """One side of one connection."""
+
+    __slots__ = ("_arrived", "_engine", "_left", "_outgoing", "_partial", "is_ended", "is_ready")
+
+    def __init__(self, context: ssl.SSLContext, *, server_side: bool, host: str | None = None) -> None:
+        """A client gives the `host` that it dialled, which the other side's certificate must name."""
+        self._arrived, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._engine = context.wrap_bio(self._arrived, self._outgoing, server_side=server_side, server_hostname=host)
+        self._left = 0
+        """The bytes that the present record still lacks."""
+        self._partial = b""
+        """The begin of a record's header."""
+        self.is_ready = False
+        """True once the handshake is done."""
+        self.is_ended = False
+        """True once the other side has announced the end of its data (close_notify)."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """More than 0 if a record was begun and is not complete."""
+        return self._left or len(self._partial)
+
+    @property
+    def subject(self) -> str | None:
+        """The distinguished name in the verified certificate of the other side (RFC 2253); None without one."""
+        certificate = self._engine.getpeercert() if self.is_ready else None
+        return distinguished_name(certificate) if certificate else None
+
+    def feed(self, chunk: Buffer) -> None:
+        """Take what has arrived, and go on with the handshake. Raises `TlsFailed`."""
+        self._walk(chunk)
+        self._arrived.write(chunk)
+        if not self.is_ready:
+            self.shake_hands()
+
+    def shake_hands(self) -> None:
+        """Go on with the handshake as far as possible; a client begins with this. Raises `TlsFailed`."""
+        try:
+            self._engine.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLError as error:
+            raise TlsFailed(f"the handshake failed: {reason_of(error)}") from None
+        self.is_ready = True
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Returns how many bytes of plain text were put at the beginning of `buffer`; all there are, if they fit.
+
+        Raises `TlsFailed` for records that are damaged or no records, and for an alert.
+        """
+        count = 0
+        try:
+            while self.is_ready and count < len(buffer):
+                read = self._engine.read(len(buffer) - count, buffer[count:])
+                if not read:
+                    self.is_ended = True
+                    break
+                count += int(read)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self.is_ended = True
+        except ssl.SSLError as error:
+            raise TlsFailed(reason_of(error)) from None
+        return count
+
+    def seal(self, data: Buffer) -> None:
+        """Encrypt `data`, after the handshake; `output` has it then. Raises `TlsFailed` after a failure."""
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._engine.write(left) :]
+        except ssl.SSLError as error:
+            raise TlsFailed(reason_of(error)) from None
+
+    def end(self) -> None:
+        """Announce the end of this side's data, as far as that is possible."""
+        try:
+            self._engine.unwrap()
+        except ssl.SSLError:
+            return  # the other side need not have ended, and a failed stream has nothing to announce
+
+    def output(self) -> bytes:
+        """Returns all that is to be sent, once."""
+        return self._outgoing.read() if self._outgoing.pending else b""
+
+    def _walk(self, chunk: Buffer) -> None:
+        """Follow the records, so that an unfinished one is known. Raises `TlsFailed` for bytes that begin none."""
+        at = 0
+        while at < len(chunk):
+            if self._left:
+                step = min(self._left, len(chunk) - at)
+                self._left -= step
+                at += step
+                continue
+            step = RECORD_HEADER_BYTES - len(self._partial)
+            self._partial += bytes(chunk[at : at + step])
+            at += step
+            if self._partial[0] not in _TYPES or self._partial[1:2] not in (b"", b"\3"):
+                raise TlsFailed("bytes that are no record" if self.is_ready else SPEAKS_PLAIN_TEXT)
+            if len(self._partial) == RECORD_HEADER_BYTES:
+                self._left = int.from_bytes(self._partial[3:], "big")
+                self._partial = b""
+                if self._left > RECORD_BYTES_MAX:
+                    raise TlsFailed(f"a record of {self._left} bytes")
+
+
+def distinguished_name(certificate: object) -> str:
+    """Returns the subject of a certificate, as `SSLObject.getpeercert` returns one, in the order of RFC 2253."""
+    assert isinstance(certificate, dict), "it was verified, so it is there as a dict"
+    named = [(key, value) for rdn in certificate.get("subject", ()) for key, value in rdn]
+    return ",".join(f"{_SHORT.get(key, key)}={_escaped(value)}" for key, value in reversed(named))
+
+
+_SHORT: Final = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+}
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{each}" if each in ',+"\\<>;' else each for each in value)
+    return f"\\{text}" if text.startswith(("#", " ")) else text
+
+
+def reason_of(error: ssl.SSLError) -> str:
+    """Returns one line: what OpenSSL says, in words, with our own where they are clearer."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is refused: {error.verify_message}"
+    reason = error.reason or str(error)
+    known = _REASONS.get(reason)
+    if known is not None:
+        return known
+    if "_ALERT_" in reason:
+        return f"the other side sent the alert {reason.partition('_ALERT_')[2].lower().replace('_', ' ')}"
+    return reason.lower().replace("_", " ")
+
+
+_REASONS: Final = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has sent no certificate, and one is required",
+    "UNSUPPORTED_PROTOCOL": "the other side offers no version of TLS from 1.2 on",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the other side refuses TLS 1.2 and 1.3",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side requires a certificate of this one",
+    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not know the authority of this side's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the other side refuses this side's certificate: it has expired",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the other side refuses this side's certificate",
+    "NO_SHARED_CIPHER": "both sides share no cipher",
+}
