@@ -78,6 +78,10 @@ def _choice(
     return ConfigKey(name, kind, choices[0], doc, choices=tuple(choices), dynamic=dynamic)
 
 
+def _optional(name: str, doc: str, kind: ConfigKind = ConfigKind.STRING) -> ConfigKey:
+    return ConfigKey(name, kind, None, doc)
+
+
 def _define_fixed(name: str, kind: ConfigKind, default: str, doc: str, hint: str = "") -> ConfigKey:
     """Returns a Kafka setting that is served only at its default, so that tools which name it work."""
     return ConfigKey(name, kind, default, doc, least=-2, choices=(default,), dynamic=True, hint=hint)
@@ -96,6 +100,8 @@ def _names(text: str) -> list[str]:
 FLUSH: Final = "flush"
 PAGE_CACHE: Final = "page-cache"
 BEFORE_ACK: Final = "before-ack"
+
+DEFAULT_PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 
 _FLUSH_HINT: Final = " To wait for the disk, start the brokers with flush=before-ack."
 
@@ -231,6 +237,40 @@ BROKER_KEYS: Final = _table(
     ),
     ConfigKey("broker.rack", ConfigKind.STRING, None, "The rack of this broker, for the placement of replicas."),
     _flag("controlled.shutdown.enable", "true", "Whether a broker hands its leaderships over before it ends."),
+    # Listeners
+    _optional(
+        "listeners", "NAME://HOST:PORT for each listener, separated by commas; unset: one at --listen.", ConfigKind.LIST
+    ),
+    _optional(
+        "advertised.listeners", "The addresses that clients are given, where they differ, likewise.", ConfigKind.LIST
+    ),
+    ConfigKey(
+        "listener.security.protocol.map",
+        ConfigKind.STRING,
+        DEFAULT_PROTOCOL_MAP,
+        "NAME:PROTOCOL for each name of a listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+    ),
+    _optional("inter.broker.listener.name", "The listener by which brokers reach each other."),
+    ConfigKey(
+        "security.inter.broker.protocol",
+        ConfigKind.STRING,
+        None,
+        "The same by its protocol, where that is its name.",
+        choices=("PLAINTEXT", "SSL"),
+    ),
+    _optional(
+        "ssl.keystore.location",
+        "The file with this broker's certificate and its key, as PEM; looked at again while it runs.",
+    ),
+    _choice("ssl.keystore.type", ("PEM",), "The format of that file."),
+    _optional("ssl.truststore.location", "The certificates of authorities that are trusted, as PEM; likewise."),
+    _choice("ssl.truststore.type", ("PEM",), "The format of that file."),
+    _choice("ssl.client.auth", ("none", "requested", "required"), "Whether clients must have a certificate."),
+    _choice(
+        "ssl.endpoint.identification.algorithm",
+        ("https", ""),
+        "https: the certificate of a dialled broker must name the host; empty: any name will do.",
+    ),
     # Connections and fetches
     _int("socket.request.max.bytes", 104_857_600, "The largest request that is read, in bytes.", least=1),
     _int("max.connections", INT_MAX, "Connections of clients at the same time."),
@@ -350,8 +390,6 @@ _OF_CLIENTS: Final = _names(
 _BY_OPTION: Final = {
     "node.id": "--id",
     "broker.id": "--id",
-    "listeners": "--listen",
-    "advertised.listeners": "--advertised",
     "log.dirs": "--data",
     "log.dir": "--data",
     "controller.quorum.voters": "--peer",
@@ -362,8 +400,7 @@ _KAFKA_ONLY: Final = _names(
     "connections.max.reauth.ms controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms controller.listener.names "
     "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable "
     "group.consumer.assignors group.coordinator.rebalance.protocols "
-    "inter.broker.listener.name inter.broker.protocol.version leader.imbalance.per.broker.percentage "
-    "listener.security.protocol.map "
+    "inter.broker.protocol.version leader.imbalance.per.broker.percentage "
     "log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second "
     "log.cleaner.threads "
     "log.flush.interval.ms log.flush.offset.checkpoint.interval.ms "
@@ -378,9 +415,8 @@ _KAFKA_ONLY: Final = _names(
     "offsets.topic.compression.codec process.roles producer.id.expiration.check.interval.ms queued.max.request.bytes "
     "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable "
     "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
-    "sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol security.inter.broker.protocol "
-    "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes ssl.client.auth "
-    "ssl.keystore.location ssl.truststore.location transaction.max.timeout.ms transaction.state.log.min.isr "
+    "sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol "
+    "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes transaction.max.timeout.ms transaction.state.log.min.isr "
     "transaction.state.log.num.partitions transaction.state.log.replication.factor transactional.id.expiration.ms zookeeper.connect"
 )
 

@@ -81,6 +81,15 @@ class PartitionState:
 
 
 @frozen
+class Endpoint:
+    """The address at which clients of one listener reach a broker."""
+
+    listener: str
+    host: str
+    port: int
+
+
+@frozen
 class BrokerRegistration:
     """One broker as the controller knows it."""
 
@@ -95,8 +104,16 @@ class BrokerRegistration:
     shutting_down: bool = False
     served_epoch: int = NO_EPOCH
     """The newest epoch with which a process of this id was unfenced: its directory has recorded that epoch."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """One for each listener, if there are several; `host` and `port` are of the one by which brokers reach each other."""
 
     @property
     def active(self) -> bool:
         """True if this broker may lead, and be a member of an ISR."""
         return not self.fenced and not self.shutting_down
+
+    def address_at(self, listener: str) -> tuple[str, int] | None:
+        """Returns the address for clients of a listener; None if this broker has several, and none of that name."""
+        if not self.endpoints:
+            return self.host, self.port
+        return next(((each.host, each.port) for each in self.endpoints if each.listener == listener), None)

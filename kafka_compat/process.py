@@ -33,12 +33,14 @@ from kafka_compat.broker.broker import Broker, BrokerPlan
 from kafka_compat.broker.hosting import BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
+from kafka_compat.listeners import plan_listeners
 from kafka_compat.storage.checkpoints import ForeignDirectory
 from log.disk import this_boot
 from log.errors import CorruptLog, StorageError
 from raft.addresses import Address
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import RaftError
+from raft.net.certificates import UnusableFiles
 from raft.process import (
     AddressType,
     EventWriter,
@@ -63,7 +65,11 @@ NOT_REPAIRED = (StorageError, AssertionError)
 @click.command("broker", epilog=f"Settings for --set: {', '.join(sorted(BROKER_KEYS))}.")
 @click.option("--id", "broker_id", type=click.IntRange(1, NODE_ID_MAX), required=True, help="This broker's id.")
 @click.option("--cluster-id", required=True, help="Brokers of another cluster are refused.")
-@click.option("--listen", type=AddressType(), required=True, help="Where clients and brokers connect.")
+@click.option(
+    "--listen",
+    type=AddressType(),
+    help="Where brokers connect, and clients if there are no other listeners; or set listeners.",
+)
 @click.option(
     "--data", "directory", type=click.Path(file_okay=False), required=True, help="Its directory; made if missing."
 )
@@ -84,7 +90,7 @@ NOT_REPAIRED = (StorageError, AssertionError)
 def broker(
     broker_id: int,
     cluster_id: str,
-    listen: Address,
+    listen: Address | None,
     directory: str,
     peers: tuple[tuple[int, Address], ...],
     advertised: tuple[tuple[int, Address], ...],
@@ -96,6 +102,8 @@ def broker(
     """Run one broker until SIGTERM; prints one JSON object a line."""
     try:
         settings = Settings.from_assignments(assignments)
+        own = unique_addresses("--advertised", advertised).get(broker_id)
+        listen = plan_listeners(settings, listen, own)[0].listen
     except InvalidSetting as error:
         raise click.UsageError(f"--set: {error}") from None
     others = unique_addresses("--peer", peers, forbidden=broker_id)
@@ -106,7 +114,7 @@ def broker(
         listen=listen,
         data=directory,
         peers=others,
-        advertised=unique_addresses("--advertised", advertised).get(broker_id),
+        advertised=own,
         settings=settings,
         secret=secret_for(listen, secret_file=secret_file, insecure=insecure),
         insecure=insecure,
@@ -170,6 +178,8 @@ def _explain(error: BaseException, plan: BrokerPlan) -> str | None:
             return f"{error} (--data); nothing was changed. Give this broker a directory of its own"
         case CorruptLog():
             return f"{error}; the broker stops, and nothing was changed in --data {plan.data}. It has no peers to fetch that from"
+        case UnusableFiles():
+            return f"{error}; see ssl.keystore.location and ssl.truststore.location"
         case BrokerReplaced():
             return f"{error}; give each broker an --id of its own"
         case RaftError():

@@ -1,6 +1,7 @@
 """A certificate authority to throw away, in a directory: for clusters on one's own machines, and for tests.
 
-The directory holds `ca.pem` and `ca.key`, and for each name `NAME.pem` and `NAME.key`. Keys are not encrypted, and only
+The directory holds `ca.pem` and `ca.key`, and for each name `NAME.pem` and `NAME.key`, and both in one as
+`NAME.keystore.pem`, as Kafka has it. Keys are not encrypted, and only
 their owner may read them (mode 0600). Who reads `ca.key` can be anyone in the cluster. Every file is replaced as a
 whole, the key before its certificate, so that a server which reads them again soon finds a pair.
 """
@@ -41,6 +42,8 @@ class Issued:
 
     certificate: Path
     key: Path
+    keystore: Path
+    """Both in one."""
 
 
 @attrs.frozen
@@ -81,7 +84,7 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(own.public_key()), critical=False)
             .sign(own, hashes.SHA256())
         )
-        _write_key(key, own)
+        _write(key, _pem_of(own), mode=0o600)
         _write(certificate, made.public_bytes(serialization.Encoding.PEM), mode=0o644)
         return cls(directory, made, own)
 
@@ -106,7 +109,8 @@ class Authority:
 
     def files_of(self, name: str) -> Issued:
         """Returns where the files of a name are."""
-        return Issued(self.directory / f"{name}.pem", self.directory / f"{name}.key")
+        stem = self.directory / name
+        return Issued(*(stem.with_name(f"{name}{ending}") for ending in (".pem", ".key", ".keystore.pem")))
 
     def _issue(self, name: str, hosts: Sequence[str], days: float, uses: list[x509.ObjectIdentifier]) -> Issued:
         if not _NAME.fullmatch(name) or name == AUTHORITY:
@@ -125,13 +129,11 @@ class Authority:
             names = x509.SubjectAlternativeName([_general_name(each) for each in dict.fromkeys(hosts)])
             builder = builder.add_extension(names, critical=False)
         files = self.files_of(name)
+        certificate = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
         try:
-            _write_key(files.key, key)
-            _write(
-                files.certificate,
-                builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
-                mode=0o644,
-            )
+            _write(files.key, _pem_of(key), mode=0o600)
+            _write(files.certificate, certificate, mode=0o644)
+            _write(files.keystore, _pem_of(key) + certificate, mode=0o600)
         except OSError as error:
             raise UnusableAuthority(f"cannot write {files.certificate}: {error.strerror}") from None
         return files
@@ -184,9 +186,11 @@ def _general_name(host: str) -> x509.GeneralName:
         raise UnusableAuthority(f"{host!r} is neither a name of a host nor an address") from None
 
 
-def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    _write(path, pem, mode=0o600)
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    pem: bytes = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return pem
 
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:

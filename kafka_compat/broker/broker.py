@@ -18,7 +18,7 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -37,6 +37,8 @@ from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
+from kafka_compat.listeners import ListenerPlan, plan_listeners
+from kafka_compat.model import Endpoint
 from kafka_compat.storage.broker_store import BrokerStore
 from log.disk import Disk, RealDisk, this_boot
 from log.errors import CorruptLog, LogError
@@ -45,6 +47,7 @@ from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
 from raft.group import RaftGroup
+from raft.net.certificates import Certificates, ClientCertificates, TlsFiles
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
@@ -99,6 +102,25 @@ class BrokerPlan:
     """Names the present start of the machine. Another name means that unflushed writes may be lost."""
 
     @property
+    def listeners(self) -> tuple[ListenerPlan, ...]:
+        """All listeners, that of the brokers first. Raises `InvalidSetting`."""
+        return plan_listeners(self.settings, self.listen, self.advertised)
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files of TLS; None without any."""
+        text = self.settings.text
+        keystore, truststore = text("ssl.keystore.location"), text("ssl.truststore.location")
+        if keystore is None and truststore is None:
+            return None
+        return TlsFiles(
+            certificate=keystore,
+            authority=truststore,
+            clients=ClientCertificates(text("ssl.client.auth")),
+            checks_host=bool(text("ssl.endpoint.identification.algorithm")),
+        )
+
+    @property
     def election(self) -> RaftConfig:
         """The timeouts of the controllers' group."""
         timeout_s = self.settings.seconds("controller.quorum.election.timeout.ms")
@@ -123,7 +145,8 @@ class Broker:
         plan: BrokerPlan,
         *,
         reactor: Reactor,
-        listening: socket.socket,
+        listening: Sequence[tuple[ListenerPlan, socket.socket]],
+        tls: Certificates | None,
         store: BrokerStore,
         tell: Tell,
         rng: random.Random,
@@ -131,6 +154,7 @@ class Broker:
         self.serving = trio.Event()
         """Set when the broker is registered, up to date and not fenced for the first time."""
         self._plan = plan
+        self._tls = tls
         self._reactor = reactor
         self._store = store
         self._tell = tell
@@ -139,9 +163,10 @@ class Broker:
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
         credentials = credentials_of(plan.secret, plan.cluster_id, str(plan.broker_id)) if plan.secret else None
         proofs = {broker: MemberProof(credentials, broker) if credentials else None for broker in plan.peers}
+        peers_tls = tls if listening[0][0].protocol.has_tls else None
         self._peer_clients = {
             (broker, purpose): PeerClient(
-                reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng, proofs[broker]
+                reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng, proofs[broker], peers_tls
             )
             for broker, address in plan.peers.items()
             for purpose in ("fetch", "controller", "heartbeat")
@@ -150,7 +175,7 @@ class Broker:
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
-            address=plan.advertised or listening.getsockname(),
+            address=_address_of(*listening[0]),
             data=plan.partitions,
             image=self._machine.image,
             controller=ControllerLink(plan.cluster_id, plan.broker_id, peers, heartbeat_peers, clock),
@@ -160,6 +185,9 @@ class Broker:
             rng=rng,
             turns=LongWork(lambda: DiskThread(reactor, name="encoder")),
             knows_members=credentials is not None,
+            endpoints=tuple(
+                Endpoint(each.name, *_address_of(each, bound)) for each, bound in listening if len(listening) > 1
+            ),
         )
         self._disk = DiskThread(reactor)
         self._may_end = trio.Event()
@@ -179,12 +207,19 @@ class Broker:
         self._group: RaftGroup | None = None
         clock.on_stall = self._parts.registration.hurry  # the controller has not seen a heartbeat meanwhile
         self._rounds = Rounds(reactor, (self._parts,), clock)
-        self._listener: Listener[Any] = Listener(
-            reactor,
-            listening,
-            self._open_connection,
-            limits=_limits(plan.settings),
+        self._listeners = {each.name: self._listen(each, bound) for each, bound in listening}
+        self._listener = self._listeners[listening[0][0].name]
+        """The one by which brokers reach each other."""
+
+    def _listen(self, plan: ListenerPlan, bound: socket.socket) -> Listener[Any]:
+        tell = self._tell
+        return Listener(
+            self._reactor,
+            bound,
+            lambda accepted, name: self._open_connection(plan, accepted, name),
+            limits=_limits(self._plan.settings),
             on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
+            tls=self._tls if plan.protocol.has_tls else None,
         )
 
     def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
@@ -220,7 +255,9 @@ class Broker:
         reactor = Reactor(owns_thread=owns_thread)
         warn_of_long_turns(reactor.turns, tell or _log)
         try:
-            with bind(*plan.listen) as listening:
+            with contextlib.ExitStack() as stack:
+                tls = None if plan.tls is None else Certificates(plan.tls)
+                listening = [(each, stack.enter_context(bind(*each.listen))) for each in plan.listeners]
                 store = BrokerStore.open(
                     used,
                     plan.partitions,
@@ -229,7 +266,9 @@ class Broker:
                     boot=plan.boot,
                     flushed=plan.settings.flushes_before_ack,
                 )
-                broker = cls(plan, reactor=reactor, listening=listening, store=store, tell=tell or _log, rng=drawn)
+                broker = cls(
+                    plan, reactor=reactor, listening=listening, tls=tls, store=store, tell=tell or _log, rng=drawn
+                )
                 try:
                     store.open_all(plan.settings.number("log.segment.bytes"))
                     _require_disk(store)
@@ -248,10 +287,11 @@ class Broker:
     @asynccontextmanager
     async def _run(self, disk: Disk, rng: random.Random) -> AsyncIterator[None]:
         plan = self._plan
-        members = {plan.broker_id: plan.listen, **plan.peers}
+        members = {plan.broker_id: self.address, **plan.peers}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._reactor.run)
-            nursery.start_soon(self._listener.run)
+            for listener in self._listeners.values():
+                nursery.start_soon(listener.run)
             async with RaftGroup.open(
                 node_id=plan.broker_id,
                 members=members,
@@ -267,6 +307,7 @@ class Broker:
                 reactor=self._reactor,
                 listener=self._listener,
                 secret=plan.secret,
+                tls=self._tls if self._plan.listeners[0].protocol.has_tls else None,
             ) as group:
                 self._group = self._context.controller.group = group
                 self._reactor.attach(self)
@@ -282,7 +323,7 @@ class Broker:
                         yield
                     finally:
                         self._parts.node.on_resigned()  # the connections that end now are no news of other brokers
-                        self._listener.close(BROKER_STOPS)
+                        self._close_listeners()
                         for client in self._peer_clients.values():
                             client.close()
                         tasks.cancel_scope.cancel()
@@ -301,7 +342,7 @@ class Broker:
         self._reactor.detach(self)
         try:
             self._parts.stop()
-            self._listener.close(BROKER_STOPS)
+            self._close_listeners()
             self._disk.close()
             self._parts.flushing.stop()
         except BaseException:
@@ -310,10 +351,18 @@ class Broker:
         finally:
             self._parts.flushing.close(failed=self._failed)
 
+    def _close_listeners(self) -> None:
+        for listener in self._listeners.values():
+            listener.close(BROKER_STOPS)
+
     @property
     def address(self) -> Address:
-        """The address on which this broker listens."""
+        """The address on which this broker listens for others, and for clients if there is no other listener."""
         return self._listener.address
+
+    def address_of(self, listener: str) -> Address:
+        """Returns the address on which this broker listens. Raises `KeyError` for a listener that it lacks."""
+        return self._listeners[listener].address
 
     @property
     def image(self) -> ClusterImage:
@@ -336,14 +385,20 @@ class Broker:
 
     # ---------------------------------------------------------------- connections
 
-    def _open_connection(self, accepted: StreamSocket, name: str) -> SocketConnection[Any]:
-        parts = self._parts
-        requests = Requests(parts.handlers, parts.gate, self._connection_closed, self._listener.on_greeted)
+    def _open_connection(self, plan: ListenerPlan, accepted: StreamSocket, name: str) -> SocketConnection[Any]:
+        parts, listener = self._parts, self._listeners[plan.name]
+        requests = Requests(
+            parts.handlers,
+            parts.gate,
+            lambda connection, reason: self._connection_closed(listener, connection, reason),
+            listener.on_greeted,
+            plan.name,
+        )
         session = requests.session
         request_bytes_max = self._context.settings.number("socket.request.max.bytes")
 
         def decide(first: Buffer) -> Decoder[Any]:
-            if is_native(first) and self._group is not None:
+            if is_native(first) and self._group is not None and listener is self._listener:
                 return self._group.take_over(session.connection)
             session.connection.decoder = BodyDecoder(request_bytes_max)
             return session.connection.decoder
@@ -353,8 +408,8 @@ class Broker:
         )
         return session.connection
 
-    def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:
-        self._listener.forget(connection)
+    def _connection_closed(self, listener: Listener[Any], connection: SocketConnection[Any], reason: str) -> None:
+        listener.forget(connection)
         self._parts.gate.forget(connection)
         self._parts.fetches.connection_closed(connection)
         self._parts.node.connection_closed(connection)
@@ -417,6 +472,12 @@ class Broker:
         assert isinstance(applied, int), "an index is a number"
         if self._parts.node.note_applied(applied):
             self._tell("controller", role="leader", term=status["term"])
+
+
+def _address_of(plan: ListenerPlan, bound: socket.socket) -> Address:
+    """Returns the address at which clients of a listener reach this broker."""
+    host, port = bound.getsockname()[:2]
+    return plan.advertised or (host, port)
 
 
 def _limits(settings: Settings) -> ListenerLimits:

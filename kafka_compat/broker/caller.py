@@ -32,6 +32,8 @@ class Exchange(Protocol):
 class Caller:
     """The other end of one connection."""
 
+    listener: str = ""
+    """The name of the listener that it has connected to."""
     identity: Identity | None = None
     """None while it has proven nothing."""
     exchange: Exchange | None = None

@@ -142,8 +142,9 @@ class Requests:
         gate: Gate,
         on_closed: Callable[[SocketConnection[Any], str], None],
         on_greeted: Callable[[SocketConnection[Any]], None],
+        listener: str = "",
     ) -> None:
-        self.caller = Caller()
+        self.caller = Caller(listener=listener)
         self._handlers = handlers
         self._gate = gate
         self._on_greeted: Callable[[SocketConnection[Any]], None] | None = on_greeted

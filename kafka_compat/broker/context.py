@@ -12,7 +12,7 @@ from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.controller.image import ClusterImage
-from kafka_compat.model import NO_EPOCH, BrokerRegistration
+from kafka_compat.model import NO_EPOCH, BrokerRegistration, Endpoint
 from kafka_compat.protocol.schema import NO_UUID
 from raft.disk_thread import Done, Work
 from raft.net.errors import WireError
@@ -45,6 +45,8 @@ class Context:
     stopwatch: Callable[[], float] = time.perf_counter
     """Measures the work of one round, which ends when it has taken too long."""
     broker_epoch: int = -1
+    endpoints: tuple[Endpoint, ...] = ()
+    """The addresses for clients by listener, if there are several."""
     knows_members: bool = False
     """True if brokers prove who they are. Without a secret, what a request claims is believed."""
 
@@ -87,7 +89,7 @@ class Context:
         A client drops the addresses that an answer omits. Without any, librdkafka would have none left.
         """
         known = [each for _, each in sorted(self.image.brokers.items())]
-        own = BrokerRegistration(self.broker_id, NO_EPOCH, NO_UUID, *self.address)
+        own = BrokerRegistration(self.broker_id, NO_EPOCH, NO_UUID, *self.address, endpoints=self.endpoints)
         return [each for each in known if not each.fenced] or known or [own]
 
     def controller_id(self) -> int:

@@ -6,6 +6,7 @@ When the connection breaks or cannot be made, or an answer is late, all waiting 
 requests may have been carried out. The next call dials again, after a pause that grows with every failure in a row.
 """
 
+import logging
 import math
 import random
 from collections import deque
@@ -17,6 +18,7 @@ import trio
 
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import MalformedMessage
+from raft.net.certificates import Certificates
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
 from raft.net.dialing import dial_within
@@ -24,7 +26,10 @@ from raft.net.errors import WireError
 from raft.net.reactor import Reactor
 from raft.net.redial import Redial
 from raft.net.running_clock import RunningClock
+from raft.net.tls import TlsFailed
 from raft.net.tls_socket import StreamSocket
+
+logger = logging.getLogger(__name__)
 
 DIAL_TIMEOUT_S = 2.0
 PROOF_TIMEOUT_S = 2.0
@@ -104,10 +109,12 @@ class PeerClient(Session[Buffer]):
         clock: RunningClock,
         rng: random.Random,
         proof: Proof | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         """`proof` is how both sides prove who they are; None where no one has to."""
         self.address = address
         self._proof = proof
+        self._tls = tls
         self._reactor = reactor
         self._client_id = client_id
         self._clock = clock
@@ -118,6 +125,8 @@ class PeerClient(Session[Buffer]):
         self._is_ready = False
         self._connection: SocketConnection[Buffer] | None = None
         self._last_id = 0
+        self._refusal = ""
+        """Why TLS failed at the last dial: it does so at every one, and once is enough."""
         self._ended = trio.Event()
 
     # ---------------------------------------------------------------- calls
@@ -187,10 +196,17 @@ class PeerClient(Session[Buffer]):
     async def _session(self) -> bool:
         """Run one connection from dial to end. Returns True if it was up."""
         self._ended = trio.Event()
-        connected = await dial_within(self.address, DIAL_TIMEOUT_S, awaits_answers=True)
+        try:
+            connected = await dial_within(self.address, DIAL_TIMEOUT_S, awaits_answers=True, tls=self._tls)
+        except TlsFailed as error:
+            if str(error) != self._refusal:
+                logger.error("no connection to %s:%s: %s", *self.address, error)
+            self._refusal = str(error)
+            connected = None
         if connected is None:
             self._fail_all("no connection")
             return False
+        self._refusal = ""
         self._open(connected)
         try:
             while not self._ended.is_set():

@@ -92,6 +92,7 @@ class Registration:
             context.settings.text("broker.rack"),
             context.unclean_default,
             context.eligible,
+            context.endpoints,
         )
         self.deadline = NEVER
         context.controller.send(command, self._on_registered)

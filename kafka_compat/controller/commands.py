@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 
 from kafka_compat.controller import shapes
-from kafka_compat.model import NO_EPOCH, LogEnd, PartitionState, TopicPartition
+from kafka_compat.model import NO_EPOCH, Endpoint, LogEnd, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
@@ -53,6 +53,8 @@ class RegisterBroker:
     """
     eligible: bool = False
     """True if eligible.leader.replicas.version is 1 (KIP-966): any member that leaves an ISR becomes eligible."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """As in `BrokerRegistration`."""
 
 
 @frozen
@@ -547,7 +549,7 @@ _RESOURCE_CHANGE = shapes.record(
 _REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID))
 
 
-_ADDED: dict[type[Any], int] = {RegisterBroker: 1, FenceBroker: 1, BeginShutdown: 1}
+_ADDED: dict[type[Any], int] = {RegisterBroker: 2, FenceBroker: 1, BeginShutdown: 1}
 """The number of fields that later releases have added to a command.
 
 Older bytes lack them and get the defaults, which preserve their meaning.
@@ -563,7 +565,7 @@ def _number_shapes(*numbered: tuple[int, type[Any], tuple[shapes.Shape, ...]]) -
 _COMMAND = _number_shapes(
     (1, RegisterBroker, (
         shapes.BROKER_ID, shapes.UUID, shapes.TEXT, shapes.integer(0, 65_535), shapes.optional(shapes.TEXT), _FLAG,
-        _FLAG,
+        _FLAG, shapes.ENDPOINTS,
     )),
     (2, UnfenceBroker, (*_BROKER_AND_EPOCH, _FLAG)),
     (3, FenceBroker, (*_BROKER_AND_EPOCH, _FLAG, _FLAG)),

@@ -189,7 +189,7 @@ def _stale(image: ClusterImage, broker: int, epoch: int) -> str | None:
 def _register(index: int, command: RegisterBroker, changes: ImageChanges) -> Registered:
     existing = changes.image.brokers.get(command.broker)
     if existing is not None and existing.incarnation == command.incarnation:
-        amended = evolve(existing, host=command.host, port=command.port, rack=command.rack)
+        amended = evolve(existing, host=command.host, port=command.port, rack=command.rack, endpoints=command.endpoints)
         if amended != existing:
             changes.put_broker(amended)
         return Registered(existing.epoch)
@@ -208,6 +208,7 @@ def _register(index: int, command: RegisterBroker, changes: ImageChanges) -> Reg
             command.port,
             command.rack,
             served_epoch=NO_EPOCH if existing is None else existing.served_epoch,
+            endpoints=command.endpoints,
         )
     )
     # As fencing did, unless eligibility was off then: what is left are ISRs of which it is the last member.

@@ -11,6 +11,7 @@ from typing import Any
 import msgpack
 from attrs import frozen
 
+from kafka_compat.model import Endpoint
 from raft import codec
 from raft.codec import NUMBER_MAX
 from raft.errors import InvalidRequest, ProtocolError
@@ -203,3 +204,4 @@ NUMBER_OR_NONE = integer(-1, NUMBER_MAX)
 BROKER_ID = integer(0, INT32_MAX)
 TEXT = text()
 UUID = binary(16)
+ENDPOINTS = array(record(Endpoint, TEXT, TEXT, integer(0, 65_535)), 64)

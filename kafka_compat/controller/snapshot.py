@@ -26,7 +26,8 @@ _BROKER = shapes.record(
     shapes.BOOLEAN,
     shapes.BOOLEAN,
     shapes.NUMBER_OR_NONE,
-    added=1,
+    shapes.ENDPOINTS,
+    added=2,
 )
 _CONFIGS = shapes.array(shapes.tuple_of(shapes.TEXT, shapes.text(shapes.VALUE_MAX)))
 _PARTITION = shapes.tuple_of(

@@ -71,15 +71,20 @@ def check(key: ConfigKey, value: str) -> str:
 # ---------------------------------------------------------------- the tables
 
 
+UNSET = {
+    *("broker.rack", "log.retention.ms", "log.retention.minutes", "log.roll.ms"),
+    *("listeners", "advertised.listeners", "inter.broker.listener.name", "security.inter.broker.protocol"),
+    *("ssl.keystore.location", "ssl.truststore.location"),
+}
+
+
 @pytest.mark.parametrize("key", KEYS, ids=name_of)
 def test_a_setting_says_what_it_is_and_its_default_is_valid(key: ConfigKey) -> None:
     assert key.doc.endswith(".")
     assert key.name not in NOT_HONOURED
     if key.default is not None:
         assert check(key, key.default) == key.default
-    assert (key.default is None) == (
-        key.name in {"broker.rack", "log.retention.ms", "log.retention.minutes", "log.roll.ms"}
-    )
+    assert (key.default is None) == (key.name in UNSET)
 
 
 @pytest.mark.parametrize("key", TOPIC_KEYS.values(), ids=name_of)

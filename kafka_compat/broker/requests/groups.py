@@ -91,10 +91,10 @@ class GroupApiRequests:
     def _answer_find(self, call: ClientCall) -> None:
         request: FindCoordinatorRequest = call.request
         if call.version >= KEYS_VERSION:
-            found = tuple(self._find(key, request.key_type, "") for key in request.coordinator_keys)
+            found = tuple(self._find(call, key, "") for key in request.coordinator_keys)
             call.answer(FindCoordinatorResponse(coordinators=found))
             return
-        one = self._find(request.key, request.key_type, KafkaErrorCode.NONE.name)
+        one = self._find(call, request.key, KafkaErrorCode.NONE.name)
         call.answer(
             FindCoordinatorResponse(
                 error_code=one.error_code,
@@ -105,11 +105,12 @@ class GroupApiRequests:
             )
         )
 
-    def _find(self, key: str, key_type: int, no_error: str) -> FoundCoordinator:
+    def _find(self, call: ClientCall, key: str, no_error: str) -> FoundCoordinator:
         """Returns the coordinator of a key.
 
         `no_error` is the message of a successful answer, which Apache Kafka words by version.
         """
+        key_type = call.request.key_type
         if key_type == TRANSACTION_KEY:
             # The one error on which librdkafka, Java's client and kafka-python all fail at once, and give this reason.
             error = KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -124,11 +125,15 @@ class GroupApiRequests:
         broker = None if leader == NO_LEADER else image.brokers.get(leader)
         if broker is None or broker.fenced:
             return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader")
+        address = broker.address_at(call.caller.listener)
+        if address is None:
+            detail = f"broker {broker.id} has no listener {call.caller.listener}"
+            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, detail)
         return FoundCoordinator(
             key=key,
             node_id=broker.id,
-            host=broker.host,
-            port=broker.port,
+            host=address[0],
+            port=address[1],
             error_code=KafkaErrorCode.NONE,
             error_message=no_error,
         )

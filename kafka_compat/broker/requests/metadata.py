@@ -120,8 +120,9 @@ class MetadataRequests:
         asks = request.include_cluster_authorized_operations
         response = MetadataResponse(
             brokers=tuple(
-                MetadataBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+                MetadataBroker(node_id=broker.id, host=address[0], port=address[1], rack=broker.rack)
                 for broker in context.live_brokers()
+                if (address := broker.address_at(call.caller.listener)) is not None
             ),
             cluster_id=context.cluster_id,
             controller_id=context.controller_id(),
@@ -199,14 +200,11 @@ class MetadataRequests:
                 controller_id=context.controller_id(),
                 brokers=tuple(
                     DescribeClusterBroker(
-                        broker_id=broker.id,
-                        host=broker.host,
-                        port=broker.port,
-                        rack=broker.rack,
-                        is_fenced=broker.fenced,
+                        broker_id=broker.id, host=address[0], port=address[1], rack=broker.rack, is_fenced=broker.fenced
                     )
                     for broker in brokers
                     if request.include_fenced_brokers or not broker.fenced
+                    if (address := broker.address_at(call.caller.listener)) is not None
                 ),
                 cluster_authorized_operations=authorized.ON_CLUSTER if asks else authorized.NOT_ASKED,
             )

@@ -270,13 +270,11 @@ class ProduceRequests:
     def _answer(self, outcome: _Outcome) -> None:
         endpoints: tuple[NodeEndpoint, ...] = ()
         if outcome.leaders:
-            brokers = self._context.image.brokers
+            brokers, listener = self._context.image.brokers, outcome.call.caller.listener
             endpoints = tuple(
-                NodeEndpoint(
-                    node_id=leader, host=brokers[leader].host, port=brokers[leader].port, rack=brokers[leader].rack
-                )
+                NodeEndpoint(node_id=leader, host=address[0], port=address[1], rack=brokers[leader].rack)
                 for leader in sorted(outcome.leaders)
-                if leader in brokers
+                if leader in brokers and (address := brokers[leader].address_at(listener)) is not None
             )
         outcome.call.answer(
             ProduceResponse(

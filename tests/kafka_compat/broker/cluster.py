@@ -20,6 +20,7 @@ from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, Produc
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records, read_records
 from log.memory_disk import MemoryDisk
+from raft.net.certificates import Certificates
 from raft.net.running_clock import RunningClock
 from raft.trust import Secret
 
@@ -130,13 +131,15 @@ class Cluster:
                 await trio.sleep(0.01)
 
     @asynccontextmanager
-    async def client(self, broker: int, proof: Proof | None = None) -> AsyncIterator["Client"]:
+    async def client(
+        self, broker: int, proof: Proof | None = None, *, tls: Certificates | None = None, listener: str | None = None
+    ) -> AsyncIterator["Client"]:
         """Requests to a broker; with `proof` those of whom it proves."""
         async with trio.open_nursery() as nursery:
-            reactor = self.running[broker].broker._reactor
-            peer = PeerClient(
-                reactor, self.addresses[broker], "client", RunningClock(trio.current_time), random.Random(5), proof
-            )
+            running = self.running[broker].broker
+            address = running.address if listener is None else running.address_of(listener)
+            clock = RunningClock(trio.current_time)
+            peer = PeerClient(running._reactor, address, "client", clock, random.Random(5), proof, tls)
             nursery.start_soon(peer.run)
             yield Client(peer)
             peer.close()
