@@ -77,6 +77,35 @@ FLAVOUR_4, FLAVOUR_5 = "4.x", "5.x"
 REFUSE, AS_ROCKETMQ = "refuse", "rocketmq"
 DURABLE, PAGE_CACHE = "durable", "page-cache"
 
+TLS_PERMISSIVE, TLS_ENFORCING, TLS_DISABLED = "permissive", "enforcing", "disabled"
+
+_TLS: Final = (
+    _choice(
+        "tls.server.mode",
+        (TLS_PERMISSIVE, TLS_ENFORCING, TLS_DISABLED),
+        "What the ports take, with a certificate: permissive, TLS and plain text; enforcing, TLS alone; disabled, plain text alone.",
+    ),
+    _words(
+        "tls.server.certPath",
+        None,
+        "This server's certificate as PEM; looked at again while it runs. Unset: plain text.",
+    ),
+    _words("tls.server.keyPath", None, "Its key, not encrypted; unset: in the same file."),
+    _words("tls.server.trustCertPath", None, "Authorities of clients' certificates; unset: those of the system."),
+    PropertyKey(
+        "tls.server.need.client.auth",
+        PropertyKind.TEXT,
+        "none",
+        "Whether clients must have a certificate: none, optional or require.",
+        choices=("none", "optional", "require"),
+    ),
+    _flag("tls.enable", "false", "Whether the connections that this process dials speak TLS."),
+    _words("tls.client.certPath", None, "The certificate that it shows there, as PEM; unset: none."),
+    _words("tls.client.keyPath", None, "Its key; unset: in the same file."),
+    _words("tls.client.trustCertPath", None, "Authorities of servers' certificates; unset: those of the system."),
+    _flag("tls.client.authServer", "true", "Whether servers need a certificate of these. False in RocketMQ."),
+)
+
 BROKER_PROPERTIES: Final = _table(
     # Who and where
     _words("brokerClusterName", "DefaultCluster", "The cluster that the broker registers with."),
@@ -190,6 +219,7 @@ BROKER_PROPERTIES: Final = _table(
     # Registration
     _number("registerNameServerPeriod", 30_000, "How often the broker registers, in ms.", least=1),
     _number("registerBrokerTimeoutMills", 24_000, "How long a registration may take, in ms.", least=1),
+    *_TLS,
 )
 """Properties of a broker, by name."""
 
@@ -206,6 +236,7 @@ NAMESRV_PROPERTIES: Final = _table(
         least=1,
     ),
     _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
+    *_TLS,
 )
 """Properties of a name server, by name."""
 

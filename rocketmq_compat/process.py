@@ -43,6 +43,7 @@ from log.disk import this_boot
 from log.errors import CorruptLog, StorageFailed
 from raft.addresses import Address
 from raft.errors import RaftError
+from raft.net.certificates import UnusableFiles
 from raft.process import AddressType, EventWriter, ServerProcess, secret_for, trust_flags
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
@@ -207,7 +208,7 @@ async def _serve(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterato
 
 def _explain_broker(error: BaseException) -> str | None:
     match error:
-        case ForeignCommitLog() | RaftError():
+        case ForeignCommitLog() | RaftError() | UnusableFiles() | InvalidProperty():
             return f"{error}"
         case CorruptLog():
             return (
@@ -233,6 +234,8 @@ def _explain(error: BaseException) -> str | None:
     match error:
         case DamagedKvFile():
             return f"{error}; nothing was changed. Restore or remove it (kvConfigPath)"
+        case UnusableFiles() | InvalidProperty():
+            return f"{error}"
         case StorageFailed():
             return f"{error}; the name server stops. Check the file of kvConfigPath and its disk"
         case _:

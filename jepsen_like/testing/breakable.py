@@ -7,6 +7,7 @@
 import contextlib
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 import trio
@@ -43,7 +44,7 @@ class WitnessedClient(Client):
     """A client whose acknowledged appends are written down."""
 
     def __init__(
-        self, addresses: Sequence[str], cluster_id: str, secret: Secret | None, ledger: Ledger, **options: float
+        self, addresses: Sequence[str], cluster_id: str, secret: Secret | None, ledger: Ledger, **options: Any
     ) -> None:
         super().__init__(addresses, cluster_id, secret=secret, **options)
         self._ledger = ledger

@@ -45,6 +45,8 @@ class TlsFiles:
     clients: ClientCertificates = ClientCertificates.NONE
     checks_host: bool = True
     """True if a client wants the certificate of a server to name the host that it dialled."""
+    checks_authority: bool = True
+    """False if a client takes any certificate: no one can listen then, but anyone can be the server."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,7 +72,9 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 def client_context(files: TlsFiles) -> ssl.SSLContext:
     """Returns the context of a client. Raises `UnusableFiles`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = files.checks_host
+    context.check_hostname = files.checks_host and files.checks_authority
+    if not files.checks_authority:
+        context.verify_mode = ssl.CERT_NONE
     return _loaded(context, files)
 
 

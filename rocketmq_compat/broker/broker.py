@@ -65,6 +65,7 @@ from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
 from rocketmq_compat.storage.copy_notes import CopyNotes
 from rocketmq_compat.storage.dispatch import QueueRun
+from rocketmq_compat.tls import Tls, tls_of
 
 logger = logging.getLogger(__name__)
 
@@ -200,6 +201,7 @@ class Broker:
         store: MessageStore,
         tell: Tell,
         rng: random.Random,
+        tls: Tls,
     ) -> None:
         """Use `open`."""
         properties = plan.properties
@@ -214,7 +216,7 @@ class Broker:
         context = self.context = _context(plan, listening[0].getsockname()[:2], store, tell, clock, rng)
         trust = None if plan.secret is None else _credentials(plan.secret, context)
         self._disk = DiskThread(reactor)
-        replication = self._replication = self._make_replication(ha_listening, rng, trust)
+        replication = self._replication = self._make_replication(ha_listening, rng, trust, tls)
         self._log, self._delays = replication.log, replication.delays
         self._housekeeping = Housekeeping(context, replication.tables, self._disk, replication.on_log_trimmed)
         self._registration = Registration(
@@ -224,6 +226,7 @@ class Broker:
             replication.ha_registered,
             replication.on_master_found,
             None if trust is None else trust.to_name_server(),
+            tls.client,
         )
         self._reporter = Reporter(context, self._log)
         self._pulls = PullRequests(context)
@@ -244,6 +247,7 @@ class Broker:
                 tell=tell,
                 on_closed=self._connection_closed,
                 sharers=replication.guests,
+                tls=tls,
             )
             for socket_ in listening
         ]
@@ -254,7 +258,7 @@ class Broker:
         )
 
     def _make_replication(
-        self, ha_listening: socket.socket | None, rng: random.Random, trust: BrokerCredentials | None
+        self, ha_listening: socket.socket | None, rng: random.Random, trust: BrokerCredentials | None, tls: Tls
     ) -> Replication:
         plan, context, members = self._plan, self.context, GroupMembers.of(self._plan.properties)
         if members is None:
@@ -269,6 +273,7 @@ class Broker:
                 is_advertised=plan.advertised is not None,
                 detours=plan.detours,
                 trust=trust,
+                tls=tls,
             )
         return RaftGroupReplication(
             context,
@@ -282,6 +287,7 @@ class Broker:
             listener=lambda: self._servers[0].listener,
             secret=plan.secret,
             trust=trust,
+            tls=tls.client,
         )
 
     @property
@@ -341,6 +347,7 @@ class Broker:
         warn_of_long_turns(reactor.turns, tell)
         try:
             with contextlib.ExitStack() as sockets:
+                tls = tls_of(plan.properties)
                 listening = [sockets.enter_context(bind(*plan.listen))]
                 vip = _bind_vip(plan.listen) if plan.advertised is None else None
                 if vip is not None:
@@ -360,6 +367,7 @@ class Broker:
                         store=store,
                         tell=tell,
                         rng=drawn,
+                        tls=tls,
                     )
                     async with broker._run(disk or RealDisk()):
                         yield broker

@@ -5,6 +5,7 @@ from typing import Final
 
 import trio
 
+from raft.net.certificates import Certificates
 from raft.net.handlers import serves
 from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
@@ -31,6 +32,7 @@ class CatchUp:
         copy: RaftCopy,
         peers: Mapping[int, Address],
         trust: BrokerCredentials | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         """`peers` is where each other node is, by its number."""
         self._trust = trust
@@ -39,7 +41,8 @@ class CatchUp:
         self._copy = copy
         self._copying = CommitLogCopying(context, copy, peers)
         self._clients = {
-            node: RemotingClient(reactor, address, proof=self._proof_to(node)) for node, address in peers.items()
+            node: RemotingClient(reactor, address, proof=self._proof_to(node), tls=tls)
+            for node, address in peers.items()
         }
 
     def _proof_to(self, node: int) -> Proof | None:

@@ -41,6 +41,7 @@ from rocketmq_compat.replication.model import (
 from rocketmq_compat.storage.broker_store import MessageStore
 from rocketmq_compat.storage.copy_notes import CopyNotes, doubt_of
 from rocketmq_compat.storage.dispatch import QueueRun
+from rocketmq_compat.tls import Tls
 
 
 def replication_config(properties: Properties) -> ReplicationConfig:
@@ -120,6 +121,7 @@ class FixedRoles(Replication):
         is_advertised: bool,
         detours: Mapping[Address, Address],
         trust: BrokerCredentials | None,
+        tls: Tls,
     ) -> None:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers.
 
@@ -129,7 +131,7 @@ class FixedRoles(Replication):
         self._context = context
         self._detours = detours
         self._is_advertised = is_advertised
-        self._links = SocketLinks(reactor, context.tell, context.broker_name, trust)
+        self._links = SocketLinks(reactor, context.tell, tls, context.broker_name, trust)
         if ha_listening is not None:
             self._links.listen(ha_listening)
         self.delays = DelayedMessages(context, load_tables(context))
@@ -144,7 +146,8 @@ class FixedRoles(Replication):
         self._links.report = self.log.step
         context.copy_facts = self.log.facts
         master = broker_named(context.broker_name, MASTER_ID, None)
-        self._sync = SlaveSync(context, reactor, self.delays, None if trust is None else trust.to_broker(master))
+        proof = None if trust is None else trust.to_broker(master)
+        self._sync = SlaveSync(context, reactor, self.delays, proof, tls.client)
         self.synced = self._sync.synced
 
     @property

@@ -18,6 +18,7 @@ from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
+from raft.net.tls import TlsFailed
 from raft.net.tls_socket import StreamSocket
 from raft.trust import MESSAGE_BYTES_MAX, Acceptor, Dialer, Untrusted
 from rocketmq_compat.membership import HA, BrokerCredentials, broker_named
@@ -33,6 +34,7 @@ from rocketmq_compat.replication.ha_codec import (
     ha_decoder,
 )
 from rocketmq_compat.replication.messages import HaMessage, Handshake
+from rocketmq_compat.tls import Tls
 
 OUTBOUND_BYTES_MAX: Final = 64 * 1024 * 1024
 """More than the pushes that may be on their way to one slave."""
@@ -118,7 +120,7 @@ class SocketLinks:
     """The connections of one copy; `report` is the decider's ear, set before anything begins."""
 
     def __init__(
-        self, reactor: Reactor, tell: Tell, broker_name: str = "", trust: BrokerCredentials | None = None
+        self, reactor: Reactor, tell: Tell, tls: Tls, broker_name: str = "", trust: BrokerCredentials | None = None
     ) -> None:
         """With `trust` both sides of each connection prove who they are: a master and a slave of `broker_name`."""
         self._broker_name = broker_name
@@ -126,6 +128,7 @@ class SocketLinks:
         self.report: Callable[[Event], None] = lambda event: None
         self._reactor = reactor
         self._tell = tell
+        self._tls = tls
         self._sessions: dict[int, _HaSession] = {}
         self._listener: Listener[Frame] | None = None
         self._accepted = 0
@@ -223,6 +226,8 @@ class SocketLinks:
             self._accept,
             limits=limits,
             on_refused=lambda name, reason: self._tell("ha_connection_refused", peer=name, reason=reason),
+            tls=self._tls.server,
+            takes_plain=self._tls.takes_plain,
         )
 
     async def run_listener(self) -> None:
@@ -308,5 +313,8 @@ class SocketLinks:
         with trio.move_on_after(DIAL_S_MAX):
             await self._master_known.wait()
             if self._master is not None:
-                return await dial_within(self._master, DIAL_S_MAX)
+                try:
+                    return await dial_within(self._master, DIAL_S_MAX, tls=self._tls.client)
+                except TlsFailed as error:
+                    self._tell("ha_connection_lost", peer="master", reason=str(error))
         return None

@@ -14,6 +14,7 @@ from raft.client_codec import HELLO, TRUST
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.group import RaftGroup
+from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Decoder
 from raft.net.errors import WireError
@@ -59,6 +60,7 @@ class RaftGroupReplication(Replication):
         listener: Callable[[], Listener[Any]],
         secret: Secret | None,
         trust: BrokerCredentials | None,
+        tls: Certificates | None,
     ) -> None:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers.
 
@@ -72,13 +74,14 @@ class RaftGroupReplication(Replication):
         self._settings = settings
         self._listener = listener
         self._secret = secret
+        self._tls = tls
         self._group: RaftGroup | None = None
         self.delays = DelayedMessages(context, {})
         self.log: RaftCopy = RaftCopy(context, members.node_id, disk, self.delays, on_dispatched)
         self.tables: RaftTables = self.log.tables
         self.synced = trio.Event()
         peers = {node: at for node, at in members.addresses.items() if node != members.node_id}
-        self._catch_up = CatchUp(context, reactor, self.log, peers, trust)
+        self._catch_up = CatchUp(context, reactor, self.log, peers, trust, tls)
 
     @property
     def guests(self) -> Mapping[int, PortSharer]:
@@ -113,6 +116,7 @@ class RaftGroupReplication(Replication):
             reactor=self._reactor,
             listener=self._listener(),
             secret=self._secret,
+            tls=self._tls,
         ) as group:
             self.log.open_on(group)
             self._group = group

@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 import trio
 
+from raft.net.certificates import Certificates
 from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.tables import topic_wrapper
@@ -76,11 +77,14 @@ class Registration:
         ha_address: str,
         on_master: OnMaster,
         proof: Proof | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         """`ha_address` is where slaves reach this broker; `proof` is how name servers know it."""
         self._context = context
         self._reactor = reactor
-        self._name_servers = [_NameServer(RemotingClient(reactor, address, proof=proof)) for address in name_servers]
+        self._name_servers = [
+            _NameServer(RemotingClient(reactor, address, proof=proof, tls=tls)) for address in name_servers
+        ]
         self._ha_address = ha_address
         self._on_master = on_master
         self._changes = context.topics.watch()

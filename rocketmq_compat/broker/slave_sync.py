@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from raft.net.certificates import Certificates
 from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import Context
 from rocketmq_compat.broker.delays import DelayedMessages
@@ -43,12 +44,20 @@ ASK_TIMEOUT_S: Final = 5.0
 class SlaveSync:
     """Copies the tables of the master."""
 
-    def __init__(self, context: Context, reactor: Reactor, delays: DelayedMessages, proof: Proof | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        reactor: Reactor,
+        delays: DelayedMessages,
+        proof: Proof | None = None,
+        tls: Certificates | None = None,
+    ) -> None:
         """`proof` is how master and slave know each other."""
         self._proof = proof
         self._context = context
         self._reactor = reactor
         self._delays = delays
+        self._tls = tls
         self._client: RemotingClient | None = None
         self._address: Address | None = None
         self._is_wanted = trio.Event()
@@ -122,7 +131,7 @@ class SlaveSync:
             return None
         if self._client is None or self._client.address != self._address:
             self.close()
-            self._client = RemotingClient(self._reactor, self._address, proof=self._proof)
+            self._client = RemotingClient(self._reactor, self._address, proof=self._proof, tls=self._tls)
         return self._client
 
     async def _sync(self) -> str | None:

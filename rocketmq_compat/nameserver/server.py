@@ -80,6 +80,7 @@ from rocketmq_compat.remoting.headers.routes import (
 from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
 from rocketmq_compat.remoting.server import RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+from rocketmq_compat.tls import Tls, tls_of
 
 CONNECTIONS_MAX: Final = 16_384
 GREETING_TIMEOUT_S: Final = 30.0
@@ -104,7 +105,7 @@ class NameServer:
     """One name server, opened by `open`."""
 
     def __init__(
-        self, plan: NameServerPlan, *, reactor: Reactor, listening: Any, tell: Tell, kv_file: KvFile | None
+        self, plan: NameServerPlan, *, reactor: Reactor, listening: Any, tell: Tell, kv_file: KvFile | None, tls: Tls
     ) -> None:
         """Use `open`."""
         self._properties = plan.properties
@@ -127,6 +128,7 @@ class NameServer:
             ),
             tell=tell,
             on_closed=self._connection_closed,
+            tls=tls,
         )
 
     @classmethod
@@ -146,11 +148,12 @@ class NameServer:
             )
         path = plan.properties.text("kvConfigPath")
         kv_file = None if path is None else KvFile(disk or RealDisk(), path)
+        tls = tls_of(plan.properties)
         reactor = Reactor(owns_thread=owns_thread)
         warn_of_long_turns(reactor.turns, tell)
         try:
             with bind(*plan.listen) as listening:
-                server = cls(plan, reactor=reactor, listening=listening, tell=tell, kv_file=kv_file)
+                server = cls(plan, reactor=reactor, listening=listening, tell=tell, kv_file=kv_file, tls=tls)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(reactor.run)
                     nursery.start_soon(server._server.run)

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 import trio
 
+from raft.net.certificates import Certificates
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
 from raft.net.dialing import dial, notice_broken_path
@@ -63,12 +64,14 @@ class RemotingClient(Session[Buffer]):
         *,
         on_request: OnRequest | None = None,
         proof: Callable[[], Dialer] | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         """With `proof` both sides of each connection prove who they are before the first request."""
         self._proof = proof
         self.address = address
         self._reactor = reactor
         self._on_request = on_request
+        self._tls = tls
         self._connection: SocketConnection[Buffer] | None = None
         self._dialling = trio.Lock()
         self._waiting: dict[int, _Waiting] = {}
@@ -130,7 +133,7 @@ class RemotingClient(Session[Buffer]):
             self._require_open()
             if self._connection is None:
                 try:
-                    connected = await dial(*self.address)
+                    connected = await dial(*self.address, self._tls)
                 except OSError as error:
                     reason = f"no connection to {self._name}: {error.strerror or error}"
                     raise RemotingFailed(reason, definite=True) from None
@@ -221,7 +224,11 @@ class RemotingClient(Session[Buffer]):
 
 @asynccontextmanager
 async def connected_client(
-    address: Address, *, on_request: OnRequest | None = None, proof: Callable[[], Dialer] | None = None
+    address: Address,
+    *,
+    on_request: OnRequest | None = None,
+    proof: Callable[[], Dialer] | None = None,
+    tls: Certificates | None = None,
 ) -> AsyncIterator[RemotingClient]:
     """Yields a client with a loop of its own, for tools and tests.
 
@@ -231,7 +238,7 @@ async def connected_client(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            client = RemotingClient(reactor, address, on_request=on_request, proof=proof)
+            client = RemotingClient(reactor, address, on_request=on_request, proof=proof, tls=tls)
             try:
                 yield client
             finally:

@@ -16,6 +16,7 @@ from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
 from raft.net.tls_socket import StreamSocket
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.session import Handler, RemotingSession
+from rocketmq_compat.tls import Tls
 
 OUTBOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 """The bound of answers that wait for a client; above it, the server stops reading the client's requests."""
@@ -43,6 +44,7 @@ class RemotingServer:
         tell: Tell,
         on_closed: Callable[[RemotingSession], None],
         sharers: Mapping[int, PortSharer] | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Serve with `handlers`, by request code.
 
@@ -56,7 +58,13 @@ class RemotingServer:
         self._sharers = sharers or {}
         self._is_closing = False
         self.listener: Listener[Any] = Listener(
-            reactor, listening, self._open_connection, limits=limits, on_refused=self._on_refused
+            reactor,
+            listening,
+            self._open_connection,
+            limits=limits,
+            on_refused=self._on_refused,
+            tls=None if tls is None else tls.server,
+            takes_plain=tls is not None and tls.takes_plain,
         )
 
     @property

@@ -14,7 +14,7 @@ from raft.secret_file import credentials_of
 from raft.trust import ADMIN, ANY, Secret
 from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.config import Properties
-from rocketmq_compat.config_keys import BROKER_PROPERTIES
+from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
 from rocketmq_compat.membership import REMOTING
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 from rocketmq_compat.records import RecordHead, read_heads
@@ -91,9 +91,13 @@ async def serve(*assignments: str, **more: Any) -> AsyncIterator[tuple[Broker, R
 
 
 @asynccontextmanager
-async def name_server(secret: Secret | None = SECRET, events: Events | None = None) -> AsyncIterator[NameServer]:
+async def name_server(
+    *assignments: str, secret: Secret | None = SECRET, events: Events | None = None
+) -> AsyncIterator[NameServer]:
     """A name server."""
-    async with NameServer.open(NameServerPlan(listen=ANY_PORT, secret=secret), tell=events or Events()) as server:
+    properties = Properties.read(NAMESRV_PROPERTIES, assignments)
+    plan = NameServerPlan(listen=ANY_PORT, secret=secret, properties=properties)
+    async with NameServer.open(plan, tell=events or Events()) as server:
         yield server
 
 
