@@ -239,6 +239,8 @@ class Door:
     def __init__(self, reactor: Reactor, tls: Certificates | None, *, takes_plain: bool = False) -> None:
         self.reactor = reactor
         self.sessions: list[Recorder] = []
+        self.accepted: list[Recorder] = []
+        """Of these, those whose connections were accepted."""
         self.listener: Listener[Frame] = Listener(
             reactor,
             bind("127.0.0.1", 0),
@@ -252,6 +254,7 @@ class Door:
     def _open(self, accepted: StreamSocket, name: str) -> SocketConnection[Frame]:
         session = self.record(accepted)
         session.echoes = True
+        self.accepted.append(session)
         return session.connection
 
     def record(self, connected: StreamSocket) -> Recorder:
@@ -289,8 +292,8 @@ async def test_frames_of_any_size_pass_in_both_directions_at_once(reactor: React
         assert session.bodies == sent
         assert session.connection.outbound_bytes == 0
         session.connection.close("done")
-        await until(lambda: door.sessions[0].closed)
-        assert door.sessions[0].closed == [CLOSED_BY_OTHER_SIDE]
+        await until(lambda: door.accepted[0].closed)
+        assert door.accepted[0].closed == [CLOSED_BY_OTHER_SIDE]
 
 
 async def test_a_connection_that_its_peer_does_not_read_waits_with_its_bytes_and_sends_them_in_order(
@@ -298,8 +301,8 @@ async def test_a_connection_that_its_peer_does_not_read_waits_with_its_bytes_and
 ) -> None:
     async with opened(reactor, Certificates(files_of(authority, "server"))) as door:
         session = door.record(await dial(*door.listener.address, Certificates(trusting(authority))))
-        await until(lambda: len(door.sessions) == 2)
-        server = door.sessions[1]
+        await until(lambda: door.accepted)
+        server = door.accepted[0]
         server.echoes = False
         server.connection.pause_reading()
         bodies = [bytes([number]) * 100_000 for number in range(60)]
@@ -320,11 +323,11 @@ async def test_plain_text_at_a_port_with_tls_and_tls_at_a_plain_port_end_with_a_
         plain = door.record(await dial(*door.listener.address))
         plain.connection.write(encode_frame(1, b"hello"))
         await until(lambda: plain.closed)
-        assert door.sessions[1].closed == [f"TLS: {SPEAKS_PLAIN_TEXT}"]
+        assert door.accepted[0].closed == [f"TLS: {SPEAKS_PLAIN_TEXT}"]
     async with opened(reactor, None) as door:
         with pytest.raises(OSError, match=r"TLS: .*(ended the connection within the handshake|plain text)|reset"):
             await dial(*door.listener.address, Certificates(trusting(authority)))
-        assert door.sessions[0].closed == ["protocol error: the other side speaks TLS, and this side plain text"]
+        assert door.accepted[0].closed == ["protocol error: the other side speaks TLS, and this side plain text"]
 
 
 async def test_a_port_may_take_both_and_each_client_gets_what_it_speaks(reactor: Reactor, authority: Authority) -> None:
@@ -356,7 +359,7 @@ async def test_a_handshake_that_is_not_finished_in_time_is_ended(
             await trio.sleep(2 * TLS_TIMEOUT_S)
             nursery.cancel_scope.cancel()
         assert silent.recv(10) == b""
-        assert [session.closed for session in door.sessions] == [
+        assert [session.closed for session in door.accepted] == [
             [f"no handshake of TLS within {TLS_TIMEOUT_S:g} s"]
         ] * 2
     door.listener.close("the test is over")
@@ -369,12 +372,12 @@ async def test_a_record_that_is_not_finished_in_time_ends_its_connection(
     with closing(socket.create_connection(door.listener.address)) as far:
         client = TlsStream(client_context(trusting(authority)), server_side=False, host="127.0.0.1")
         client.shake_hands()
-        while not (client.is_ready and door.sessions[0].connection.socket.is_ready):  # type: ignore[attr-defined]
+        while not (client.is_ready and door.accepted[0].connection.socket.is_ready):  # type: ignore[attr-defined]
             far.sendall(client.output())
             for _ in range(3):
                 reactor.round()
             client.feed(far.recv(100_000)) if not client.is_ready else None
-        door.listener.on_greeted(door.sessions[0].connection)
+        door.listener.on_greeted(door.accepted[0].connection)
         client.seal(b"x" * 1000)
         far.sendall(client.output()[:500])
         async with trio.open_nursery() as nursery:
@@ -383,7 +386,7 @@ async def test_a_record_that_is_not_finished_in_time_ends_its_connection(
                 reactor.round()
             await trio.sleep(60)
             nursery.cancel_scope.cancel()
-        assert door.sessions[0].closed == ["a frame was not finished within 20 s"]
+        assert door.accepted[0].closed == ["a frame was not finished within 20 s"]
     door.listener.close("the test is over")
 
 
@@ -394,8 +397,8 @@ async def test_a_dial_that_fails_for_tls_names_the_reason(
     async with opened(reactor, Certificates(files_of(authority, "server"))) as door:
         with pytest.raises(TlsFailed, match="the certificate is refused"):
             await dial(*door.listener.address, Certificates(trusting(foreign)))
-        await until(lambda: door.sessions[0].closed)
-        assert "the other side" in door.sessions[0].closed[0]
+        await until(lambda: door.accepted[0].closed)
+        assert "the other side" in door.accepted[0].closed[0]
 
 
 # -------------------------------------------------------------------- files
