@@ -3,7 +3,10 @@
 Topic ids and incarnations are the 16 bytes of a UUID, as in the protocol.
 """
 
+import enum
 from typing import NamedTuple
+
+import attrs
 
 from log.values import frozen
 
@@ -78,6 +81,33 @@ class PartitionState:
             and broker in self.replicas
             and not any(each.broker == broker and each.broker_epoch == broker_epoch for each in self.log_ends)
         )
+
+
+class ScramMechanism(enum.IntEnum):
+    """The mechanisms of SCRAM (RFC 5802, RFC 7677), with their numbers in Kafka's protocol (KIP-554)."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def sasl_name(self) -> str:
+        """The name in SASL."""
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        """The name of the hash function in `hashlib`."""
+        return {self.SCRAM_SHA_256: "sha256", self.SCRAM_SHA_512: "sha512"}[self]
+
+
+@attrs.frozen
+class ScramCredential:
+    """What a broker keeps of a user's password for one mechanism: enough to check it, and not to log in with it."""
+
+    salt: bytes = attrs.field(repr=False)
+    stored_key: bytes = attrs.field(repr=False)
+    server_key: bytes = attrs.field(repr=False)
+    iterations: int
 
 
 @frozen

@@ -30,6 +30,7 @@ from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
 from kafka_compat.broker.requests.topics import TopicRequests
+from kafka_compat.broker.requests.users import UserRequests
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
@@ -114,6 +115,7 @@ class BrokerParts:
                 MetadataRequests(context, creation),
                 TopicRequests(context),
                 ConfigRequests(context),
+                UserRequests(context),
                 self._produces,
                 self.fetches,
                 LogRequests(context, self.replicas),

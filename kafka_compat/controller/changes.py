@@ -9,7 +9,7 @@ from kafka_compat.controller import invariants
 from kafka_compat.controller.commands import LogReport, ResourceName
 from kafka_compat.controller.elections import ElectionRule, elect, rule_for, take_report, without
 from kafka_compat.controller.image import ClusterImage, ImageDelta, TopicImage
-from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import BrokerRegistration, PartitionState, ScramCredential, ScramMechanism, TopicPartition
 
 
 @define
@@ -22,6 +22,7 @@ class ImageChanges:
     _created: list[TopicImage] = field(factory=list)
     _deleted: list[TopicImage] = field(factory=list)
     _configs: dict[ResourceName, None] = field(factory=dict)
+    _users: dict[str, None] = field(factory=dict)
 
     def delta(self, index: int) -> ImageDelta:
         """Returns the changes, as the effect of the command at `index`."""
@@ -32,6 +33,7 @@ class ImageChanges:
             topics_created=tuple(self._created),
             topics_deleted=tuple(self._deleted),
             configs=tuple(self._configs),
+            users=tuple(self._users),
         )
 
     def put_broker(self, registration: BrokerRegistration) -> None:
@@ -65,6 +67,11 @@ class ImageChanges:
             return
         self._configs[resource] = None
         self.image.set_config(resource, name, value)
+
+    def set_credential(self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None) -> None:
+        """Set a credential, or with None delete one that exists."""
+        self._users[user] = None
+        self.image.set_credential(user, mechanism, credential)
 
     def elect(self, key: TopicPartition, rule: ElectionRule) -> bool:
         """Hold an election by a rule. Returns True if it has changed the state."""

@@ -13,7 +13,15 @@ from typing import Any
 import msgpack
 
 from kafka_compat.controller import shapes
-from kafka_compat.model import NO_EPOCH, Endpoint, LogEnd, PartitionState, TopicPartition
+from kafka_compat.model import (
+    NO_EPOCH,
+    Endpoint,
+    LogEnd,
+    PartitionState,
+    ScramCredential,
+    ScramMechanism,
+    TopicPartition,
+)
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
@@ -312,6 +320,25 @@ class AlterConfigs:
     unclean_default: bool = False
 
 
+@frozen
+class CredentialChange:
+    """The credential of a user for one mechanism: a new one, or None to delete it."""
+
+    user: str
+    mechanism: ScramMechanism
+    credential: ScramCredential | None = None
+
+
+@frozen
+class AlterCredentials:
+    """Change SCRAM credentials (AlterUserScramCredentials, KIP-554), of each user all or none.
+
+    Answered by `CredentialsAltered`.
+    """
+
+    changes: tuple[CredentialChange, ...]
+
+
 Command = (
     RegisterBroker
     | UnfenceBroker
@@ -325,6 +352,7 @@ Command = (
     | CreatePartitions
     | AlterConfigs
     | ReportLogs
+    | AlterCredentials
 )
 
 # -------------------------------------------------------------------- results
@@ -462,6 +490,22 @@ class ConfigsAltered:
     resources: tuple[ResourceAltered, ...]
 
 
+@frozen
+class UserAltered:
+    """The result for one user."""
+
+    user: str
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class CredentialsAltered:
+    """The answer to `AlterCredentials`, each user once."""
+
+    users: tuple[UserAltered, ...]
+
+
 CommandResult = (
     Registered
     | Acknowledged
@@ -472,6 +516,7 @@ CommandResult = (
     | TopicsDeleted
     | PartitionsCreated
     | ConfigsAltered
+    | CredentialsAltered
 )
 
 # -------------------------------------------------------------------- queries
@@ -578,10 +623,15 @@ _COMMAND = _number_shapes(
     (10, CreatePartitions, (shapes.array(_MORE_PARTITIONS), shapes.NUMBER, _FLAG)),
     (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG)),
     (12, ReportLogs, (*_BROKER_AND_EPOCH, shapes.array(_LOG_REPORT, REPORTS_PER_COMMAND_MAX), _FLAG)),
+    (13, AlterCredentials, (
+        shapes.array(shapes.record(
+            CredentialChange, shapes.TEXT, shapes.SCRAM_MECHANISM, shapes.optional(shapes.SCRAM_CREDENTIAL),
+        )),
+    )),
 )  # fmt: skip
 _CONTROLLERS_OWN = frozenset((2, 3, 4))
 """Only the controller itself decides who is fenced and who may shut down."""
-_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11))
+_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13))
 """The others begin with the broker that they speak for."""
 BEGINNING_BYTES = 64
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
@@ -606,6 +656,7 @@ _RESULT = _number_shapes(
     )),
     (8, PartitionsCreated, (shapes.array(shapes.record(TopicGrown, shapes.TEXT, *_ENDING)),)),
     (9, ConfigsAltered, (shapes.array(shapes.record(ResourceAltered, _RESOURCE, *_ENDING)),)),
+    (10, CredentialsAltered, (shapes.array(shapes.record(UserAltered, shapes.TEXT, *_ENDING)),)),
 )  # fmt: skip
 _QUERY = shapes.enumeration(MetadataQuery)
 

@@ -13,7 +13,14 @@ import attrs
 from attrs import define
 
 from kafka_compat.controller.commands import ResourceKind, ResourceName
-from kafka_compat.model import NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import (
+    NO_LEADER,
+    BrokerRegistration,
+    PartitionState,
+    ScramCredential,
+    ScramMechanism,
+    TopicPartition,
+)
 from log.values import frozen
 
 _NO_KEYS: Mapping[TopicPartition, None] = {}
@@ -51,6 +58,8 @@ class ImageDelta:
     """With their last states."""
     configs: tuple[ResourceName, ...] = ()
     """The resources whose configs must be read again, without the topics that this command created."""
+    users: tuple[str, ...] = ()
+    """Those whose credentials have changed."""
 
     @property
     def empty(self) -> bool:
@@ -62,6 +71,7 @@ class ImageDelta:
             or self.topics_created
             or self.topics_deleted
             or self.configs
+            or self.users
         )
 
 
@@ -78,6 +88,8 @@ class ClusterImage:
     """Dynamic defaults of all brokers."""
     broker_configs: dict[int, dict[str, str]] = attrs.field(factory=dict)
     next_producer_id: int = 0
+    credentials: dict[str, dict[ScramMechanism, ScramCredential]] = attrs.field(factory=dict)
+    """By user; a user without any is not there."""
     _in_isr: dict[int, dict[TopicPartition, None]] = attrs.field(factory=dict)
     _leaderless: dict[TopicPartition, None] = attrs.field(factory=dict)
     _compared: dict[TopicPartition, None] = attrs.field(factory=dict)
@@ -200,6 +212,16 @@ class ClusterImage:
                 if not configs:
                     del self.broker_configs[broker]
 
+    def set_credential(self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None) -> None:
+        """Set a credential, or with None delete one that exists."""
+        of_user = self.credentials.setdefault(user, {})
+        if credential is None:
+            del of_user[mechanism]
+        else:
+            of_user[mechanism] = credential
+        if not of_user:
+            del self.credentials[user]
+
     def replace(
         self,
         *,
@@ -209,9 +231,17 @@ class ClusterImage:
         topics: Iterable[TopicImage],
         cluster_configs: Mapping[str, str],
         broker_configs: Mapping[int, Mapping[str, str]],
+        credentials: Mapping[str, Mapping[ScramMechanism, ScramCredential]],
     ) -> None:
         """Become the image that a snapshot describes."""
-        for held in (self.brokers, self.topics, self.topics_by_id, self.cluster_configs, self.broker_configs):
+        for held in (
+            self.brokers,
+            self.topics,
+            self.topics_by_id,
+            self.cluster_configs,
+            self.broker_configs,
+            self.credentials,
+        ):
             held.clear()
         for indexed in (
             self._in_isr,
@@ -229,6 +259,7 @@ class ClusterImage:
             self.put_topic(topic)
         self.cluster_configs.update(cluster_configs)
         self.broker_configs.update((broker, dict(configs)) for broker, configs in broker_configs.items())
+        self.credentials.update((user, dict(of_user)) for user, of_user in credentials.items())
 
     def _index(self, key: TopicPartition, state: PartitionState) -> None:
         for member in state.isr:

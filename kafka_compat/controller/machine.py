@@ -17,6 +17,7 @@ from kafka_compat.controller.commands import (
     Acknowledged,
     AllocateProducerIds,
     AlterConfigs,
+    AlterCredentials,
     AlterPartition,
     BeginShutdown,
     Command,
@@ -53,6 +54,7 @@ from kafka_compat.controller.commands import (
     decode_query,
     encode_result,
 )
+from kafka_compat.controller.credentials import alter_credentials
 from kafka_compat.controller.elections import UNCLEAN_ELECTION, ElectionRule
 from kafka_compat.controller.image import ClusterImage, ImageDelta, broker_of
 from kafka_compat.controller.refusal import Refused
@@ -169,6 +171,8 @@ class MetadataMachine:
                 return _create_partitions(command, changes)
             case AlterConfigs():
                 return _alter_configs(command, changes)
+            case AlterCredentials():
+                return alter_credentials(command, changes)
             case _:
                 assert_never(command)
 

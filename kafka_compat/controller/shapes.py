@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 from attrs import frozen
 
-from kafka_compat.model import Endpoint
+from kafka_compat.model import Endpoint, ScramCredential, ScramMechanism
 from raft import codec
 from raft.codec import NUMBER_MAX
 from raft.errors import InvalidRequest, ProtocolError
@@ -86,6 +86,17 @@ def binary(length: int) -> Shape:
     def read(value: Any, name: str) -> bytes:
         if type(value) is not bytes or len(value) != length:
             raise ProtocolError(f"{name} must be binary of {length}, not {codec.kind_of(value)}")
+        return value
+
+    return Shape(_same, read)
+
+
+def octets(length_max: int) -> Shape:
+    """Bytes of at most this length."""
+
+    def read(value: Any, name: str) -> bytes:
+        if type(value) is not bytes or len(value) > length_max:
+            raise ProtocolError(f"{name} must be binary of at most {length_max}, not {codec.kind_of(value)}")
         return value
 
     return Shape(_same, read)
@@ -204,4 +215,6 @@ NUMBER_OR_NONE = integer(-1, NUMBER_MAX)
 BROKER_ID = integer(0, INT32_MAX)
 TEXT = text()
 UUID = binary(16)
+SCRAM_MECHANISM = enumeration(ScramMechanism)
+SCRAM_CREDENTIAL = record(ScramCredential, octets(256), octets(64), octets(64), integer(1, INT32_MAX))
 ENDPOINTS = array(record(Endpoint, TEXT, TEXT, integer(0, 65_535)), 64)

@@ -8,7 +8,7 @@ from kafka_compat.controller import shapes
 from kafka_compat.controller.commands import LOG_ENDS
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.controller.invariants import problem_of
-from kafka_compat.model import BrokerRegistration, PartitionState
+from kafka_compat.model import BrokerRegistration, PartitionState, ScramCredential, ScramMechanism
 from raft.errors import InvalidRequest
 
 SNAPSHOT_VERSION = 1
@@ -51,6 +51,8 @@ _IMAGE = shapes.tuple_of(
     shapes.array(_TOPIC),
     _CONFIGS,
     shapes.array(shapes.tuple_of(shapes.BROKER_ID, _CONFIGS)),
+    shapes.array(shapes.tuple_of(shapes.TEXT, shapes.SCRAM_MECHANISM, shapes.SCRAM_CREDENTIAL)),
+    added=((),),
 )
 
 
@@ -74,6 +76,11 @@ def encode_image(image: ClusterImage) -> bytes:
         topics,
         sorted(image.cluster_configs.items()),
         broker_configs,
+        tuple(
+            (user, mechanism, credential)
+            for user, of_user in sorted(image.credentials.items())
+            for mechanism, credential in sorted(of_user.items())
+        ),
     )
     return shapes.encode(SNAPSHOT_VERSION, _IMAGE, value)
 
@@ -84,7 +91,10 @@ def restore_image(image: ClusterImage, snapshot: bytes) -> None:
     For other bytes raises `InvalidRequest`, and leaves the image unchanged.
     """
     value: Any = shapes.decode(SNAPSHOT_VERSION, _IMAGE, snapshot, "a snapshot of the controller")
-    index, next_producer_id, brokers, topic_rows, cluster_configs, broker_configs = value
+    index, next_producer_id, brokers, topic_rows, cluster_configs, broker_configs, credential_rows = value
+    credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+    for user, mechanism, credential in credential_rows:
+        credentials.setdefault(user, {})[mechanism] = credential
     topics = [_topic(*row) for row in topic_rows]
     if len({topic.name for topic in topics}) != len(topics) or len({topic.topic_id for topic in topics}) != len(topics):
         raise InvalidRequest("a snapshot of the controller has a topic twice")
@@ -95,6 +105,7 @@ def restore_image(image: ClusterImage, snapshot: bytes) -> None:
         topics=topics,
         cluster_configs=dict(cluster_configs),
         broker_configs={broker: dict(configs) for broker, configs in broker_configs},
+        credentials=credentials,
     )
 
 

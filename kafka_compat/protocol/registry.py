@@ -41,6 +41,7 @@ from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH
 from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kafka_compat.protocol.apis.scram_credentials import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import MalformedMessage, UnsupportedVersion
@@ -78,6 +79,8 @@ APIS: Mapping[int, Api[Any, Any]] = {
         ELECT_LEADERS,
         DESCRIBE_TOPIC_PARTITIONS,
         OFFSET_DELETE,
+        DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ALTER_USER_SCRAM_CREDENTIALS,
     )
 }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_compat.controller import commands as c
 from kafka_compat.controller.machine import DELTAS_MAX, MetadataMachine
-from kafka_compat.model import LogEnd, PartitionState, TopicPartition
+from kafka_compat.model import LogEnd, PartitionState, ScramCredential, ScramMechanism, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.errors import InvalidRequest
 from raft.state_machine import SnapshotMachine
@@ -44,6 +44,12 @@ COMMANDS: list[c.Command] = [
             ),
         )
     ),
+    c.AlterCredentials(
+        (
+            c.CredentialChange("u", ScramMechanism.SCRAM_SHA_256),
+            c.CredentialChange("u", ScramMechanism.SCRAM_SHA_512, ScramCredential(b"s", b"k", b"v", 4096)),
+        )
+    ),
 ]
 RESULTS: list[c.CommandResult] = [
     c.Registered(7),
@@ -68,6 +74,7 @@ RESULTS: list[c.CommandResult] = [
     c.TopicsDeleted((c.TopicDeleted(None, uuid(1), KafkaErrorCode.UNKNOWN_TOPIC_ID, "?"), c.TopicDeleted("t", None))),
     c.PartitionsCreated((c.TopicGrown("t"),)),
     c.ConfigsAltered((c.ResourceAltered(c.ResourceName(c.ResourceKind.TOPIC, "t")),)),
+    c.CredentialsAltered((c.UserAltered("u"), c.UserAltered("v", KafkaErrorCode.RESOURCE_NOT_FOUND, "?"))),
 ]
 
 

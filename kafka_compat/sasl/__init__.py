@@ -1,0 +1,1 @@
+"""Mechanisms of SASL as pure state machines: messages in, messages and an identity out."""
