@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from raft.group import RaftGroup
     from raft.model import EntryKind, Position
+    from raft.net.certificates import Certificates, ClientCertificates, TlsFiles, UnusableFiles
     from raft.notices import (
         ConnectionClosed,
         ConnectionRefused,
@@ -91,7 +92,9 @@ __all__ = [
     "Applied",
     "Attempt",
     "Busy",
+    "Certificates",
     "Client",
+    "ClientCertificates",
     "CommittedEntry",
     "ConnectionClosed",
     "ConnectionRefused",
@@ -144,7 +147,9 @@ __all__ = [
     "Subscriber",
     "Subscription",
     "Tail",
+    "TlsFiles",
     "Unreachable",
+    "UnusableFiles",
     "UnusableSecret",
     "WrongDirectory",
     "WrongMembers",
@@ -175,6 +180,7 @@ _MODULES = {
         "LogRepaired LogSetAside LogTrimmed LongTurn NoSpaceLeft Notice Notify SnapshotInstalled SnapshotTooLarge "
         "StandingLearned event_of"
     ),
+    "raft.net.certificates": "Certificates ClientCertificates TlsFiles UnusableFiles",
     "raft.register": "RegisterMachine",
     "raft.results": "Applied Appended RecordBatch Records Tail",
     "raft.secret_file": "UnusableSecret make_secret read_secret",

@@ -29,6 +29,7 @@ from raft.client_codec import NODE_ID_MAX
 from raft.directory import IncompleteDirectory, WrongDirectory, WrongMembers
 from raft.errors import SnapshotDiverged, WrongStateMachine
 from raft.group import RaftGroup
+from raft.net.certificates import Certificates
 from raft.process import (
     AddressType,
     EventWriter,
@@ -37,6 +38,8 @@ from raft.process import (
     checked_cluster_id,
     members_apart,
     secret_for,
+    tls_flags,
+    tls_for,
     trust_flags,
     unique_addresses,
 )
@@ -65,6 +68,7 @@ class _NodePlan:
     settings: NodeSettings
     secret: Secret | None
     insecure: bool
+    tls: Certificates | None
 
 
 @click.command(
@@ -85,6 +89,7 @@ class _NodePlan:
 @click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
 @trust_flags
+@tls_flags
 def node(
     node_id: int,
     cluster_id: str,
@@ -96,6 +101,10 @@ def node(
     assignments: tuple[str, ...],
     secret_file: str | None,
     insecure: bool,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    tls_authority: str | None,
+    tls_clients: str,
 ) -> None:
     """Run one node until SIGTERM; prints one JSON object a line."""
     try:
@@ -115,6 +124,7 @@ def node(
         settings=settings,
         secret=secret_for(listen, secret_file=secret_file, insecure=insecure),
         insecure=insecure,
+        tls=tls_for(tls_certificate, tls_key, tls_authority, tls_clients),
     )
     unknown = sorted(plan.advertised.keys() - plan.members.keys())
     if unknown:
@@ -141,6 +151,7 @@ async def _serve(plan: _NodePlan, process: ServerProcess) -> None:
             owns_thread=True,
             secret=plan.secret,
             insecure=plan.insecure,
+            tls=plan.tls,
         ) as group:
             host, port = group.address
             process.started = True

@@ -22,6 +22,7 @@ from log.errors import DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
 from raft.addresses import Address, is_loopback
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
+from raft.net.certificates import Certificates, ClientCertificates, TlsFiles, UnusableFiles
 from raft.notices import Notice, event_of
 from raft.secret_file import UnusableSecret, read_secret
 from raft.trust import Secret
@@ -141,6 +142,39 @@ def secret_for(*listen: Address, secret_file: str | None, insecure: bool) -> Sec
             "quorumlog secret FILE, copy FILE to every member, and start each with --secret-file FILE (or with --insecure)"
         )
     return None
+
+
+def tls_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the flags of TLS; see `tls_for`."""
+    for flag in (
+        click.option(
+            "--tls-clients",
+            type=click.Choice([each.value for each in ClientCertificates]),
+            default=ClientCertificates.NONE.value,
+            show_default=True,
+            help="Whether those who connect must have a certificate, too.",
+        ),
+        click.option("--tls-authority", help="The authorities of others' certificates, as PEM; without, the system's."),
+        click.option("--tls-key", help="The key of the certificate; without, it is in the same file."),
+        click.option(
+            "--tls-certificate", help="Speak TLS with this certificate (PEM), for example one of `quorumlog ca`."
+        ),
+    ):
+        command = flag(command)
+    return command
+
+
+def tls_for(certificate: str | None, key: str | None, authority: str | None, clients: str) -> Certificates | None:
+    """Returns the certificates that the flags name; None without any. Raises `click.UsageError`."""
+    if certificate is None:
+        if key is not None or authority is not None:
+            raise click.UsageError("--tls-key and --tls-authority go with --tls-certificate")
+        return None
+    files = TlsFiles(certificate=certificate, key=key, authority=authority, clients=ClientCertificates(clients))
+    try:
+        return Certificates(files)
+    except UnusableFiles as error:
+        raise click.UsageError(f"--tls-certificate, --tls-key, --tls-authority: {error}") from None
 
 
 def unique_addresses(

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from jepsen_like.port.port import TlsPaths
+
 AUTHORITY: Final = "ca"
 HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 """The names that every node's certificate has."""
@@ -34,16 +36,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 class UnusableAuthority(Exception):
     """The directory, or a name, cannot be used; the text states the reason and the correction."""
-
-
-@attrs.frozen
-class Issued:
-    """The files of one name."""
-
-    certificate: Path
-    key: Path
-    keystore: Path
-    """Both in one."""
 
 
 @attrs.frozen
@@ -93,7 +85,7 @@ class Authority:
         """The file with which the other side's certificate is checked."""
         return self.directory / f"{AUTHORITY}.pem"
 
-    def issue_node(self, name: str, hosts: Iterable[str] = (), *, days: float = DAYS) -> Issued:
+    def issue_node(self, name: str, hosts: Iterable[str] = (), *, days: float = DAYS) -> TlsPaths:
         """Returns the files of a server, which is a client of others too. They are replaced if they were there.
 
         The certificate names `HOSTS` and `hosts`, names or addresses. With negative `days` it has expired.
@@ -103,16 +95,16 @@ class Authority:
             name, (*HOSTS, *hosts), days, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         )
 
-    def issue_client(self, name: str, *, days: float = DAYS) -> Issued:
+    def issue_client(self, name: str, *, days: float = DAYS) -> TlsPaths:
         """Returns the files of a client; as `issue_node`."""
         return self._issue(name, (), days, [ExtendedKeyUsageOID.CLIENT_AUTH])
 
-    def files_of(self, name: str) -> Issued:
+    def files_of(self, name: str) -> TlsPaths:
         """Returns where the files of a name are."""
-        stem = self.directory / name
-        return Issued(*(stem.with_name(f"{name}{ending}") for ending in (".pem", ".key", ".keystore.pem")))
+        endings = (".pem", ".key", ".keystore.pem")
+        return TlsPaths(self.certificate, *(self.directory / f"{name}{ending}" for ending in endings))
 
-    def _issue(self, name: str, hosts: Sequence[str], days: float, uses: list[x509.ObjectIdentifier]) -> Issued:
+    def _issue(self, name: str, hosts: Sequence[str], days: float, uses: list[x509.ObjectIdentifier]) -> TlsPaths:
         if not _NAME.fullmatch(name) or name == AUTHORITY:
             raise UnusableAuthority(
                 f"{name!r} is no name for a certificate: it has 1 to 63 letters, digits, dots, - and _"
@@ -137,6 +129,24 @@ class Authority:
         except OSError as error:
             raise UnusableAuthority(f"cannot write {files.certificate}: {error.strerror}") from None
         return files
+
+
+CLIENT: Final = "client"
+
+
+def certify(directory: Path, members: Iterable[int]) -> tuple[dict[int, TlsPaths], TlsPaths]:
+    """Returns the files of each member of a cluster, and those of a client; what is missing in `directory` is made.
+
+    Raises `UnusableAuthority`.
+    """
+    authority = Authority.at(directory)
+    names = {member: f"node-{member}" for member in members}
+    for name in names.values():
+        if not authority.files_of(name).keystore.exists():
+            authority.issue_node(name)
+    if not authority.files_of(CLIENT).keystore.exists():
+        authority.issue_client(CLIENT)
+    return {member: authority.files_of(name) for member, name in names.items()}, authority.files_of(CLIENT)
 
 
 def _subject(name: str) -> x509.Name:

@@ -29,13 +29,14 @@ from jepsen_like.port.observations import (
     TurnReported,
     TurnSeen,
 )
-from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System, TlsPaths
 from jepsen_like.port.wires import Address, Network, Pair, Wires
 
 START_WITHIN_S: Final = 30.0
 """A node starts to listen within this time: five interpreters at once on two busy cores need several seconds."""
 STOP_WITHIN_S: Final = 10.0
 POLL_S: Final = 0.05
+TLS_DIRECTORY: Final = "tls"
 CARRIES_WITHIN_S: Final = 5.0
 """A healed way carries a question and its answer within this time."""
 
@@ -267,9 +268,12 @@ async def open_cluster(
     needs: frozenset[Need] = frozenset(),
     network: Network = Network.PROXIES,
     seed: int = 0,
+    tls: bool = False,
 ) -> AsyncIterator[Cluster]:
     """Start the processes of `system`, each with `directory`/<id> for its data, events and errors; stop them at the
     end.
+
+    With `tls` all connections speak TLS; the certificates are in `directory`/tls, made if they are missing.
 
     Raises `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs`
     cannot be met. No process, no port and no mount is left behind.
@@ -299,7 +303,8 @@ async def open_cluster(
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(_open_site(network, ids, seed))
-        access = Access(cluster_id, system.keep_secret(directory))
+        papers, client = _certify(directory / TLS_DIRECTORY, ids) if tls else ({}, None)
+        access = Access(cluster_id, system.keep_secret(directory), client)
         processes, plans = {}, {}
         for member in members:
             node, machine = member.id, machines[member.id]
@@ -312,6 +317,7 @@ async def open_cluster(
                 advertised=site.clients,
                 mode=mode,
                 secret=access.secret,
+                tls=papers.get(node),
                 boot_id=machine.boot_id,
             )
             processes[node] = NodeProcess(
@@ -329,6 +335,12 @@ async def open_cluster(
             finally:
                 # Cancelling the readers of the nodes kills what still runs.
                 nursery.cancel_scope.cancel()
+
+
+def _certify(directory: Path, members: Iterable[int]) -> tuple[Mapping[int, TlsPaths], TlsPaths]:
+    from jepsen_like.cluster.authority import certify  # its package is an extra
+
+    return certify(directory, members)
 
 
 def _open_site(network: Network, nodes: Iterable[int], seed: int) -> AbstractAsyncContextManager[Site]:

@@ -70,12 +70,26 @@ class Member:
 
 
 @attrs.frozen
+class TlsPaths:
+    """The files of one side of TLS, as PEM."""
+
+    authority: Path
+    """Checks the other side's certificate."""
+    certificate: Path
+    key: Path
+    keystore: Path
+    """Key and certificate in one."""
+
+
+@attrs.frozen
 class Access:
     """The way into a cluster for the clients of the harness."""
 
     cluster_id: str
     secret: Path | None = None
     """The file by which its processes know each other, where the system has one (`System.keep_secret`)."""
+    tls: TlsPaths | None = None
+    """A client's files, where the cluster speaks TLS."""
 
 
 @attrs.frozen(kw_only=True)
@@ -98,6 +112,8 @@ class ProcessPlan:
     """Whom an operator has let lead, in this order, in a system whose roles are given and never change by themselves."""
     secret: Path | None = None
     """The file by which the processes know each other; given by its path, so that it stands on no command line."""
+    tls: TlsPaths | None = None
+    """This process's files; with them all connections speak TLS."""
     boot_id: str = ""
     """Of the machine since its power came last; with another one, what was not flushed may be gone."""
 

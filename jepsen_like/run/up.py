@@ -72,6 +72,9 @@ NODES_DIRECTORY: Final = "nodes"
     metavar="S",
     help="How long the nodes may take to serve; a busy machine needs more.",
 )
+@click.option(
+    "--tls", is_flag=True, help="Let nodes and clients speak TLS, with certificates of a CA in the data's directory."
+)
 def up(
     *,
     system: System,
@@ -82,6 +85,7 @@ def up(
     kinds: tuple[str, ...],
     network: str,
     wait_s: float,
+    tls: bool,
 ) -> ExitStatus:
     """Start a cluster and keep it running until Ctrl-C; print one line: what clients need to reach it.
 
@@ -98,7 +102,7 @@ def up(
         raise click.UsageError(str(error)) from error
     cluster_id = claim(data, system, nodes)
     try:
-        trio.run(keep_up, data, system, mode, nodes, cluster_id, needs, here.network, wait_s)
+        trio.run(keep_up, data, system, mode, nodes, cluster_id, needs, here.network, wait_s, tls)
     except BaseExceptionGroup as group:
         expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, NoLibrary, namespaces.NoNamespaces))
         if expected is None or rest is not None:
@@ -147,6 +151,7 @@ async def keep_up(
     needs: frozenset[Need],
     network: Network = Network.PROXIES,
     wait_s: float = SERVES_WITHIN_S,
+    tls: bool = False,
 ) -> None:
     """Run the cluster until SIGINT or SIGTERM, then let the nodes end; a second signal ends them. Raises, in a group, what `open_cluster` raises, and `NotServing`."""
     everything, serving = trio.CancelScope(), trio.CancelScope()
@@ -162,7 +167,14 @@ async def keep_up(
         await nursery.start(until_told)
         with everything:
             async with open_cluster(
-                data / NODES_DIRECTORY, system, mode, nodes=nodes, cluster_id=cluster_id, needs=needs, network=network
+                data / NODES_DIRECTORY,
+                system,
+                mode,
+                nodes=nodes,
+                cluster_id=cluster_id,
+                needs=needs,
+                network=network,
+                tls=tls,
             ) as cluster:
                 is_open = True
                 with serving:
@@ -184,6 +196,10 @@ async def _serve(data: Path, cluster: Cluster, needs: frozenset[Need], wait_s: f
         async with desk_open(data, desk):
             click.echo(cluster.system.address_line(cluster.client_addresses))
             _news(f"{len(cluster.members)} nodes of {cluster.system.name} serve; Ctrl-C ends them")
+            if (papers := cluster.access.tls) is not None:
+                _news(
+                    f"clients speak TLS; authority {papers.authority}, a client's certificate and key {papers.keystore}"
+                )
             if cluster.system.clients_need_secret:
                 _news(f"clients of cluster {cluster.cluster_id} need the secret in {cluster.access.secret}")
             option = f" --data {data}" if data != DATA else ""

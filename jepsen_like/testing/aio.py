@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from jepsen_like.port.port import TlsPaths
 from jepsen_like.testing import cluster
 from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.faulty import NodeEvent
@@ -46,6 +47,11 @@ class _ClusterFace(Face[ClusterT_co]):
     def addresses(self) -> list[str]:
         """The addresses at which clients reach the nodes: "host:port", behind the faults."""
         return self._loop.living.addresses
+
+    @property
+    def tls(self) -> TlsPaths | None:
+        """The files with which clients connect, if the cluster speaks TLS."""
+        return self._loop.living.tls
 
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
         """Returns a client of this cluster; `check` looks for everything that is acknowledged to it."""

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from jepsen_like.port.wires import Wires
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.faulty import PATIENCE_S, POLL_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.ledger import Ledger, LedgerVerdict
 from log.frame import HEADER_BYTES
@@ -88,6 +89,7 @@ class BreakableCluster(FaultyCluster):
             self.ledger,
             deadline_s=deadline_s,
             connect_timeout_s=connect_timeout_s,
+            tls=certificates_in(self.tls),
         )
 
     # ---------------------------------------------------------------- what the nodes report

@@ -30,13 +30,16 @@ from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.system import RaftSystem
 from jepsen_like.systems.secret_of import secret_in
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.breakable import BreakableCluster
+from jepsen_like.testing.certified import Papers, papers_of
 from jepsen_like.testing.faulty import NodeEvent
 from jepsen_like.testing.processes import ServerProcesses, home_of
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
 from raft.errors import RaftError, ShuttingDown
 from raft.group import RaftGroup
+from raft.net.certificates import ClientCertificates
 from raft.notices import LinkUp, Notice, event_of
 from raft.register import RegisterMachine
 from raft.results import Records
@@ -72,11 +75,14 @@ class LocalCluster(BreakableCluster):
         settings: NodeSettings,
         state_machine: Callable[[], StateMachine],
         rng: random.Random,
+        papers: Papers,
     ) -> None:
         """Use `open`."""
         ids = tuple(nodes)
         addresses = [f"{host}:{port}" for host, port in site.clients.values()]
         super().__init__(CLUSTER_ID, fresh_secret(), ids, addresses, site.wires, settings)
+        self.tls = papers.client
+        self._papers = papers
         self._site = site
         self._nursery = nursery
         self._settings = settings
@@ -96,23 +102,25 @@ class LocalCluster(BreakableCluster):
         settings: Sequence[str] = (),
         state_machine: Callable[[], StateMachine] = RegisterMachine,
         seed: int = 0,
+        tls: bool = False,
     ) -> AsyncIterator["LocalCluster"]:
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No task, port or file is left behind.
 
         `settings` are `name=value`, as for `quorumlog node --set`; `state_machine` makes one for each start of a node;
-        `seed` decides the election timeouts and what else is drawn. Raises `WrongSetting` for a setting or value that
-        does not exist.
+        `seed` decides the election timeouts and what else is drawn. With `tls` nodes and clients have certificates
+        and reach each other over TLS. Raises `WrongSetting` for a setting or value that does not exist.
         """
         parsed = parse_settings([*QUICK, *settings])
         ids = range(1, nodes + 1)
-        async with open_proxies(ids) as site, trio.open_nursery() as nursery:
-            cluster = cls(ids, site, nursery, parsed, state_machine, random.Random(seed))
-            await cluster.start()
-            await cluster._elect()
-            try:
-                yield cluster
-            finally:
-                nursery.cancel_scope.cancel()
+        with papers_of(ids, tls=tls) as papers:
+            async with open_proxies(ids) as site, trio.open_nursery() as nursery:
+                cluster = cls(ids, site, nursery, parsed, state_machine, random.Random(seed), papers)
+                await cluster.start()
+                await cluster._elect()
+                try:
+                    yield cluster
+                finally:
+                    nursery.cancel_scope.cancel()
 
     async def _elect(self) -> None:
         """A new group need not sit out an election timeout: once all can hear each other, one asks for votes."""
@@ -173,6 +181,7 @@ class LocalCluster(BreakableCluster):
                     disk=self._disks[node],
                     notify=lambda notice: self._on_notice(node, notice),
                     secret=self.secret,
+                    tls=certificates_in(self._papers.nodes.get(node), ClientCertificates.REQUIRED),
                 ) as group:
                     is_up = True
                     task_status.started(_LocalNode(group, life, ended))
@@ -285,7 +294,7 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, nodes: int = 3, settings: Sequence[str] = (), directory: Path | None = None
+        cls, *, nodes: int = 3, settings: Sequence[str] = (), directory: Path | None = None, tls: bool = False
     ) -> AsyncIterator["ProcessCluster"]:
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No process and no port is left behind.
 
@@ -295,7 +304,7 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
         parsed = parse_settings([*QUICK, *settings])
         with home_of(directory) as home:
             opening = open_cluster(
-                home, RaftSystem(), RaftMode.of([*QUICK, *settings]), nodes=nodes, cluster_id=CLUSTER_ID
+                home, RaftSystem(), RaftMode.of([*QUICK, *settings]), nodes=nodes, cluster_id=CLUSTER_ID, tls=tls
             )
             async with opening as running:
                 cluster = cls(running, home, parsed)
@@ -335,4 +344,6 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
                     yield NodeEvent(at_s, node, fields.pop("event"), fields)
 
     def _connection(self, node: int) -> contextlib.AbstractAsyncContextManager[Connection]:
-        return Connection.open(*self._cluster.direct[node], self.cluster_id, secret=self.secret)
+        return Connection.open(
+            *self._cluster.direct[node], self.cluster_id, secret=self.secret, tls=certificates_in(self.tls)
+        )

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from jepsen_like.port.port import TlsPaths
 from jepsen_like.testing.faulty import FaultyCluster, NodeEvent
 from raft.sync import Face, blocking
 
@@ -15,6 +16,11 @@ class FaultyFace(Face[FaultyT_co]):
     def nodes(self) -> tuple[int, ...]:
         """The ids of the nodes, 1 to n."""
         return self._loop.living.nodes
+
+    @property
+    def tls(self) -> TlsPaths | None:
+        """The files with which clients connect, if the cluster speaks TLS."""
+        return self._loop.living.tls
 
     def events(self) -> list[NodeEvent]:
         """Everything so far, oldest first."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import CLEAR, CUT, Condition, Pair, Wires
 
 POLL_S = 0.005
@@ -51,6 +52,8 @@ class FaultyCluster(ABC):
         self.nodes = tuple(nodes)
         self.addresses = list(addresses)
         """The addresses at which clients reach the nodes: "host:port", behind the faults."""
+        self.tls: TlsPaths | None = None
+        """The files with which clients connect, if the cluster speaks TLS."""
         self._events: list[NodeEvent] = []
         self._wires = wires
         self._cut: frozenset[Pair] = frozenset()

@@ -114,7 +114,7 @@ def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
     """A cluster of three nodes in this process, with a leader; see `jepsen_like.LocalCluster`."""
     from jepsen_like.testing.sync import LocalCluster
 
-    options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", "check"))
+    options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", "tls", "check"))
     with _open(LocalCluster.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
@@ -124,7 +124,7 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
     """A cluster of three processes, with a leader; see `jepsen_like.ProcessCluster`."""
     from jepsen_like.testing.sync import ProcessCluster
 
-    options, is_checked = _options(request, ("nodes", "settings", "check"))
+    options, is_checked = _options(request, ("nodes", "settings", "tls", "check"))
     directory = request.getfixturevalue("tmp_path") / "raft_processes"
     with _open(ProcessCluster.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)

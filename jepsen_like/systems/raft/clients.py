@@ -11,6 +11,7 @@ from jepsen_like.history.ops import ErrorCode, Outcome
 from jepsen_like.port.port import Access
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.secret_of import secret_in
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.workload.load import Ending, Hint, LeftTheLog, NotTheLeader, TryLater
 from raft import errors
 from raft.client import Connection, Unreachable
@@ -60,11 +61,14 @@ class RaftClients:
         self.nodes = tuple(addresses)
         self._addresses = addresses
         self._cluster_id, self._secret = access.cluster_id, secret_in(access.secret)
+        self._tls = certificates_in(access.tls)
 
     async def connect(self, node: int, *, within_s: float) -> Connection:
         """A new connection. Raises `RaftError`."""
         host, port = self._addresses[node]
-        return await Connection.connect(host, port, self._cluster_id, timeout_s=within_s, secret=self._secret)
+        return await Connection.connect(
+            host, port, self._cluster_id, timeout_s=within_s, secret=self._secret, tls=self._tls
+        )
 
     def open(self, node: int) -> AbstractAsyncContextManager[Connection]:
         """A connection for the time of a block. Entering it raises `RaftError`."""
@@ -72,7 +76,7 @@ class RaftClients:
 
     def open_at(self, address: Address, *, within_s: float) -> AbstractAsyncContextManager[Connection]:
         """Like `open`, to any address of a node."""
-        return Connection.open(*address, self._cluster_id, timeout_s=within_s, secret=self._secret)
+        return Connection.open(*address, self._cluster_id, timeout_s=within_s, secret=self._secret, tls=self._tls)
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
         """Returns the meaning of an operation's error."""

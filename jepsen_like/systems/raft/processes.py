@@ -21,6 +21,9 @@ def raft_command(plan: ProcessPlan) -> list[str]:
         command += ["--advertise", f"{node}={text_of(address)}"]
     if plan.secret is not None:
         command += ["--secret-file", str(plan.secret)]
+    if plan.tls is not None:
+        command += ["--tls-certificate", str(plan.tls.certificate), "--tls-key", str(plan.tls.key)]
+        command += ["--tls-authority", str(plan.tls.authority), "--tls-clients", "required"]
     for setting in plan.mode.words:
         command += ["--set", setting]
     return command

@@ -16,8 +16,8 @@ from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.cluster import LocalCluster, ProcessCluster
 from jepsen_like.testing.faulty import WaitedTooLong
 from log.errors import StorageFailed
-from raft.client import Client
-from raft.errors import OutcomeUnknown, RaftError
+from raft.client import Client, Connection, Unreachable
+from raft.errors import OutcomeUnknown, ProtocolError, RaftError
 from raft.settings import WrongSetting
 
 Open = Callable[[], AbstractAsyncContextManager[BreakableCluster]]
@@ -325,3 +325,22 @@ def test_importing_the_clusters_brings_nothing_of_the_checker() -> None:
     code = f"import sys, {cluster.__name__}, jepsen_like.testing.plugin; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pyspark", "pandas", "pyarrow", "numpy", "hypothesis", "jinja2"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "open_",
+    [LocalCluster.open, pytest.param(ProcessCluster.open, marks=pytest.mark.cluster)],
+    ids=["local", "processes"],
+)
+async def test_a_cluster_with_tls_survives_its_leader_and_serves_nobody_in_plain_text(
+    open_: Callable[..., AbstractAsyncContextManager[BreakableCluster]],
+) -> None:
+    async with open_(tls=True) as cluster, cluster.client() as client:
+        await client.append([b"one"])
+        await cluster.kill(await cluster.wait_for_leader())
+        await client.append([b"two"])
+        host, _, port = cluster.addresses[(await cluster.wait_for_leader()) - 1].rpartition(":")
+        with pytest.raises((Unreachable, ProtocolError)):
+            await Connection.connect(host, int(port), cluster.cluster_id, secret=cluster.secret)
+        assert (await cluster.check()).valid
+        assert "TLS: the other side speaks plain text, and this side TLS" in cluster.story(1000)
