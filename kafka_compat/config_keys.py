@@ -101,6 +101,8 @@ FLUSH: Final = "flush"
 PAGE_CACHE: Final = "page-cache"
 BEFORE_ACK: Final = "before-ack"
 
+PLAIN: Final = "PLAIN"
+SASL_MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 
 _FLUSH_HINT: Final = " To wait for the disk, start the brokers with flush=before-ack."
@@ -271,6 +273,19 @@ BROKER_KEYS: Final = _table(
         ("https", ""),
         "https: the certificate of a dialled broker must name the host; empty: any name will do.",
     ),
+    # Authentication
+    ConfigKey(
+        "sasl.enabled.mechanisms",
+        ConfigKind.LIST,
+        "SCRAM-SHA-256,SCRAM-SHA-512",
+        "The mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Passwords are those of SCRAM users.",
+    ),
+    _flag(
+        "sasl.plain.without.tls",
+        "false",
+        "Whether SASL_PLAINTEXT listeners serve PLAIN, which shows passwords to the network. Not a setting of Kafka's.",
+    ),
+    _long("connections.max.reauth.ms", 0, "How long a client may go on without proving again who it is; 0 = always."),
     # Connections and fetches
     _int("socket.request.max.bytes", 104_857_600, "The largest request that is read, in bytes.", least=1),
     _int("max.connections", INT_MAX, "Connections of clients at the same time."),
@@ -397,7 +412,7 @@ _BY_OPTION: Final = {
 }
 _KAFKA_ONLY: Final = _names(
     "alter.config.policy.class.name authorizer.class.name background.threads broker.id.generation.enable client.quota.callback.class "
-    "connections.max.reauth.ms controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms controller.listener.names "
+    "controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms controller.listener.names "
     "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable "
     "group.consumer.assignors group.coordinator.rebalance.protocols "
     "inter.broker.protocol.version leader.imbalance.per.broker.percentage "
@@ -415,7 +430,7 @@ _KAFKA_ONLY: Final = _names(
     "offsets.topic.compression.codec process.roles producer.id.expiration.check.interval.ms queued.max.request.bytes "
     "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable "
     "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
-    "sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol "
+    "sasl.mechanism.inter.broker.protocol "
     "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes transaction.max.timeout.ms transaction.state.log.min.isr "
     "transaction.state.log.num.partitions transaction.state.log.replication.factor transactional.id.expiration.ms zookeeper.connect"
 )

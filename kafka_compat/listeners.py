@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from kafka_compat.config import InvalidSetting, Settings
-from kafka_compat.config_keys import DEFAULT_PROTOCOL_MAP
+from kafka_compat.config_keys import DEFAULT_PROTOCOL_MAP, PLAIN, SASL_MECHANISMS
 
 Address = tuple[str, int]
 
@@ -44,6 +44,8 @@ class ListenerPlan:
     listen: Address
     advertised: Address | None = None
     """The address at which clients reach it, if it differs."""
+    mechanisms: tuple[str, ...] = ()
+    """Those by which clients prove who they are; none if they do not."""
 
 
 def plan_listeners(
@@ -67,7 +69,7 @@ def plan_listeners(
     if unknown := next((name for name in told if name not in bound), None):
         raise InvalidSetting("advertised.listeners", f"advertised.listeners names {unknown}, which listeners lacks.")
     names = [own, *(name for name in bound if name != own)]
-    plans = [ListenerPlan(name, _protocol(name, protocols), bound[name], told.get(name)) for name in names]
+    plans = [_plan(settings, name, _protocol(name, protocols), bound[name], told.get(name)) for name in names]
     plans[0] = attrs.evolve(plans[0], listen=listen or plans[0].listen, advertised=advertised or plans[0].advertised)
     if plans[0].protocol.has_sasl:
         detail = f"{own} is {plans[0].protocol.value}: brokers reach each other by PLAINTEXT or SSL, and prove themselves in another way."
@@ -81,6 +83,23 @@ def plan_listeners(
         )
     _require_apart(plans)
     return tuple(plans)
+
+
+def _plan(
+    settings: Settings, name: str, protocol: SecurityProtocol, listen: Address, advertised: Address | None
+) -> ListenerPlan:
+    if not protocol.has_sasl:
+        return ListenerPlan(name, protocol, listen, advertised)
+    enabled = [each.strip() for each in (settings.text("sasl.enabled.mechanisms") or "").split(",") if each.strip()]
+    if unknown := next((each for each in enabled if each not in SASL_MECHANISMS), None):
+        detail = f"{unknown} in sasl.enabled.mechanisms is not implemented: there are {', '.join(SASL_MECHANISMS)}."
+        raise InvalidSetting("sasl.enabled.mechanisms", detail)
+    if not (protocol.has_tls or settings.flag("sasl.plain.without.tls")):
+        enabled = [each for each in enabled if each != PLAIN]
+    if not enabled:
+        detail = f"the listener {name} has no mechanism: set sasl.enabled.mechanisms. PLAIN needs TLS, or sasl.plain.without.tls=true."
+        raise InvalidSetting("sasl.enabled.mechanisms", detail)
+    return ListenerPlan(name, protocol, listen, advertised, tuple(dict.fromkeys(enabled)))
 
 
 def _inter_broker(settings: Settings, protocols: Mapping[str, SecurityProtocol], bound: Mapping[str, Address]) -> str:

@@ -1,16 +1,22 @@
 """A connection proves who is at its other end: SaslHandshake names a mechanism, SaslAuthenticate carries its messages.
 
 `Mechanisms` is the table of what a broker serves, by name. `MEMBER` is the one by which brokers know each other
-(`raft.trust`); it is not listed to clients. A mechanism for clients is one more entry there, and its name in `LISTED`.
+(`raft.trust`); it is not listed to clients, and served on every listener. Those for clients are served where the
+listener has SASL (`Caller.offered`).
 
-A failed exchange is answered with always the same error, and ends the connection with the reason in the log.
+A failed exchange is answered with Kafka's text, which tells no more than that name and password do not fit, and ends
+the connection with the reason in the log. A client may prove itself again on the same connection, by the same mechanism
+and as the same principal, and has to when `connections.max.reauth.ms` is over (KIP-368).
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kafka_compat.broker.caller import Answer, Exchange, Identity
-from kafka_compat.broker.calls import ClientCall
+from kafka_compat.broker.caller import Answer, Caller, Exchange, Identity
+from kafka_compat.broker.calls import ClientCall, Gate
+from kafka_compat.config_keys import PLAIN
+from kafka_compat.model import ScramMechanism
+from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.sasl import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
@@ -20,15 +26,18 @@ from kafka_compat.protocol.apis.sasl import (
     SaslHandshakeResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.sasl.plain import PlainExchange
+from kafka_compat.sasl.refused import REFUSAL, SaslRefused
+from kafka_compat.sasl.scram import ScramExchange, ScramUsers
 from raft.net.errors import WireError
 from raft.net.handlers import serves
 from raft.trust import Credentials, Untrusted
 
 MEMBER: Final = "QUORUMLOG-MEMBER"
 WIRE: Final = "kafka"
-LISTED: Final[tuple[str, ...]] = ()
-"""The mechanisms for clients, as SaslHandshake names them."""
-REFUSAL: Final = "Authentication failed"
+REAUTHENTICATION_S_MIN: Final = 1.0
+"""A client proves itself again no sooner after the last time (SaslServerAuthenticator)."""
+_BEFORE_PROOF: Final = frozenset((API_VERSIONS_KEY, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
 
 
 Mechanisms = Mapping[str, Callable[[float], Exchange]]
@@ -51,46 +60,116 @@ class MemberExchange:
         return Answer(step.reply, Identity(member=int(step.admitted.name)))
 
 
-def mechanisms_of(credentials: Credentials | None) -> Mechanisms:
-    """Returns what a broker with these credentials serves."""
-    return {} if credentials is None else {MEMBER: lambda now: MemberExchange(credentials, now)}
+def mechanisms_of(credentials: Credentials | None, users: ScramUsers) -> Mechanisms:
+    """Returns what a broker with these credentials serves, and how its users prove themselves."""
+    members: Mechanisms = {} if credentials is None else {MEMBER: lambda now: MemberExchange(credentials, now)}
+    sha_256, sha_512 = ScramMechanism
+    return {
+        **members,
+        PLAIN: lambda now: PlainExchange(users),
+        sha_256.sasl_name: lambda now: ScramExchange(sha_256, users),
+        sha_512.sasl_name: lambda now: ScramExchange(sha_512, users),
+    }
+
+
+def refusal_of(caller: Caller, api_key: int, now: float) -> str | None:
+    """Returns why a client that has to prove who it is may not make this request now; None if it may."""
+    if api_key in _BEFORE_PROOF:
+        return None
+    if caller.mechanism is None:
+        return f"a request of API {api_key} before the client has proven who it is by SASL"
+    return "the client has not proven again in time who it is" if now >= caller.expires_at else None
 
 
 class Authentication:
     """The handlers of one broker."""
 
-    def __init__(self, mechanisms: Mechanisms, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, mechanisms: Mechanisms, clock: Callable[[], float], gate: Gate, lifetime_s: Callable[[], float]
+    ) -> None:
+        """`lifetime_s` returns how long a proof of a client lasts; 0 for ever."""
         self._mechanisms = mechanisms
         self._clock = clock
+        self._gate = gate
+        self._lifetime_s = lifetime_s
+
+    # ---------------------------------------------------------------- SaslHandshake
 
     @serves(SASL_HANDSHAKE.key)
     def handshake(self, call: ClientCall) -> None:
         """Begin the exchange of a mechanism."""
         request: SaslHandshakeRequest = call.request
-        begin = self._mechanisms.get(request.mechanism)
-        if begin is None:
-            call.answer(SaslHandshakeResponse(error_code=KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=LISTED))
-            raise WireError("a SASL mechanism that is not served")
-        if call.caller.exchange is not None:
-            call.answer(SaslHandshakeResponse(error_code=KafkaErrorCode.ILLEGAL_SASL_STATE, mechanisms=LISTED))
-            raise WireError("a second SASL exchange on one connection")
-        call.caller.exchange = begin(self._clock())
-        call.answer(SaslHandshakeResponse(error_code=KafkaErrorCode.NONE, mechanisms=LISTED))
+        if request.mechanism != MEMBER and not self._gate.is_open:
+            self._gate.keep(self.handshake, call)  # until then this broker does not know all users
+            return
+        caller, now = call.caller, self._clock()
+        error, reason = self._handshake_error(caller, request.mechanism, now)
+        if error is KafkaErrorCode.NONE:
+            caller.exchange = self._mechanisms[request.mechanism](now)
+            caller.chosen, caller.began_at = request.mechanism, now
+        call.answer(SaslHandshakeResponse(error_code=error, mechanisms=caller.offered))
+        if reason is not None:
+            raise WireError(reason)
+
+    def _handshake_error(self, caller: Caller, mechanism: str, now: float) -> tuple[KafkaErrorCode, str | None]:
+        """Returns the error of a handshake, and why the connection ends; None if it stays."""
+        served = (*caller.offered, MEMBER) if MEMBER in self._mechanisms else caller.offered
+        if caller.exchange is not None:
+            return KafkaErrorCode.ILLEGAL_SASL_STATE, "a second SASL exchange within the first"
+        if mechanism not in served:
+            if not caller.offered and mechanism in self._mechanisms:
+                return KafkaErrorCode.ILLEGAL_SASL_STATE, None  # a mechanism that other listeners have
+            return (
+                KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                f"the SASL mechanism {mechanism[:64]!r} is not served here",
+            )
+        if caller.mechanism is None:
+            return KafkaErrorCode.NONE, None
+        if MEMBER in (caller.mechanism, mechanism):
+            return KafkaErrorCode.ILLEGAL_SASL_STATE, "a broker proves itself once on a connection"
+        if mechanism != caller.mechanism:
+            reason = f"a proof by {mechanism} after one by {caller.mechanism}"
+            return KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM, reason
+        if now < caller.began_at + REAUTHENTICATION_S_MIN:
+            return KafkaErrorCode.ILLEGAL_SASL_STATE, None
+        return KafkaErrorCode.NONE, None
+
+    # ---------------------------------------------------------------- SaslAuthenticate
 
     @serves(SASL_AUTHENTICATE.key)
     def authenticate(self, call: ClientCall) -> None:
         """Take the next message of the exchange."""
         request: SaslAuthenticateRequest = call.request
-        exchange = call.caller.exchange
+        caller, now = call.caller, self._clock()
+        exchange = caller.exchange
         if exchange is None:
             call.answer(SaslAuthenticateResponse(error_code=KafkaErrorCode.ILLEGAL_SASL_STATE, error_message=REFUSAL))
-            raise WireError("a message of a SASL exchange that has not begun")
+            if caller.mechanism is None:
+                raise WireError("a message of a SASL exchange that has not begun")
+            return
         try:
-            answer = exchange.step(self._clock(), request.auth_bytes)
-        except Untrusted:
-            error = KafkaErrorCode.SASL_AUTHENTICATION_FAILED
-            call.answer(SaslAuthenticateResponse(error_code=error, error_message=REFUSAL))
+            answer = exchange.step(now, request.auth_bytes)
+            if answer.identity is not None:
+                _require_same(caller, answer.identity)
+        except Untrusted as error:
+            told = error.told if isinstance(error, SaslRefused) else REFUSAL
+            code = KafkaErrorCode.SASL_AUTHENTICATION_FAILED
+            call.answer(SaslAuthenticateResponse(error_code=code, error_message=told))
             raise
-        call.answer(SaslAuthenticateResponse(error_code=KafkaErrorCode.NONE, auth_bytes=answer.message))
+        lifetime_s = 0.0
         if answer.identity is not None:
-            call.caller.identity = answer.identity
+            caller.identity, caller.mechanism, caller.exchange = answer.identity, caller.chosen, None
+            if answer.identity.member is None and (lifetime_s := self._lifetime_s()):
+                caller.expires_at = now + lifetime_s
+        call.answer(
+            SaslAuthenticateResponse(
+                error_code=KafkaErrorCode.NONE, auth_bytes=answer.message, session_lifetime_ms=round(1000 * lifetime_s)
+            )
+        )
+
+
+def _require_same(caller: Caller, found: Identity) -> None:
+    """Raises `SaslRefused` if a later proof is of somebody else than the first."""
+    if caller.mechanism is not None and found != caller.identity:
+        told = f"Cannot change principals during re-authentication from {caller.principal} to {found.principal}"
+        raise SaslRefused("a later proof of another principal", told)

@@ -25,7 +25,8 @@ from typing import Any, Self
 import attrs
 import trio
 
-from kafka_compat.broker.authentication import mechanisms_of
+from kafka_compat.broker.authentication import mechanisms_of, refusal_of
+from kafka_compat.broker.caller import Caller
 from kafka_compat.broker.calls import Requests
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
@@ -39,6 +40,7 @@ from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.listeners import ListenerPlan, plan_listeners
 from kafka_compat.model import Endpoint
+from kafka_compat.sasl.scram import ScramUsers
 from kafka_compat.storage.broker_store import BrokerStore
 from log.disk import Disk, RealDisk, this_boot
 from log.errors import CorruptLog, LogError
@@ -71,6 +73,7 @@ GREETING_TIMEOUT_S = 30.0
 """A connection whose first request has not come by then is closed."""
 OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
 """The bound of answers that wait for a client; above it, the broker stops reading the client's requests."""
+NONCE_BYTES = 24
 METADATA_LOG_BYTES = 16 * MIB
 """The least size of the metadata log that is kept; older entries are in its snapshot."""
 METADATA, PARTITIONS = "metadata", "partitions"
@@ -201,7 +204,7 @@ class Broker:
             tell=tell,
             on_serving=self.serving.set,
             on_may_end=self._may_end.set,
-            mechanisms=mechanisms_of(credentials),
+            mechanisms=mechanisms_of(credentials, self._users()),
         )
         self._failed = False
         self._group: RaftGroup | None = None
@@ -220,6 +223,15 @@ class Broker:
             limits=_limits(self._plan.settings),
             on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
             tls=self._tls if plan.protocol.has_tls else None,
+        )
+
+    def _users(self) -> ScramUsers:
+        """Returns the users as the metadata has them. What must not be guessed comes from the system."""
+        known = self._machine.image.credentials
+        return ScramUsers(
+            find=lambda user, mechanism: known.get(user, {}).get(mechanism),
+            secret=secrets.token_bytes(NONCE_BYTES),
+            nonce=lambda: secrets.token_urlsafe(NONCE_BYTES),
         )
 
     def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
@@ -392,7 +404,8 @@ class Broker:
             parts.gate,
             lambda connection, reason: self._connection_closed(listener, connection, reason),
             listener.on_greeted,
-            plan.name,
+            Caller(plan.name, plan.mechanisms),
+            lambda caller, api_key: refusal_of(caller, api_key, parts.context.clock()),
         )
         session = requests.session
         request_bytes_max = self._context.settings.number("socket.request.max.bytes")

@@ -1,16 +1,22 @@
 """The other end of a connection, as far as it has proven who it is."""
 
-from typing import Protocol
+import math
+from typing import Final, Protocol
 
 import attrs
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client that proves nothing, as in Kafka."""
 
 
 @attrs.frozen
 class Identity:
-    """Whom an exchange has proven. The principal of a client belongs here, too."""
+    """Whom an exchange, or a certificate, has proven."""
 
     member: int | None = None
     """The broker of this cluster that it is; None for a client."""
+    principal: str | None = None
+    """The client, as Kafka writes it: `User:alice`, or `User:CN=alice,O=example` by its certificate."""
 
 
 @attrs.frozen
@@ -34,10 +40,26 @@ class Caller:
 
     listener: str = ""
     """The name of the listener that it has connected to."""
+    offered: tuple[str, ...] = ()
+    """The mechanisms for clients of that listener. With any, a client proves who it is before all else."""
     identity: Identity | None = None
     """None while it has proven nothing."""
     exchange: Exchange | None = None
-    """Set from the first message of a mechanism on; a connection has one."""
+    """The conversation that has begun and not ended."""
+    chosen: str = ""
+    """The mechanism of that conversation."""
+    mechanism: str | None = None
+    """The mechanism by which the identity was proven."""
+    began_at: float = -math.inf
+    """The time at which the exchange began."""
+    expires_at: float = math.inf
+    """From then on the identity must be proven again (KIP-368)."""
+
+    @property
+    def principal(self) -> str:
+        """The client, as Kafka writes it."""
+        principal = None if self.identity is None else self.identity.principal
+        return principal or ANONYMOUS
 
     @property
     def member(self) -> int | None:
@@ -46,5 +68,5 @@ class Caller:
 
     @property
     def is_proving(self) -> bool:
-        """True while the exchange has begun and proven nothing yet."""
-        return self.exchange is not None and self.identity is None
+        """True while it has proven nothing, and has begun to or has to."""
+        return self.identity is None and (self.exchange is not None or bool(self.offered))

@@ -5,10 +5,11 @@ bytes (Produce with acks 0), or by closing the connection. Only valid requests r
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from kafka_compat.broker.caller import Caller
+from kafka_compat.broker.caller import Caller, Identity
 from kafka_compat.protocol.api import Api, RequestHeader
+from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
 from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version, require_size
 from raft.disk_thread import DiskThread
@@ -16,6 +17,7 @@ from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.ordered import OrderedSession, Reply
+from raft.net.tls_socket import TlsSocket
 
 _ALL: Mapping[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
 
@@ -95,6 +97,8 @@ class ClientCall:
 
 
 Handler = Callable[[ClientCall], None]
+_AT_ONCE: Final = frozenset((*BROKER_APIS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
+"""The APIs by which brokers learn the cluster."""
 
 
 class Gate:
@@ -110,10 +114,14 @@ class Gate:
 
     def admit(self, handler: Handler, call: ClientCall) -> None:
         """Give the call to its handler, now or when the gate opens."""
-        if self.is_open or call.header.api_key in BROKER_APIS:
+        if self.is_open or call.header.api_key in _AT_ONCE:
             handler(call)
         else:
-            self._waiting.append((handler, call))
+            self.keep(handler, call)
+
+    def keep(self, handler: Handler, call: ClientCall) -> None:
+        """Keep the call until the gate opens."""
+        self._waiting.append((handler, call))
 
     def open(self) -> None:
         """Serve the waiting calls, and from now on all calls. Opening twice is harmless."""
@@ -142,9 +150,12 @@ class Requests:
         gate: Gate,
         on_closed: Callable[[SocketConnection[Any], str], None],
         on_greeted: Callable[[SocketConnection[Any]], None],
-        listener: str = "",
+        caller: Caller | None = None,
+        refusal: Callable[[Caller, int], str | None] = lambda caller, api_key: None,
     ) -> None:
-        self.caller = Caller(listener=listener)
+        """`refusal` returns why a caller that has to prove who it is may not use an API now."""
+        self.caller = caller or Caller()
+        self._refusal = refusal
         self._handlers = handlers
         self._gate = gate
         self._on_greeted: Callable[[SocketConnection[Any]], None] | None = on_greeted
@@ -152,6 +163,8 @@ class Requests:
 
     def _serve(self, body: Buffer, reply: Reply) -> None:
         connection = self.session.connection
+        if self._on_greeted is not None:
+            self._read_certificate(connection)
         try:
             require_size(body)
             request = decode_request(body)
@@ -164,6 +177,8 @@ class Requests:
             handler = self._handlers.get(request.header.api_key)
             if handler is None:
                 raise WireError(f"API {request.header.api_key} is not served on this port")
+            if self.caller.offered and (reason := self._refusal(self.caller, request.header.api_key)) is not None:
+                raise WireError(reason)
             self._gate.admit(handler, ClientCall(request.header, request.body, reply, connection, self.caller))
         if self._on_greeted is not None and not self.caller.is_proving:
             # Kafka's protocol has no handshake: a connection counts once its first request was understood, or once it
@@ -171,3 +186,11 @@ class Requests:
             greeted, self._on_greeted = self._on_greeted, None
             if not connection.is_closed:
                 greeted(connection)
+
+    def _read_certificate(self, connection: SocketConnection[Any]) -> None:
+        """Take the name in a client's certificate for its principal, unless it proves another one by SASL."""
+        if self.caller.offered or self.caller.identity is not None or not isinstance(connection.socket, TlsSocket):
+            return
+        subject = connection.socket.stream.subject
+        if subject is not None:
+            self.caller.identity = Identity(principal=f"User:{subject}")

@@ -121,7 +121,9 @@ class BrokerParts:
                 LogRequests(context, self.replicas),
                 GroupApiRequests(context, self.coordinators, creation),
                 ClusterRequests(context, self.node),
-                Authentication(mechanisms, context.clock),
+                Authentication(
+                    mechanisms, context.clock, self.gate, lambda: context.settings.seconds("connections.max.reauth.ms")
+                ),
             )
         )
 

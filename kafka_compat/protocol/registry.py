@@ -79,14 +79,14 @@ APIS: Mapping[int, Api[Any, Any]] = {
         ELECT_LEADERS,
         DESCRIBE_TOPIC_PARTITIONS,
         OFFSET_DELETE,
+        SASL_HANDSHAKE,
+        SASL_AUTHENTICATE,
         DESCRIBE_USER_SCRAM_CREDENTIALS,
         ALTER_USER_SCRAM_CREDENTIALS,
     )
 }
 
-BROKER_APIS: Mapping[int, Api[Any, Any]] = {
-    api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT, SASL_HANDSHAKE, SASL_AUTHENTICATE)
-}
+BROKER_APIS: Mapping[int, Api[Any, Any]] = {api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT)}
 """The APIs between brokers: they are served, and not listed to clients."""
 
 SMALL_REQUEST_BYTES = 256 * 1024

@@ -14,6 +14,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.certificates import Certificates, TlsFiles
 from tests.kafka_compat.broker.cluster import cluster
 
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 HOME = ("127.0.0.1", 9092)
 
 
@@ -36,7 +37,7 @@ def test_listeners_have_names_protocols_and_two_addresses_as_kafkas_and_that_of_
     )
     assert plans == (
         ListenerPlan("INNER", SecurityProtocol.PLAINTEXT, ("10.0.0.1", 9092)),
-        ListenerPlan("CLIENTS", SecurityProtocol.SASL_SSL, ("0.0.0.0", 9094), ("example.com", 443)),
+        ListenerPlan("CLIENTS", SecurityProtocol.SASL_SSL, ("0.0.0.0", 9094), ("example.com", 443), SCRAM),
         ListenerPlan("SSL", SecurityProtocol.SSL, ("::1", 9093)),
     )
     assert planned("listeners=SSL://h:1", listen=None)[0].name == "SSL"
@@ -54,12 +55,27 @@ def test_listeners_have_names_protocols_and_two_addresses_as_kafkas_and_that_of_
         (["listeners=SASL_SSL://h:1"], "prove themselves in another way"),
         (["advertised.listeners=SSL://h:1"], "advertised.listeners names SSL, which listeners lacks"),
         (["listeners=PLAINTEXT://h:1", "advertised.listeners=PLAINTEXT://:1"], "has no host"),
+        (["listeners=PLAINTEXT://h:1,SASL_SSL://h:2", "sasl.enabled.mechanisms=GSSAPI"], "GSSAPI in sasl.enabled.mech"),
+        (
+            ["listeners=PLAINTEXT://h:1,SASL_PLAINTEXT://h:2", "sasl.enabled.mechanisms=PLAIN"],
+            "the listener SASL_PLAINTEXT has no mechanism.*PLAIN needs TLS",
+        ),
         (["listener.security.protocol.map=PLAINTEXT:TLS"], "'PLAINTEXT:TLS' in listener.security.protocol.map"),
     ],
 )
 def test_listeners_that_cannot_be_are_refused_with_the_reason(settings: list[str], detail: str) -> None:
     with pytest.raises(InvalidSetting, match=detail):
         planned(*settings)
+
+
+def test_plain_is_served_over_tls_alone_unless_asked_for_otherwise() -> None:
+    both = (
+        "listeners=PLAINTEXT://h:1,SASL_SSL://h:2,SASL_PLAINTEXT://h:3",
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512",
+    )
+    assert [each.mechanisms for each in planned(*both)] == [(), ("PLAIN", "SCRAM-SHA-512"), ("SCRAM-SHA-512",)]
+    asked = planned(*both, "sasl.plain.without.tls=true")
+    assert [each.mechanisms for each in asked] == [(), ("PLAIN", "SCRAM-SHA-512"), ("PLAIN", "SCRAM-SHA-512")]
 
 
 def test_a_broker_without_address_or_without_the_certificate_that_it_needs_is_refused() -> None:

@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 import trio
 
-from kafka_compat.broker.authentication import MEMBER, REFUSAL
+from kafka_compat.broker.authentication import MEMBER
 from kafka_compat.broker.peers import PeerFailed
 from kafka_compat.broker.proving import MemberProof
 from kafka_compat.broker.requests.fetch import FINAL_EPOCH, INITIAL_EPOCH
 from kafka_compat.controller.commands import (
     AllocateProducerIds,
     AlterConfigs,
+    AlterCredentials,
     AlterPartition,
     BeginShutdown,
     Command,
@@ -41,6 +42,7 @@ from kafka_compat.protocol.apis.sasl import (
     SaslHandshakeRequest,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.sasl.refused import REFUSAL
 from raft.client import Connection
 from raft.errors import NotAdmitted
 from raft.secret_file import credentials_of
@@ -207,7 +209,7 @@ async def test_a_wrong_proof_gets_one_same_refusal(message: bytes) -> None:
 
 async def test_a_mechanism_that_is_not_served_is_refused() -> None:
     async with cluster(1) as brokers, brokers.client(1) as client:
-        answer = await client.ask(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+        answer = await client.ask(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI"))
         assert answer.error_code == KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM
         await brokers.until(lambda: not client.peer.is_connected)
 
@@ -231,6 +233,7 @@ COMMANDS: list[tuple[Command, bool, bool]] = [
     (DeleteTopics(()), True, True),
     (CreatePartitions((), 0), True, True),
     (AlterConfigs(()), True, True),
+    (AlterCredentials(()), True, True),
 ]
 
 

@@ -27,6 +27,7 @@ with warnings.catch_warnings():  # it reads its schemas by a way that Python has
     import kafka.protocol.consumer as kafka_consumer
     import kafka.protocol.metadata as kafka_metadata
     import kafka.protocol.producer as kafka_producer
+    import kafka.protocol.sasl as kafka_sasl
 
 VERSIONS = [(api, version) for _, api in sorted(APIS.items()) for version in api.versions]
 NAMES = [f"{api.name}-{version}" for api, version in VERSIONS]
@@ -45,6 +46,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TIME_S_MAX = 4_102_444_800
 """The year 2100. kio reads times as `datetime`, by way of a float, so whole seconds are what it can be held to."""
 TIMES = frozenset({"log_append_time_ms", "timestamp", "commit_timestamp", "retention_time_ms"})
+DURATIONS = frozenset({"session_lifetime_ms"})
 
 
 def draw_signed(bits: int) -> st.SearchStrategy[int]:
@@ -83,6 +85,8 @@ def values(row: NamedField, version: int) -> st.SearchStrategy[Any]:
         some = st.sampled_from(list(map(int, KafkaErrorCode)))
     elif row.name in TIMES:
         some = st.just(-1) | st.integers(0, TIME_S_MAX).map(lambda seconds: seconds * 1000)
+    elif row.name in DURATIONS:
+        some = st.integers(0, 2**31 - 1)
     else:
         some = KINDS[id(field.of)]
     if field.is_array:
@@ -172,7 +176,7 @@ def _one_from_kio(field: Field, version: int, value: Any) -> Any:
 
 def kafka_python_class(cls: type) -> Any:
     """The class that kafka-python has for a request or response, all versions."""
-    modules = (kafka_admin, kafka_consumer, kafka_metadata, kafka_producer)
+    modules = (kafka_admin, kafka_consumer, kafka_metadata, kafka_producer, kafka_sasl)
     return next(getattr(module, cls.__name__) for module in modules if hasattr(module, cls.__name__))
 
 
