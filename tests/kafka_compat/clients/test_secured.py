@@ -1,0 +1,284 @@
+"""Unmodified clients over TLS and SASL: what they need in production, and the errors that they are to show.
+
+One broker in a thread serves all of it: users and passwords are made by confluent-kafka's own administration client.
+"""
+
+import asyncio
+import random
+import ssl
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from jepsen_like.bench.processes import until
+from jepsen_like.cluster.authority import Authority
+from jepsen_like.port.port import TlsPaths
+from kafka_compat.broker.broker import Broker, BrokerPlan
+from kafka_compat.config import Settings
+from log.memory_disk import MemoryDisk
+from raft.errors import ShuttingDown
+from raft.loop_thread import LoopThread
+from tests.kafka_compat.broker.cluster import QUICK
+
+with warnings.catch_warnings():  # it reads its schemas by a way that Python has deprecated
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer
+    from kafka.errors import KafkaError as PythonKafkaError
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError as AiokafkaError
+
+WITHIN_S = 20.0
+SETTINGS = {
+    **QUICK,
+    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "ssl.client.auth": "requested",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@attrs.define
+class Secured:
+    """A broker in a thread, and the certificates of its clients."""
+
+    broker: Broker
+    events: list[tuple[str, dict[str, Any]]]
+
+    def bootstrap(self, listener: str) -> str:
+        host, port = self.broker.address_of(listener)
+        return f"{host}:{port}"
+
+    def await_reason(self, text: str, seen: int) -> None:
+        """Waits until a connection has ended for this reason, behind the first `seen` events."""
+        until(
+            lambda: any(text in str(fields.get("reason")) for _, fields in self.events[seen:]),
+            f"end for {text!r}",
+            within_s=WITHIN_S,
+            every_s=0.005,
+        )
+
+
+@attrs.frozen
+class Security:
+    """How a client connects."""
+
+    listener: str
+    authority: Path
+    papers: TlsPaths | None = None
+    mechanism: str = ""
+    password: str = "alice's"
+
+    @property
+    def sasl(self) -> dict[str, str]:
+        return {"mechanism": self.mechanism, "username": "alice", "password": self.password} if self.mechanism else {}
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if self.papers is not None:
+            context.load_cert_chain(self.papers.certificate, self.papers.key)
+        return context
+
+
+def serve(keystore: Path, authority: Authority) -> tuple[LoopThread[Broker], Secured]:
+    events: list[tuple[str, dict[str, Any]]] = []
+    files = {"ssl.keystore.location": str(keystore), "ssl.truststore.location": str(authority.certificate)}
+    settings = {**SETTINGS, **files}
+    plan = BrokerPlan(
+        cluster_id="c",
+        broker_id=1,
+        listen=("127.0.0.1", 0),
+        data="data",
+        settings=Settings.from_assignments([f"{name}={value}" for name, value in settings.items()]),
+    )
+    thread: LoopThread[Broker] = LoopThread(
+        lambda: Broker.open(
+            plan,
+            tell=lambda event, **fields: events.append((event, fields)),
+            disk=MemoryDisk(random.Random(1)),
+            rng=random.Random(1),
+        ),
+        ShuttingDown,
+        block="a broker's",
+    )
+    thread.open().result(WITHIN_S)
+    return thread, Secured(thread.living, events)
+
+
+@pytest.fixture(scope="module")
+def secured(authority: Authority) -> Iterator[Secured]:
+    thread, found = serve(authority.files_of("server").keystore, authority)
+    admin = AdminClient({"bootstrap.servers": found.bootstrap("PLAINTEXT"), "log_level": 0})
+    changes = [
+        UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4096), b"alice's")
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+    ]
+    for change in changes:
+        for altered in admin.alter_user_scram_credentials([change]).values():
+            altered.result(WITHIN_S)
+    yield found
+    thread.close().result(WITHIN_S)
+    thread.join()
+
+
+# -------------------------------------------------------------------- the clients
+
+
+def by_confluent(bootstrap: str, how: Security, topic: str) -> bytes:
+    """Returns what it reads of what it has sent. Raises its own errors."""
+    found: list[Any] = []
+    errors: list[KafkaError] = []
+    given: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": how.listener,
+        "ssl.ca.location": str(how.authority),
+        "error_cb": errors.append,
+        "log_level": 0,
+        **{f"sasl.{name}": value for name, value in how.sasl.items()},
+    }
+    if how.papers is not None:
+        given |= {"ssl.certificate.location": str(how.papers.certificate), "ssl.key.location": str(how.papers.key)}
+    producer = Producer(given)
+    producer.produce(topic, b"value", on_delivery=lambda error, _: found.append(error))
+    while not found:
+        producer.poll(0.05)
+        wrong = [each for each in errors if each.code() != KafkaError._ALL_BROKERS_DOWN]
+        if wrong:
+            producer.purge()
+            producer.flush(1)
+            raise KafkaException(wrong[0])
+    assert found == [None]
+    consumer = Consumer({**given, "group.id": f"g-{topic}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        record = consumer.poll(WITHIN_S)
+        assert record is not None
+        assert record.error() is None
+        return record.value() or b""
+    finally:
+        consumer.close()
+
+
+def by_kafka_python(bootstrap: str, how: Security, topic: str) -> bytes:
+    given: dict[str, Any] = {
+        "bootstrap_servers": bootstrap,
+        "security_protocol": how.listener,
+        "ssl_cafile": str(how.authority),
+        "bootstrap_timeout_ms": 2000,
+        **({"sasl_mechanism": how.mechanism} if how.mechanism else {}),
+        **{f"sasl_plain_{name}": value for name, value in how.sasl.items() if name != "mechanism"},
+    }
+    if how.papers is not None:
+        given |= {"ssl_certfile": str(how.papers.certificate), "ssl_keyfile": str(how.papers.key)}
+    producer = KafkaProducer(**given)
+    try:
+        producer.send(topic, b"value").get(WITHIN_S)
+    finally:
+        producer.close(1)
+    consumer = KafkaConsumer(topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=int(1000 * WITHIN_S))
+    try:
+        return bytes(next(consumer).value)
+    finally:
+        consumer.close()
+
+
+def by_aiokafka(bootstrap: str, how: Security, topic: str) -> bytes:
+    given: dict[str, Any] = {
+        "bootstrap_servers": bootstrap,
+        "security_protocol": how.listener,
+        "ssl_context": how.context if how.listener.endswith("SSL") else None,
+        **({"sasl_mechanism": how.mechanism} if how.mechanism else {}),
+        **{f"sasl_plain_{name}": value for name, value in how.sasl.items() if name != "mechanism"},
+    }
+
+    async def send_and_read() -> bytes:
+        producer = AIOKafkaProducer(**given)
+        try:
+            await producer.start()
+            await producer.send_and_wait(topic, b"value")
+        finally:
+            await producer.stop()
+        consumer = AIOKafkaConsumer(topic, **given, auto_offset_reset="earliest")
+        try:
+            await consumer.start()
+            return bytes((await consumer.getone()).value)
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(asyncio.wait_for(send_and_read(), WITHIN_S))
+
+
+CLIENTS: dict[str, Callable[[str, Security, str], bytes]] = {
+    "confluent": by_confluent,
+    "kafka-python": by_kafka_python,
+    "aiokafka": by_aiokafka,
+}
+EACH = pytest.mark.parametrize("client", CLIENTS)
+ERRORS = (KafkaException, PythonKafkaError, AiokafkaError)
+"""The two clients in Python raise that they know no broker, and log why."""
+
+
+@EACH
+@pytest.mark.parametrize("way", ["SSL", "mutual", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "without TLS"])
+def test_a_client_sends_and_reads(secured: Secured, authority: Authority, client: str, way: str) -> None:
+    how = {
+        "SSL": Security("SSL", authority.certificate),
+        "mutual": Security("SSL", authority.certificate, authority.files_of("alice")),
+        "without TLS": Security("SASL_PLAINTEXT", authority.certificate, mechanism="SCRAM-SHA-512"),
+    }.get(way) or Security("SASL_SSL", authority.certificate, mechanism=way)
+    topic = f"{client}-{way}".replace(" ", "-")
+    assert CLIENTS[client](secured.bootstrap(how.listener), how, topic) == b"value"
+
+
+def shown(error: BaseException, logs: pytest.LogCaptureFixture) -> str:
+    """Returns all that a client shows of an error."""
+    return "\n".join([str(error), *(record.getMessage() for record in logs.records)])
+
+
+@EACH
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_wrong_password_is_an_error_of_authentication_in_kafkas_words(
+    secured: Secured, authority: Authority, client: str, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    how = Security("SASL_SSL", authority.certificate, mechanism=mechanism, password="wrong")
+    seen = len(secured.events)
+    with pytest.raises(ERRORS) as refused:
+        CLIENTS[client](secured.bootstrap("SASL_SSL"), how, "t")
+    words = "Invalid username or password" if mechanism == "PLAIN" else "invalid credentials with SASL mechanism"
+    assert words in shown(refused.value, caplog)
+    secured.await_reason("a wrong user or password: 'alice'", seen)
+
+
+@EACH
+def test_an_expired_certificate_of_a_client_is_refused_with_the_reason_on_both_sides(
+    secured: Secured, authority: Authority, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    expired = authority.issue_client("expired-client", days=-1)
+    seen = len(secured.events)
+    with pytest.raises(ERRORS) as refused:
+        CLIENTS[client](secured.bootstrap("SSL"), Security("SSL", authority.certificate, expired), "t")
+    if client != "aiokafka":  # which shows a closed connection, whatever alert came
+        assert "expired" in shown(refused.value, caplog)
+    secured.await_reason("the certificate is refused: certificate has expired", seen)
+
+
+@EACH
+def test_an_expired_certificate_of_the_broker_is_refused_by_the_client(
+    authority: Authority, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    thread, expired = serve(authority.issue_node("expired-node", days=-1).keystore, authority)
+    try:
+        with pytest.raises(ERRORS) as refused:
+            CLIENTS[client](expired.bootstrap("SSL"), Security("SSL", authority.certificate), "t")
+        assert "certificate" in shown(refused.value, caplog)
+    finally:
+        thread.close().result(WITHIN_S)
+        thread.join()
