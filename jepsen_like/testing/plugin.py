@@ -59,7 +59,7 @@ FIXTURES = (
     "rocketmq_cluster",
     "rocketmq_processes",
 )
-ROCKETMQ_OPTIONS = ("pairs", "slaves", "sync", "properties")
+ROCKETMQ_OPTIONS = ("pairs", "slaves", "sync", "properties", "tls")
 STORIES = pytest.StashKey[dict[str, str]]()
 """The last events of each cluster as they were when its test ended or failed: what comes after is the harness's doing."""
 HAS_FAILED = pytest.StashKey[bool]()
@@ -135,7 +135,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalKafka]":
     """Three brokers in this process, which all serve; see `jepsen_like.LocalKafka`."""
     from jepsen_like.testing.kafka.sync import LocalKafka
 
-    options, is_checked = _options(request, ("brokers", "settings", "seed", "check"), "kafka_cluster")
+    options, is_checked = _options(request, ("brokers", "settings", "seed", "tls", "check"), "kafka_cluster")
     with _open(LocalKafka.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
@@ -164,7 +164,7 @@ def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
     """Three brokers as processes, which all serve; see `jepsen_like.ProcessKafka`."""
     from jepsen_like.testing.kafka.sync import ProcessKafka
 
-    options, is_checked = _options(request, ("brokers", "settings", "check"), "kafka_cluster")
+    options, is_checked = _options(request, ("brokers", "settings", "tls", "check"), "kafka_cluster")
     directory = request.getfixturevalue("tmp_path") / "kafka_processes"
     with _open(ProcessKafka.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)

@@ -4,6 +4,7 @@ Each broker's own log is read as a debugging consumer (replica id -2), which any
 """
 
 import collections
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -88,13 +89,18 @@ class KafkaControl(Control):
     """Asks the brokers of one cluster; every answer is of this moment."""
 
     def __init__(
-        self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+        self,
+        cluster_id: str,
+        direct: Mapping[int, Address],
+        can_answer: Callable[[int], bool] = lambda node: True,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.topic: str | None = None
         """The topic of the load, once `prepare` has made it."""
         self._cluster_id = cluster_id
         self._direct = dict(direct)
         self._can_answer = can_answer
+        self._tls = tls
 
     # ---------------------------------------------------------------- what they know
 
@@ -297,7 +303,7 @@ class KafkaControl(Control):
             max_bytes=READ_BYTES,
             topics=(FetchTopic(topic=name.topic, partitions=(wanted,)),),
         )
-        answer = await ask(self._direct[node], FETCH, FETCH_VERSION, request, within_s=READS_WITHIN_S)
+        answer = await ask(self._direct[node], FETCH, FETCH_VERSION, request, within_s=READS_WITHIN_S, tls=self._tls)
         parts = [part for topic in answer.responses for part in topic.partitions]
         if len(parts) != 1 or answer.error_code != KafkaErrorCode.NONE:
             raise NoAnswer(f"a fetch of {name} was answered with {len(parts)} partitions, error {answer.error_code}")
@@ -380,7 +386,7 @@ class KafkaControl(Control):
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """By ApiVersions."""
         try:
-            await ask(address, API_VERSIONS, 0, ApiVersionsRequest(), within_s=within_s)
+            await ask(address, API_VERSIONS, 0, ApiVersionsRequest(), within_s=within_s, tls=self._tls)
         except NoAnswer as error:
             return str(error)
         return None
@@ -392,6 +398,6 @@ class KafkaControl(Control):
         if not self._can_answer(node):
             return None
         try:
-            return await ask(self._direct[node], api, version, request, within_s=within_s)
+            return await ask(self._direct[node], api, version, request, within_s=within_s, tls=self._tls)
         except NoAnswer:
             return None

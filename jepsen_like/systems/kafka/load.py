@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.worker_plan import MEMBER, READER, SENDER, WORKER, WorkerPlan
@@ -154,11 +155,32 @@ class ClientLoad:
         self._ends |= ends
 
 
-def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> ClientLoad:
+def security_config(tls: TlsPaths | None) -> dict[str, Any]:
+    """What librdkafka needs to speak TLS; nothing without files."""
+    if tls is None:
+        return {}
+    return {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(tls.authority),
+        "ssl.certificate.location": str(tls.certificate),
+        "ssl.key.location": str(tls.key),
+    }
+
+
+def load_of(
+    mode: KafkaMode,
+    workload: str,
+    recorder: Recorder,
+    servers: str,
+    topic: str,
+    plan: LoadPlan,
+    tls: TlsPaths | None = None,
+) -> ClientLoad:
     """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a late reader."""
+    security = security_config(tls)
     reader = WorkerPlan(
         role=READER,
-        client=consumer_config(servers, f"readers-{plan.seed}"),
+        client={**consumer_config(servers, f"readers-{plan.seed}"), **security},
         topic=topic,
         partitions=mode.partitions,
         may_retry=mode.is_idempotent,
@@ -170,7 +192,7 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         attrs.evolve(
             reader,
             role=SENDER,
-            client=producer_config(mode, servers),
+            client={**producer_config(mode, servers), **security},
             index=number,
             workers=senders,
             slots=plan.concurrency // senders + (number < plan.concurrency % senders),
@@ -182,7 +204,9 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         return ClientLoad([*producers, reader], LogSink(recorder))
     assert isinstance(recorder, QueueRecorder)
     consumers = [
-        attrs.evolve(reader, role=MEMBER, client=member_config(servers, f"{name}-{plan.seed}"), group=group)
+        attrs.evolve(
+            reader, role=MEMBER, client={**member_config(servers, f"{name}-{plan.seed}"), **security}, group=group
+        )
         for group, (name, members) in enumerate(GROUPS[workload].items())
         for _ in range(members)
     ]

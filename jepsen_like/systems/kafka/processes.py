@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, observe_any
-from jepsen_like.port.port import ProcessPlan, Scope
+from jepsen_like.port.port import ProcessPlan, Scope, TlsPaths
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 
@@ -32,9 +32,23 @@ def broker_command(plan: ProcessPlan) -> list[str]:
         command += ["--secret-file", str(plan.secret)]
     if plan.boot_id:
         command += ["--boot-id", plan.boot_id]
+    for word in tls_words(plan.tls):
+        command += ["--set", word]
     for word in plan.mode.broker_words(len(plan.advertised)):
         command += ["--set", word]
     return command
+
+
+def tls_words(tls: TlsPaths | None) -> list[str]:
+    """The settings `name=value` with which a broker speaks TLS to clients and other brokers; none without files."""
+    if tls is None:
+        return []
+    return [
+        "security.inter.broker.protocol=SSL",
+        f"ssl.keystore.location={tls.keystore}",
+        f"ssl.truststore.location={tls.authority}",
+        "ssl.client.auth=requested",
+    ]
 
 
 def observe(event: Mapping[str, Any]) -> Observation | None:

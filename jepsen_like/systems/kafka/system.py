@@ -30,6 +30,7 @@ from jepsen_like.systems.kafka.promises import SERVES
 from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.kafka.states import states_of
 from jepsen_like.systems.secret_of import keep_secret
+from jepsen_like.systems.tls_of import context_in
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -96,7 +97,7 @@ class KafkaAdapter(System):
         self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """By Kafka's protocol."""
-        return KafkaControl(access.cluster_id, direct, can_answer)
+        return KafkaControl(access.cluster_id, direct, can_answer, context_in(access.tls))
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""
@@ -135,4 +136,4 @@ class KafkaAdapter(System):
     ) -> ClientLoad:
         """confluent-kafka, in processes of its own."""
         assert isinstance(mode, KafkaMode)
-        return load_of(mode, workload, recorder, bootstrap(addresses), TOPIC, plan)
+        return load_of(mode, workload, recorder, bootstrap(addresses), TOPIC, plan, access.tls)

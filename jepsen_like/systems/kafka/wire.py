@@ -1,10 +1,12 @@
 """One request to one broker on a connection of its own: how the harness asks, past the fault network."""
 
+import ssl
 from typing import Any, Final
 
 import trio
 
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.tls_of import Stream, open_stream
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import MalformedMessage
 from raft.net.decoder import PREFIX
@@ -18,12 +20,14 @@ class NoAnswer(Exception):
     """A broker did not answer what it was asked; the text tells why."""
 
 
-async def ask(address: Address, api: Api[Any, Any], version: int, body: Any, *, within_s: float) -> Any:
+async def ask(
+    address: Address, api: Api[Any, Any], version: int, body: Any, *, within_s: float, tls: ssl.SSLContext | None = None
+) -> Any:
     """Returns a broker's response. Raises `NoAnswer`."""
     frame = api.encode_request(RequestHeader(api.key, version, CORRELATION, CLIENT_ID), body)
     try:
         with trio.fail_after(within_s):
-            stream = await trio.open_tcp_stream(*address)
+            stream = await open_stream(address, tls)
             async with stream:
                 await stream.send_all(b"".join(frame))
                 (length,) = PREFIX.unpack(await _exactly(stream, PREFIX.size))
@@ -40,7 +44,7 @@ async def ask(address: Address, api: Api[Any, Any], version: int, body: Any, *, 
     return response
 
 
-async def _exactly(stream: trio.SocketStream, count: int) -> bytes:
+async def _exactly(stream: Stream, count: int) -> bytes:
     data = bytearray()
     while len(data) < count:
         chunk = await stream.receive_some(count - len(data))

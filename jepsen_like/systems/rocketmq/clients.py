@@ -3,6 +3,7 @@
 `FAIL` only for an answer that refuses this very request, or when no request can have left. Everything else is `INFO`.
 """
 
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -125,13 +126,14 @@ class RocketClients:
 
     errors: tuple[type[Exception], ...] = (NoConnection, NoBrokerAnswer, BrokerRefused)
 
-    def __init__(self, addresses: Mapping[int, Address]) -> None:
+    def __init__(self, addresses: Mapping[int, Address], tls: ssl.SSLContext | None = None) -> None:
         self.nodes = tuple(addresses)
         self._addresses = addresses
+        self._tls = tls
 
     async def connect(self, node: int, *, within_s: float) -> BrokerConnection:
         """A new connection. Raises `NoConnection`."""
-        return await BrokerConnection.connect(self._addresses[node], within_s=within_s)
+        return await BrokerConnection.connect(self._addresses[node], within_s=within_s, tls=self._tls)
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
         """Returns the meaning of an operation's error."""

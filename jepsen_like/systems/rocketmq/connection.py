@@ -1,5 +1,6 @@
 """One connection of the harness with a broker: one request at a time, its outcome exact."""
 
+import ssl
 import struct
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ import attrs
 import trio
 
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.tls_of import Stream, open_stream
 from raft.net.reactor import Reactor
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -57,19 +59,19 @@ async def running_reactor() -> AsyncIterator[Reactor]:
 class RemotingConnection:
     """One request at a time; after a failure or a cancelled request it is closed."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._opaque = 0
         self._buffered = bytearray()
         self.is_open = True
 
     @classmethod
-    async def connect(cls, address: Address, *, within_s: float) -> Self:
+    async def connect(cls, address: Address, *, within_s: float, tls: ssl.SSLContext | None = None) -> Self:
         """Raises `NoConnection`."""
         try:
             with trio.fail_after(within_s):
-                return cls(await trio.open_tcp_stream(*address))
-        except (OSError, trio.TooSlowError) as error:
+                return cls(await open_stream(address, tls))
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             raise NoConnection(str(error) or f"no connection within {within_s:g} s") from error
 
     @classmethod
@@ -130,4 +132,5 @@ class RemotingConnection:
     def close(self) -> None:
         """At once."""
         self.is_open = False
-        self._stream.socket.close()
+        stream = self._stream
+        (stream if isinstance(stream, trio.SocketStream) else stream.transport_stream).socket.close()

@@ -7,6 +7,7 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.checker.verdict import Model
+from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.rocketmq.client_plan import GROUP, MEMBER, SENDER, RocketClientPlan
 from jepsen_like.systems.rocketmq.client_settings import CPP_CLIENT, HOLDS, ORDER_WORKLOAD, OWN, PUSHED
@@ -19,6 +20,7 @@ from jepsen_like.systems.rocketmq.own_load import OwnLoad
 from jepsen_like.systems.rocketmq.positions import QueueReader
 from jepsen_like.systems.rocketmq.processes import brokers_of
 from jepsen_like.systems.rocketmq.pushed_sink import PushedSink
+from jepsen_like.systems.tls_of import context_in
 from jepsen_like.workload.client_sinks import LogSink
 from jepsen_like.workload.load import LoadPlan, RoutedLoad, RunningLoad
 from jepsen_like.workload.queue_recorder import QueueRecorder
@@ -56,11 +58,17 @@ def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
 
 
 def load_of(
-    mode: RocketMode, workload: str, client: str, recorder: Recorder, addresses: Mapping[int, Address], plan: LoadPlan
+    mode: RocketMode,
+    workload: str,
+    client: str,
+    recorder: Recorder,
+    addresses: Mapping[int, Address],
+    plan: LoadPlan,
+    tls: TlsPaths | None = None,
 ) -> RunningLoad:
     """The load of a workload by this client."""
     brokers = {node: addresses[node] for node in brokers_of(addresses)}
-    clients, groups = RocketClients(brokers), mode.division.all()
+    clients, groups = RocketClients(brokers, context_in(tls)), mode.division.all()
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     objects = number_queues(mode.division.scopes, mode.queues)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, observe_any
-from jepsen_like.port.port import Member, ProcessPlan
+from jepsen_like.port.port import Member, ProcessPlan, TlsPaths
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 
@@ -41,7 +41,8 @@ def command_of(plan: ProcessPlan) -> list[str]:
     secret = [] if plan.secret is None else ["--secret-file", str(plan.secret)]
     if plan.member.role == NAMESERVER:
         pinned = ["--set", "orderMessageEnable=true"] if plan.mode.is_pinned else []
-        return [*command, "nameserver", "--listen", text_of(plan.listen), *pinned, *secret]
+        sealed = [part for word in tls_words(plan.tls) for part in ("--set", word)]
+        return [*command, "nameserver", "--listen", text_of(plan.listen), *pinned, *sealed, *secret]
     node, nameserver = plan.member.id, max(plan.advertised)
     command += ["broker", "--listen", text_of(plan.listen), "--data", str(plan.data)]
     command += ["--advertise", text_of(plan.advertised[node]), "--ha-listen", text_of((plan.listen[0], 0))]
@@ -53,6 +54,7 @@ def command_of(plan: ProcessPlan) -> list[str]:
     words = [f"brokerName={groups.scopes[number]}", f"namesrvAddr={text_of(plan.peers[nameserver])}", *ALL_IN_TURN]
     words.append(f"totalReplicas={len(groups.members(number))}")
     words += plan.mode.given
+    words += tls_words(plan.tls)
     if plan.mode.is_raft:
         words += ["enableDLegerCommitLog=true", f"dLegerSelfId=n{node}"]
         addresses = {each: plan.listen if each == node else plan.peers[each] for each in groups.members(number)}
@@ -64,6 +66,18 @@ def command_of(plan: ProcessPlan) -> list[str]:
     for word in words:
         command += ["--set", word]
     return command + secret
+
+
+def tls_words(tls: TlsPaths | None) -> list[str]:
+    """Properties `name=value` with which processes speak TLS to each other, and take it from clients; none without files.
+
+    Plain text is taken as well, because the C++ client has no TLS.
+    """
+    if tls is None:
+        return []
+    files = {"certPath": tls.certificate, "keyPath": tls.key, "trustCertPath": tls.authority}
+    sides = [f"tls.{side}.{name}={path}" for side in ("server", "client") for name, path in files.items()]
+    return ["tls.server.mode=permissive", "tls.enable=true", *sides]
 
 
 def observe(event: Mapping[str, Any]) -> Observation | None:

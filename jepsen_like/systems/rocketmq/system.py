@@ -102,4 +102,4 @@ class RocketMqSystem(System):
     ) -> RunningLoad:
         """Clients of the remoting protocol: our own in Trio, or the C++ client in processes of its own."""
         assert isinstance(mode, RocketMode)
-        return load_of(mode, workload, mode.client_of(self.workloads[workload]), recorder, addresses, plan)
+        return load_of(mode, workload, mode.client_of(self.workloads[workload]), recorder, addresses, plan, access.tls)

@@ -14,12 +14,16 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
+from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import Address, Wires
 from jepsen_like.systems.kafka.batch_values import whole_batches
 from jepsen_like.systems.kafka.control import START, KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.kafka.processes import tls_words
 from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.kafka.wire import NoAnswer
+from jepsen_like.systems.tls_of import context_in
+from jepsen_like.testing.certified import Papers, papers_of
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaRecords
 from jepsen_like.testing.processes import DataProcesses, home_of
@@ -59,12 +63,18 @@ class BreakableKafka(FaultyCluster):
     """The common part of both kinds. Brokers are named by their ids, 1 to n; `ValueError` for any other."""
 
     def __init__(
-        self, nodes: Iterable[int], clients: Mapping[int, Address], direct: Mapping[int, Address], wires: Wires
+        self,
+        nodes: Iterable[int],
+        clients: Mapping[int, Address],
+        direct: Mapping[int, Address],
+        wires: Wires,
+        tls: TlsPaths | None,
     ) -> None:
         """Use `open`."""
         super().__init__(CLUSTER_ID, nodes, [f"{host}:{port}" for host, port in clients.values()], wires)
         self.ledger = RecordLedger()
-        self._control = KafkaControl(CLUSTER_ID, direct, self._can_answer)
+        self.tls = tls
+        self._control = KafkaControl(CLUSTER_ID, direct, self._can_answer, context_in(tls))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -183,32 +193,34 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
 
     _wiped_directory = f"{DATA}/{PARTITIONS}"
 
-    def __init__(self, nodes: Iterable[int], site: Site, mode: KafkaMode, rng: random.Random) -> None:
+    def __init__(self, nodes: Iterable[int], site: Site, mode: KafkaMode, rng: random.Random, papers: Papers) -> None:
         """Use `open`."""
-        super().__init__(nodes, site.clients, site.direct, site.wires)
+        super().__init__(nodes, site.clients, site.direct, site.wires, papers.client)
+        self._papers = papers
         self._install(site, rng)
-        self._settings = Settings.from_assignments(mode.broker_words(len(self.nodes)))
+        self._words = mode.broker_words(len(self.nodes))
         self._secret = fresh_secret()
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, seed: int = 0
+        cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, seed: int = 0, tls: bool = False
     ) -> AsyncIterator["LocalKafka"]:
         """Start brokers 1 to `brokers` until all serve; stop them at the end. `settings` are by Kafka's names.
 
-        Raises `WrongMode` for a setting or value that does not exist, `WaitedTooLong` if they do not serve in time.
+        With `tls` brokers speak TLS to each other and to clients, which need the authority of `tls.authority`. Raises `WrongMode` for a setting or value that does not exist, `WaitedTooLong` if they do not serve in time.
         """
         mode, ids = mode_of(brokers, settings or {}), range(1, brokers + 1)
-        async with open_proxies(ids) as site:
-            cluster = cls(ids, site, mode, random.Random(seed))
-            try:
-                await cluster.start()
-                await cluster.wait_until_serving()
-                yield cluster
-            finally:
-                with trio.CancelScope(shield=True):
-                    await cluster._end(*cluster.nodes)
+        with papers_of(ids, tls=tls) as papers:
+            async with open_proxies(ids) as site:
+                cluster = cls(ids, site, mode, random.Random(seed), papers)
+                try:
+                    await cluster.start()
+                    await cluster.wait_until_serving()
+                    yield cluster
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await cluster._end(*cluster.nodes)
 
     def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[Broker]:
         site = self._site
@@ -219,7 +231,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
             data=DATA,
             peers={other: site.peers[node, other] for other in self.nodes if other != node},
             advertised=site.clients[node],
-            settings=self._settings,
+            settings=Settings.from_assignments([*self._words, *tls_words(self._papers.nodes.get(node))]),
             secret=self._secret,
             raft=RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5),
         )
@@ -238,13 +250,18 @@ class ProcessKafka(DataProcesses, BreakableKafka):
 
     def __init__(self, cluster: Cluster) -> None:
         """Use `open`."""
-        super().__init__(cluster.nodes, cluster.client_addresses, cluster.direct, cluster.network)
+        super().__init__(cluster.nodes, cluster.client_addresses, cluster.direct, cluster.network, cluster.access.tls)
         self._install(cluster)
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, directory: Path | None = None
+        cls,
+        *,
+        brokers: int = 3,
+        settings: Mapping[str, object] | None = None,
+        directory: Path | None = None,
+        tls: bool = False,
     ) -> AsyncIterator["ProcessKafka"]:
         """Start brokers 1 to `brokers` until all serve; stop them at the end.
 
@@ -253,7 +270,8 @@ class ProcessKafka(DataProcesses, BreakableKafka):
         """
         mode = mode_of(brokers, settings or {})
         with home_of(directory) as home:
-            async with open_cluster(home, KafkaAdapter(), mode, nodes=brokers, cluster_id=CLUSTER_ID) as running:
+            opening = open_cluster(home, KafkaAdapter(), mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls)
+            async with opening as running:
                 cluster = cls(running)
                 await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
                 yield cluster

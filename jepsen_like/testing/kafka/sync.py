@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from jepsen_like.systems.kafka.load import security_config
 from jepsen_like.testing.faces import FaultyFace
 from jepsen_like.testing.kafka import cluster
 from jepsen_like.testing.kafka.cluster import BreakableKafka
@@ -45,7 +46,8 @@ class _KafkaFace(FaultyFace[KafkaT_co]):
         given = {"acks": "all", **(settings or {})}
         if str(given["acks"]) not in ("all", "-1"):
             raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")
-        return WitnessedProducer({"bootstrap.servers": self.bootstrap_servers, **given}, self.note_acknowledged)
+        common = {"bootstrap.servers": self.bootstrap_servers, **security_config(self.tls)}
+        return WitnessedProducer({**common, **given}, self.note_acknowledged)
 
     def forget(self, topic: str) -> None:
         """The test deleted this topic: `check` looks for nothing of it."""

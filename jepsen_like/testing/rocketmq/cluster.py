@@ -19,11 +19,12 @@ import trio
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.ports import LOOPBACK
-from jepsen_like.port.port import Member, ProcessPlan
+from jepsen_like.port.port import Member, ProcessPlan, TlsPaths
 from jepsen_like.port.wires import Address, Wires, text_of
 from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer
-from jepsen_like.systems.rocketmq.processes import BROKER, NAMESERVER
+from jepsen_like.systems.rocketmq.processes import BROKER, NAMESERVER, tls_words
 from jepsen_like.systems.rocketmq.system import RocketMqSystem
+from jepsen_like.testing.certified import Papers, papers_of
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.processes import DataProcesses, home_of
 from jepsen_like.testing.rocketmq.copies import CopyStatus, queues_of, registered_at, status_of
@@ -72,10 +73,16 @@ class BreakableRocketMq(FaultyCluster):
     """
 
     def __init__(
-        self, groups: BrokerGroups, clients: Mapping[int, Address], direct: Mapping[int, Address], wires: Wires
+        self,
+        groups: BrokerGroups,
+        clients: Mapping[int, Address],
+        direct: Mapping[int, Address],
+        wires: Wires,
+        tls: TlsPaths | None,
     ) -> None:
         """Use `open`."""
         super().__init__(CLUSTER_ID, groups.nodes, [text_of(clients[node]) for node in groups.nodes], wires)
+        self.tls = tls
         self.groups = groups
         self.ledger = CopyLedger(promise_of(groups))
         self._clients = dict(clients)
@@ -289,9 +296,10 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
 
     _wiped_directory = DATA
 
-    def __init__(self, groups: BrokerGroups, site: Site, rng: random.Random) -> None:
+    def __init__(self, groups: BrokerGroups, site: Site, rng: random.Random, papers: Papers) -> None:
         """Use `open`."""
-        super().__init__(groups, site.clients, site.direct, site.wires)
+        super().__init__(groups, site.clients, site.direct, site.wires, papers.client)
+        self._papers = papers
         self._power_cuts: Counter[int] = Counter()
         self._secret = fresh_secret()
         self._install(site, rng)
@@ -306,29 +314,34 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         sync: bool = False,
         properties: Mapping[str, object] | None = None,
         seed: int = 0,
+        tls: bool = False,
     ) -> AsyncIterator["LocalRocketMq"]:
         """Start a name server and `pairs` masters, each with so many slaves, until all serve; stop them at the end.
 
         `sync`: the masters are SYNC_MASTERs. `properties` are those of brokers, by RocketMQ's names.
+
+        With `tls` all processes speak TLS to each other, and take it from clients as well as plain text.
         Raises `WrongMode` for a property or value that does not exist, `WaitedTooLong` if they do not serve in time.
         """
         groups = BrokerGroups.of(pairs=pairs, slaves=slaves, sync=sync, properties=properties or {})
-        async with open_proxies(groups.nodes) as site:
-            cluster = cls(groups, site, random.Random(seed))
-            try:
-                await cluster.start()
-                await cluster.wait_until_serving()
-                yield cluster
-            finally:
-                with trio.CancelScope(shield=True):
-                    await cluster._end(*cluster.nodes)
+        with papers_of(groups.nodes, tls=tls) as papers:
+            async with open_proxies(groups.nodes) as site:
+                cluster = cls(groups, site, random.Random(seed), papers)
+                try:
+                    await cluster.start()
+                    await cluster.wait_until_serving()
+                    yield cluster
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await cluster._end(*cluster.nodes)
 
     def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[Broker | NameServer]:
         site, groups = self._site, self.groups
+        sealed = tls_words(self._papers.nodes.get(node))
         if node == groups.name_server:
             names = NameServerPlan(
                 listen=site.listen[node],
-                properties=Properties.read(NAMESRV_PROPERTIES, OF_NAME_SERVER),
+                properties=Properties.read(NAMESRV_PROPERTIES, [*OF_NAME_SERVER, *sealed]),
                 secret=self._secret,
             )
             return lambda: NameServer.open(names, tell=tell)
@@ -339,7 +352,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
             advertised=site.clients[node],
             detours={site.clients[other]: site.peers[node, other] for other in groups.brokers if other != node},
             data=DATA,
-            properties=Properties.read(BROKER_PROPERTIES, [*groups.words(node), name_server]),
+            properties=Properties.read(BROKER_PROPERTIES, [*groups.words(node), name_server, *sealed]),
             boot=f"boot {self._power_cuts[node]}",
             secret=self._secret,
         )
@@ -398,7 +411,7 @@ class _GroupsSystem(RocketMqSystem):
                 if other != node:
                     command += ["--detour", f"{text_of(plan.advertised[other])}={text_of(plan.peers[other])}"]
             words = [*groups.words(node), f"namesrvAddr={text_of(plan.peers[groups.name_server])}"]
-        for word in words:
+        for word in (*words, *tls_words(plan.tls)):
             command += ["--set", word]
         return command
 
@@ -412,7 +425,7 @@ class RocketMqProcesses(DataProcesses, BreakableRocketMq):
 
     def __init__(self, groups: BrokerGroups, system: _GroupsSystem, cluster: Cluster) -> None:
         """Use `open`."""
-        super().__init__(groups, cluster.client_addresses, cluster.direct, cluster.network)
+        super().__init__(groups, cluster.client_addresses, cluster.direct, cluster.network, cluster.access.tls)
         self._install(cluster)
         self._system = system
 
@@ -426,6 +439,7 @@ class RocketMqProcesses(DataProcesses, BreakableRocketMq):
         sync: bool = False,
         properties: Mapping[str, object] | None = None,
         directory: Path | None = None,
+        tls: bool = False,
     ) -> AsyncIterator["RocketMqProcesses"]:
         """Like `LocalRocketMq.open`. Without a `directory` the files are removed at the end.
 
@@ -434,7 +448,8 @@ class RocketMqProcesses(DataProcesses, BreakableRocketMq):
         groups = BrokerGroups.of(pairs=pairs, slaves=slaves, sync=sync, properties=properties or {})
         system, brokers = _GroupsSystem(groups), len(groups.brokers)
         with home_of(directory) as home:
-            async with open_cluster(home, system, groups.mode, nodes=brokers, cluster_id=CLUSTER_ID) as running:
+            opening = open_cluster(home, system, groups.mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls)
+            async with opening as running:
                 cluster = cls(groups, system, running)
                 await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
                 yield cluster

@@ -12,6 +12,7 @@ import trio
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import running_reactor
 from raft.addresses import address_of
+from raft.net.certificates import Certificates
 from raft.net.reactor import Reactor
 from rocketmq_compat.records import write_properties
 from rocketmq_compat.remoting.bodies import WRITABLE, TopicRouteData
@@ -100,11 +101,17 @@ class RocketMqProducer:
     """Finds masters by a name server, and sends one message after another to their queues. Made by `open`."""
 
     def __init__(
-        self, reactor: Reactor, name_server: Address, acknowledged: OnAcknowledged, now: Callable[[], int]
+        self,
+        reactor: Reactor,
+        name_server: Address,
+        acknowledged: OnAcknowledged,
+        now: Callable[[], int],
+        tls: Certificates | None = None,
     ) -> None:
         """Use `open`."""
         self._reactor = reactor
-        self._names = RemotingClient(reactor, name_server)
+        self._tls = tls
+        self._names = RemotingClient(reactor, name_server, tls=tls)
         self._brokers: dict[str, RemotingClient] = {}
         self._acknowledged = acknowledged
         self._now = now
@@ -113,11 +120,11 @@ class RocketMqProducer:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, namesrv_addr: str, acknowledged: OnAcknowledged, now: Callable[[], int]
+        cls, namesrv_addr: str, acknowledged: OnAcknowledged, now: Callable[[], int], tls: Certificates | None = None
     ) -> AsyncIterator["RocketMqProducer"]:
         """`acknowledged` is called for each message that is; `now` before each is sent, for its `since`."""
         async with running_reactor() as reactor:
-            producer = cls(reactor, address_of(namesrv_addr), acknowledged, now)
+            producer = cls(reactor, address_of(namesrv_addr), acknowledged, now, tls)
             try:
                 yield producer
             finally:
@@ -220,7 +227,7 @@ class RocketMqProducer:
 
     def _client(self, address: str) -> RemotingClient:
         if address not in self._brokers:
-            self._brokers[address] = RemotingClient(self._reactor, address_of(address))
+            self._brokers[address] = RemotingClient(self._reactor, address_of(address), tls=self._tls)
         return self._brokers[address]
 
 

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.faces import FaultyFace
 from jepsen_like.testing.rocketmq import cluster, producer
 from jepsen_like.testing.rocketmq.cluster import FIRST_GROUP, BreakableRocketMq
@@ -58,7 +59,9 @@ class _RocketMqFace(FaultyFace[RocketT_co]):
         living = self._loop.living
         opener = producer.RocketMqProducer.open
         return RocketMqProducer(
-            lambda: opener(living.namesrv_addr, living.note_acknowledged, lambda: living.ledger.now)
+            lambda: opener(
+                living.namesrv_addr, living.note_acknowledged, lambda: living.ledger.now, certificates_in(living.tls)
+            )
         )
 
     master = blocking(BreakableRocketMq.master)

@@ -187,3 +187,28 @@ def test_nothing_is_left_behind() -> None:
 def test_acks_that_promise_nothing_are_refused(kafka_cluster: LocalKafka) -> None:
     with pytest.raises(ValueError, match="acks=1 promises nothing"):
         kafka_cluster.producer({"acks": 1})
+
+
+@pytest.mark.kafka_cluster(tls=True)
+def test_a_cluster_with_tls_survives_its_leader_and_gives_clients_what_they_need(kafka_cluster: LocalKafka) -> None:
+    cluster = kafka_cluster
+    send(cluster, b"one")
+    cluster.kill(cluster.leader("orders"))
+    send(cluster, b"two")
+    assert cluster.tls is not None
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(cluster.tls.authority),
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            **QUIET,
+        }
+    )
+    consumer.subscribe(["orders"])
+    try:
+        found = [message.value() for message in consumer.consume(2, 30)]
+    finally:
+        consumer.close()
+    assert found == [b"one", b"two"]

@@ -318,3 +318,14 @@ def test_processes_can_be_killed_and_promoted(rocketmq_processes: RocketMqProces
     assert send(cluster, b"two") == [SendStatus.SEND_OK]
     verdict = cluster.check()
     assert (verdict.valid, verdict.acknowledged, verdict.elsewhere, len(verdict.allowed)) == (True, 3, (), 1)
+
+
+@pytest.mark.rocketmq_cluster(tls=True, properties=FLUSHED)
+def test_a_pair_with_tls_serves_and_its_slave_follows(rocketmq_cluster: LocalRocketMq) -> None:
+    cluster = rocketmq_cluster
+    assert send(cluster, b"one") == [SendStatus.SEND_OK]
+    cluster.kill(1)
+    cluster.start(1)
+    cluster.wait_until_serving()
+    assert send(cluster, b"two") == [SendStatus.SEND_OK]
+    assert cluster.tls is not None
