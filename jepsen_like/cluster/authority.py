@@ -134,19 +134,13 @@ class Authority:
 CLIENT: Final = "client"
 
 
-def certify(directory: Path, members: Iterable[int]) -> tuple[dict[int, TlsPaths], TlsPaths]:
-    """Returns the files of each member of a cluster, and those of a client; what is missing in `directory` is made.
+def certify(directory: Path, members: Iterable[int], hosts: Iterable[str] = ()) -> tuple[dict[int, TlsPaths], TlsPaths]:
+    """Returns fresh files of each member of a cluster, and of a client, by the authority of `directory`.
 
     Raises `UnusableAuthority`.
     """
-    authority = Authority.at(directory)
-    names = {member: f"node-{member}" for member in members}
-    for name in names.values():
-        if not authority.files_of(name).keystore.exists():
-            authority.issue_node(name)
-    if not authority.files_of(CLIENT).keystore.exists():
-        authority.issue_client(CLIENT)
-    return {member: authority.files_of(name) for member, name in names.items()}, authority.files_of(CLIENT)
+    authority, named = Authority.at(directory), tuple(hosts)
+    return {member: authority.issue_node(f"node-{member}", named) for member in members}, authority.issue_client(CLIENT)
 
 
 def _subject(name: str) -> x509.Name:

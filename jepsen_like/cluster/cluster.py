@@ -303,7 +303,7 @@ async def open_cluster(
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(_open_site(network, ids, seed))
-        papers, client = _certify(directory / TLS_DIRECTORY, ids) if tls else ({}, None)
+        papers, client = _certify(directory / TLS_DIRECTORY, site) if tls else ({}, None)
         access = Access(cluster_id, system.keep_secret(directory), client)
         processes, plans = {}, {}
         for member in members:
@@ -337,10 +337,11 @@ async def open_cluster(
                 nursery.cancel_scope.cancel()
 
 
-def _certify(directory: Path, members: Iterable[int]) -> tuple[Mapping[int, TlsPaths], TlsPaths]:
+def _certify(directory: Path, site: Site) -> tuple[Mapping[int, TlsPaths], TlsPaths]:
     from jepsen_like.cluster.authority import certify  # its package is an extra
 
-    return certify(directory, members)
+    dialled = (*site.listen.values(), *site.clients.values(), *site.peers.values(), *site.direct.values())
+    return certify(directory, site.listen, hosts=sorted({host for host, _ in dialled}))
 
 
 def _open_site(network: Network, nodes: Iterable[int], seed: int) -> AbstractAsyncContextManager[Site]:

@@ -60,6 +60,7 @@ from jepsen_like.run.options import (
     one_of,
     parse_nemesis,
     system_option,
+    tls_option,
     unless_given,
 )
 from jepsen_like.run.results import Observed, build_results
@@ -127,6 +128,7 @@ def engine_for(*, quick: bool) -> Engine:
 @network_option(
     "How nodes are connected: proxies = through TCP forwarders; namespaces = through a packet switch, as root."
 )
+@tls_option
 @click.option(
     "--workload",
     default=None,
@@ -156,6 +158,7 @@ def run(
     concurrency: int,
     kinds: tuple[str, ...],
     network: str,
+    tls: bool,
     workload: str | None,
     settings: tuple[str, ...],
     seed: int | None,
@@ -180,6 +183,7 @@ def run(
         concurrency=concurrency,
         kinds=kinds,
         network=here.network,
+        tls=tls,
         workload=one_of("--workload", workload, tuple(system.workloads)),
         settings=(*settings_for(system, kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
@@ -278,6 +282,7 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
     words += ["--replication", plan.replication] if plan.replication != plan.of_system().replications[0] else []
     words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
     words += ["--network", plan.network.value] if plan.network is not Network.PROXIES else []
+    words += ["--tls"] if plan.tls else []
     words += ["--workload", plan.workload, "--concurrency", str(plan.concurrency)]
     words += ["--rate", f"{plan.rate:g}"] if plan.rate else []
     for setting in plan.settings:
@@ -344,6 +349,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
         "concurrency": plan.concurrency,
         "nemesis": list(plan.kinds),
         "network": plan.network.value,
+        "tls": plan.tls,
         "workload": plan.workload,
         "settings": dict(mode.settings),
         **plan.of_system().describe(mode, plan.workload),

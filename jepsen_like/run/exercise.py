@@ -52,6 +52,7 @@ class RunPlan:
     concurrency: int
     kinds: tuple[str, ...]
     network: Network = Network.PROXIES
+    tls: bool = False
     workload: str
     settings: tuple[str, ...]
     seed: int
@@ -119,6 +120,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             needs=needs,
             network=plan.network,
             seed=plan.seed,
+            tls=plan.tls,
         ) as cluster:
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:

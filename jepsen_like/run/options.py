@@ -49,6 +49,11 @@ nodes_option = click.option(
 )
 
 
+tls_option = click.option(
+    "--tls", is_flag=True, help="Let nodes and clients speak TLS, with certificates of a throw-away authority."
+)
+
+
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
     """Returns the kinds in `a,b,c`; none for "none"; "all" is resolved later. Raises `BadParameter` if unknown."""
     names = [name.strip() for name in value.split(",")]

@@ -33,6 +33,7 @@ from jepsen_like.run.options import (
     one_of,
     parse_nemesis,
     system_option,
+    tls_option,
     unless_given,
 )
 
@@ -72,9 +73,7 @@ NODES_DIRECTORY: Final = "nodes"
     metavar="S",
     help="How long the nodes may take to serve; a busy machine needs more.",
 )
-@click.option(
-    "--tls", is_flag=True, help="Let nodes and clients speak TLS, with certificates of a CA in the data's directory."
-)
+@tls_option
 def up(
     *,
     system: System,
