@@ -102,7 +102,7 @@ class ScramMechanism(enum.IntEnum):
 
 @attrs.frozen
 class ScramCredential:
-    """What a broker keeps of a user's password for one mechanism: enough to check it, and not to log in with it."""
+    """The record of a user's password for one mechanism: enough to check it, and not to log in with it."""
 
     salt: bytes = attrs.field(repr=False)
     stored_key: bytes = attrs.field(repr=False)

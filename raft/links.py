@@ -151,7 +151,7 @@ class PeerLink(Session[Frame]):
         try:
             connected = await self.dial()
         except TlsFailed as error:
-            self._refused(str(error))
+            self._note_refusal(str(error))
             return False
         if connected is None:
             return False
@@ -215,13 +215,13 @@ class PeerLink(Session[Frame]):
             self.notify(LinkDown(self.peer, reason))
             self._why = reason
         else:
-            self._refused(reason)
+            self._note_refusal(reason)
         self._connection = None
         self._settled.set()
         self._ended.set()
         self.reactor.request_round()
 
-    def _refused(self, reason: str) -> None:
+    def _note_refusal(self, reason: str) -> None:
         """Note that the peer does not take the connection: it does so at every dial, and once is enough."""
         if reason != self._why:
             self.notify(LinkRefused(self.peer, reason))

@@ -57,7 +57,7 @@ class Authority:
                     f"{directory} has only one of {certificate.name} and {key.name}; restore the other, or remove it"
                 )
             if not key.exists():
-                return cls._made(directory, certificate, key)
+                return cls._make(directory, certificate, key)
             loaded = serialization.load_pem_private_key(key.read_bytes(), None)
             if not isinstance(loaded, ec.EllipticCurvePrivateKey):
                 raise UnusableAuthority(f"{key} is no key of this command; choose another directory")
@@ -66,7 +66,7 @@ class Authority:
             raise UnusableAuthority(f"cannot use {directory}: {error}; choose another directory") from None
 
     @classmethod
-    def _made(cls, directory: Path, certificate: Path, key: Path) -> "Authority":
+    def _make(cls, directory: Path, certificate: Path, key: Path) -> "Authority":
         own = ec.generate_private_key(ec.SECP256R1())
         name = _subject("quorumlog throw-away CA")
         made = (

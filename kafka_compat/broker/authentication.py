@@ -87,7 +87,7 @@ class Authentication:
     def __init__(
         self, mechanisms: Mechanisms, clock: Callable[[], float], gate: Gate, lifetime_s: Callable[[], float]
     ) -> None:
-        """`lifetime_s` returns how long a proof of a client lasts; 0 for ever."""
+        """`lifetime_s` returns how long a proof of a client lasts; 0 without end."""
         self._mechanisms = mechanisms
         self._clock = clock
         self._gate = gate
@@ -169,7 +169,7 @@ class Authentication:
 
 
 def _require_same(caller: Caller, found: Identity) -> None:
-    """Raises `SaslRefused` if a later proof is of somebody else than the first."""
+    """Raises `SaslRefused` if a later proof is of another client than the first."""
     if caller.mechanism is not None and found != caller.identity:
         told = f"Cannot change principals during re-authentication from {caller.principal} to {found.principal}"
         raise SaslRefused("a later proof of another principal", told)

@@ -16,22 +16,20 @@ import contextlib
 import logging
 import random
 import secrets
-import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Self
 
 import attrs
 import trio
 
-from kafka_compat.broker.authentication import mechanisms_of, refusal_of
-from kafka_compat.broker.caller import Caller
-from kafka_compat.broker.calls import Requests
+from kafka_compat.broker.authentication import mechanisms_of
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.parts import BrokerParts
 from kafka_compat.broker.peers import PeerClient
+from kafka_compat.broker.ports import BoundPorts, Ports
 from kafka_compat.broker.proving import MemberProof
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.broker.turns import LongWork
@@ -39,7 +37,6 @@ from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.listeners import ListenerPlan, plan_listeners
-from kafka_compat.model import Endpoint
 from kafka_compat.sasl.scram import ScramUsers
 from kafka_compat.storage.broker_store import BrokerStore
 from log.disk import Disk, RealDisk, this_boot
@@ -50,14 +47,9 @@ from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
 from raft.group import RaftGroup
 from raft.net.certificates import Certificates, ClientCertificates, TlsFiles
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
-from raft.net.decoder import BodyDecoder, Buffer, Decoder
-from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
 from raft.net.running_clock import RunningClock
-from raft.net.sharing import UndecidedDecoder, is_native
-from raft.net.tls_socket import StreamSocket
 from raft.notices import ConnectionClosed, LinkRefused, LogRepaired, LogSetAside, Notice, event_of, warn_of_long_turns
 from raft.process import leaves_of
 from raft.secret_file import credentials_of
@@ -69,16 +61,11 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-GREETING_TIMEOUT_S = 30.0
-"""A connection whose first request has not come by then is closed."""
-OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
-"""The bound of answers that wait for a client; above it, the broker stops reading the client's requests."""
 NONCE_BYTES = 24
 METADATA_LOG_BYTES = 16 * MIB
 """The least size of the metadata log that is kept; older entries are in its snapshot."""
 METADATA, PARTITIONS = "metadata", "partitions"
 """The subdirectories of a broker's directory."""
-BROKER_STOPS = "the broker stops"
 
 
 @attrs.frozen(kw_only=True)
@@ -148,8 +135,7 @@ class Broker:
         plan: BrokerPlan,
         *,
         reactor: Reactor,
-        listening: Sequence[tuple[ListenerPlan, socket.socket]],
-        tls: Certificates | None,
+        ports: BoundPorts,
         store: BrokerStore,
         tell: Tell,
         rng: random.Random,
@@ -157,7 +143,6 @@ class Broker:
         self.serving = trio.Event()
         """Set when the broker is registered, up to date and not fenced for the first time."""
         self._plan = plan
-        self._tls = tls
         self._reactor = reactor
         self._store = store
         self._tell = tell
@@ -166,10 +151,9 @@ class Broker:
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
         credentials = credentials_of(plan.secret, plan.cluster_id, str(plan.broker_id)) if plan.secret else None
         proofs = {broker: MemberProof(credentials, broker) if credentials else None for broker in plan.peers}
-        peers_tls = tls if listening[0][0].protocol.has_tls else None
         self._peer_clients = {
             (broker, purpose): PeerClient(
-                reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng, proofs[broker], peers_tls
+                reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng, proofs[broker], ports.peers_tls
             )
             for broker, address in plan.peers.items()
             for purpose in ("fetch", "controller", "heartbeat")
@@ -178,7 +162,7 @@ class Broker:
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
-            address=_address_of(*listening[0]),
+            address=ports.address,
             data=plan.partitions,
             image=self._machine.image,
             controller=ControllerLink(plan.cluster_id, plan.broker_id, peers, heartbeat_peers, clock),
@@ -188,9 +172,7 @@ class Broker:
             rng=rng,
             turns=LongWork(lambda: DiskThread(reactor, name="encoder")),
             knows_members=credentials is not None,
-            endpoints=tuple(
-                Endpoint(each.name, *_address_of(each, bound)) for each, bound in listening if len(listening) > 1
-            ),
+            endpoints=ports.endpoints,
         )
         self._disk = DiskThread(reactor)
         self._may_end = trio.Event()
@@ -210,20 +192,7 @@ class Broker:
         self._group: RaftGroup | None = None
         clock.on_stall = self._parts.registration.hurry  # the controller has not seen a heartbeat meanwhile
         self._rounds = Rounds(reactor, (self._parts,), clock)
-        self._listeners = {each.name: self._listen(each, bound) for each, bound in listening}
-        self._listener = self._listeners[listening[0][0].name]
-        """The one by which brokers reach each other."""
-
-    def _listen(self, plan: ListenerPlan, bound: socket.socket) -> Listener[Any]:
-        tell = self._tell
-        return Listener(
-            self._reactor,
-            bound,
-            lambda accepted, name: self._open_connection(plan, accepted, name),
-            limits=_limits(self._plan.settings),
-            on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
-            tls=self._tls if plan.protocol.has_tls else None,
-        )
+        self._ports = Ports(reactor, ports, self._parts, plan.settings, tell)
 
     def _users(self) -> ScramUsers:
         """Returns the users as the metadata has them. What must not be guessed comes from the system."""
@@ -269,7 +238,7 @@ class Broker:
         try:
             with contextlib.ExitStack() as stack:
                 tls = None if plan.tls is None else Certificates(plan.tls)
-                listening = [(each, stack.enter_context(bind(*each.listen))) for each in plan.listeners]
+                ports = BoundPorts(plan.listeners, tls, stack)
                 store = BrokerStore.open(
                     used,
                     plan.partitions,
@@ -278,9 +247,7 @@ class Broker:
                     boot=plan.boot,
                     flushed=plan.settings.flushes_before_ack,
                 )
-                broker = cls(
-                    plan, reactor=reactor, listening=listening, tls=tls, store=store, tell=tell or _log, rng=drawn
-                )
+                broker = cls(plan, reactor=reactor, ports=ports, store=store, tell=tell or _log, rng=drawn)
                 try:
                     store.open_all(plan.settings.number("log.segment.bytes"))
                     _require_disk(store)
@@ -302,8 +269,7 @@ class Broker:
         members = {plan.broker_id: self.address, **plan.peers}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._reactor.run)
-            for listener in self._listeners.values():
-                nursery.start_soon(listener.run)
+            self._ports.start(nursery)
             async with RaftGroup.open(
                 node_id=plan.broker_id,
                 members=members,
@@ -317,11 +283,12 @@ class Broker:
                 disk=disk,
                 notify=self._notice,
                 reactor=self._reactor,
-                listener=self._listener,
+                listener=self._ports.first,
                 secret=plan.secret,
-                tls=self._tls if self._plan.listeners[0].protocol.has_tls else None,
+                tls=self._ports.peers_tls,
             ) as group:
                 self._group = self._context.controller.group = group
+                self._ports.take_over = group.take_over
                 self._reactor.attach(self)
                 group.subscribe(self._on_delivered, after_index=_last_index(group))
                 group.campaign()
@@ -335,7 +302,7 @@ class Broker:
                         yield
                     finally:
                         self._parts.node.on_resigned()  # the connections that end now are no news of other brokers
-                        self._close_listeners()
+                        self._ports.close()
                         for client in self._peer_clients.values():
                             client.close()
                         tasks.cancel_scope.cancel()
@@ -354,7 +321,7 @@ class Broker:
         self._reactor.detach(self)
         try:
             self._parts.stop()
-            self._close_listeners()
+            self._ports.close()
             self._disk.close()
             self._parts.flushing.stop()
         except BaseException:
@@ -363,18 +330,14 @@ class Broker:
         finally:
             self._parts.flushing.close(failed=self._failed)
 
-    def _close_listeners(self) -> None:
-        for listener in self._listeners.values():
-            listener.close(BROKER_STOPS)
-
     @property
     def address(self) -> Address:
         """The address on which this broker listens for others, and for clients if there is no other listener."""
-        return self._listener.address
+        return self._ports.first.address
 
     def address_of(self, listener: str) -> Address:
         """Returns the address on which this broker listens. Raises `KeyError` for a listener that it lacks."""
-        return self._listeners[listener].address
+        return self._ports.address_of(listener)
 
     @property
     def image(self) -> ClusterImage:
@@ -394,40 +357,6 @@ class Broker:
         with trio.move_on_after(within_s):
             await self._may_end.wait()
         return self._may_end.is_set()
-
-    # ---------------------------------------------------------------- connections
-
-    def _open_connection(self, plan: ListenerPlan, accepted: StreamSocket, name: str) -> SocketConnection[Any]:
-        parts, listener = self._parts, self._listeners[plan.name]
-        requests = Requests(
-            parts.handlers,
-            parts.gate,
-            lambda connection, reason: self._connection_closed(listener, connection, reason),
-            listener.on_greeted,
-            Caller(plan.name, plan.mechanisms),
-            lambda caller, api_key: refusal_of(caller, api_key, parts.context.clock()),
-        )
-        session = requests.session
-        request_bytes_max = self._context.settings.number("socket.request.max.bytes")
-
-        def decide(first: Buffer) -> Decoder[Any]:
-            if is_native(first) and self._group is not None and listener is self._listener:
-                return self._group.take_over(session.connection)
-            session.connection.decoder = BodyDecoder(request_bytes_max)
-            return session.connection.decoder
-
-        session.connection = SocketConnection(
-            self._reactor, accepted, UndecidedDecoder(decide), session, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=name
-        )
-        return session.connection
-
-    def _connection_closed(self, listener: Listener[Any], connection: SocketConnection[Any], reason: str) -> None:
-        listener.forget(connection)
-        self._parts.gate.forget(connection)
-        self._parts.fetches.connection_closed(connection)
-        self._parts.node.connection_closed(connection)
-        if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
-            self._tell("connection_closed", peer=connection.name, reason=reason)
 
     def _notice(self, notice: Notice) -> None:
         logger.info("%s", notice)
@@ -485,21 +414,6 @@ class Broker:
         assert isinstance(applied, int), "an index is a number"
         if self._parts.node.note_applied(applied):
             self._tell("controller", role="leader", term=status["term"])
-
-
-def _address_of(plan: ListenerPlan, bound: socket.socket) -> Address:
-    """Returns the address at which clients of a listener reach this broker."""
-    host, port = bound.getsockname()[:2]
-    return plan.advertised or (host, port)
-
-
-def _limits(settings: Settings) -> ListenerLimits:
-    idle_ms = settings.number("connections.max.idle.ms")
-    return ListenerLimits(
-        connections_max=min(settings.number("max.connections"), 100_000),
-        greeting_timeout_s=GREETING_TIMEOUT_S,
-        idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
-    )
 
 
 def _last_index(group: RaftGroup) -> int:

@@ -1,4 +1,4 @@
-"""What is kept of a password (RFC 5802): made from a salted one, and held against a plain one."""
+"""Makes the record of a salted password (RFC 5802), and holds a plain one against it."""
 
 import hashlib
 import hmac

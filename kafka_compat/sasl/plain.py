@@ -15,7 +15,7 @@ from kafka_compat.sasl.scram import ITERATIONS, ScramUsers
 MESSAGE_BYTES_MAX: Final = 4096
 INVALID: Final = "Authentication failed: Invalid username or password"
 _STRONGEST_FIRST: Final = (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256)
-_NOBODY: Final = ScramCredential(b"salt", b"", b"", ITERATIONS)
+_NO_ONE: Final = ScramCredential(b"salt", b"", b"", ITERATIONS)
 
 PasswordFits = Callable[[ScramMechanism, ScramCredential, str], bool]
 
@@ -55,5 +55,5 @@ class PlainExchange:
             credential = self._users.find(user, mechanism)
             if credential is not None:
                 return self._fits(mechanism, credential, password)
-        self._fits(ScramMechanism.SCRAM_SHA_512, _NOBODY, password)  # takes as long for nobody
+        self._fits(ScramMechanism.SCRAM_SHA_512, _NO_ONE, password)  # takes as long without a user
         return False

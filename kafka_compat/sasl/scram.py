@@ -25,7 +25,7 @@ from kafka_compat.sasl.refused import SaslRefused
 
 MESSAGE_BYTES_MAX: Final = 4096
 ITERATIONS: Final = 4096
-"""What a user that does not exist is answered with: as many as clients choose by default."""
+"""The count for a user that does not exist: as many as clients choose by default."""
 
 _SASLNAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -72,12 +72,12 @@ class ScramExchange:
             raise SaslRefused("a first message that is none of SCRAM")
         if found["more"]:
             raise SaslRefused("SCRAM with extensions, which are not served")
-        user = _unescaped(found["user"])
-        if found["authzid"] and _unescaped(found["authzid"]) != user:
+        user = _unescape(found["user"])
+        if found["authzid"] and _unescape(found["authzid"]) != user:
             detail = "Authentication failed: Client requested an authorization id that is different from username"
             raise SaslRefused("an authorization id that is not the user's", detail)
         credential = self._users.find(user, self._mechanism)
-        known = credential or self._invented(user)
+        known = credential or self._invent(user)
         nonce = found["nonce"] + self._users.nonce()
         answer = f"r={nonce},s={_text(known.salt)},i={known.iterations}"
         self._conversation = _Conversation(
@@ -85,7 +85,7 @@ class ScramExchange:
         )
         return Answer(answer.encode())
 
-    def _invented(self, user: str) -> ScramCredential:
+    def _invent(self, user: str) -> ScramCredential:
         salt = hmac.digest(self._users.secret, f"{self._mechanism.sasl_name} {user}".encode(), "sha256")[:24]
         return ScramCredential(salt, b"", b"", ITERATIONS)
 
@@ -109,7 +109,7 @@ class ScramExchange:
 
 @attrs.frozen
 class _Conversation:
-    """What the first two messages have settled."""
+    """The facts that the first two messages have settled."""
 
     user: str
     credential: ScramCredential | None
@@ -137,5 +137,5 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")

@@ -34,7 +34,7 @@ class ClientCertificates(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class TlsFiles:
-    """Where the parts are, as PEM, and how they are used."""
+    """The files of TLS, as PEM, and how they are used."""
 
     certificate: str | None = None
     """This process's certificate, with those of authorities between it and the root behind it."""
@@ -66,7 +66,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     if files.clients is not ClientCertificates.NONE:
         required = files.clients is ClientCertificates.REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    return _loaded(context, files)
+    return _load_into(context, files)
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
@@ -75,10 +75,10 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
     context.check_hostname = files.checks_host and files.checks_authority
     if not files.checks_authority:
         context.verify_mode = ssl.CERT_NONE
-    return _loaded(context, files)
+    return _load_into(context, files)
 
 
-def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
+def _load_into(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     at: str | None = files.certificate
@@ -119,7 +119,7 @@ class Certificates:
         assert self._server is not None, "who accepts has a certificate"
         return (EitherSocket if either else TlsSocket)(accepted, self._server)
 
-    def dialled(self, connected: socket.socket, host: str) -> TlsSocket:
+    def wrap(self, connected: socket.socket, host: str) -> TlsSocket:
         """Returns the client's side on a socket connected to `host`."""
         self._look()
         return TlsSocket(connected, self._client, host=host)

@@ -48,7 +48,7 @@ async def dial(host: str, port: int, tls: Certificates | None = None) -> StreamS
     if tls is None:
         return connected
     try:
-        wrapped = tls.dialled(connected, host)
+        wrapped = tls.wrap(connected, host)
         await _shake_hands(wrapped)
     except BaseException:
         connected.close()

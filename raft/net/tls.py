@@ -143,7 +143,7 @@ def distinguished_name(certificate: object) -> str:
     """Returns the subject of a certificate, as `SSLObject.getpeercert` returns one, in the order of RFC 2253."""
     assert isinstance(certificate, dict), "it was verified, so it is there as a dict"
     named = [(key, value) for rdn in certificate.get("subject", ()) for key, value in rdn]
-    return ",".join(f"{_SHORT.get(key, key)}={_escaped(value)}" for key, value in reversed(named))
+    return ",".join(f"{_SHORT.get(key, key)}={_escape(value)}" for key, value in reversed(named))
 
 
 _SHORT: Final = {
@@ -156,13 +156,13 @@ _SHORT: Final = {
 }
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     text = "".join(f"\\{each}" if each in ',+"\\<>;' else each for each in value)
     return f"\\{text}" if text.startswith(("#", " ")) else text
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """Returns one line: what OpenSSL says, in words, with our own where they are clearer."""
+    """Returns one line: the reason of OpenSSL in words, with our own where they are clearer."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is refused: {error.verify_message}"
     reason = error.reason or str(error)

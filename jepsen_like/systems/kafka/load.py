@@ -156,7 +156,7 @@ class ClientLoad:
 
 
 def security_config(tls: TlsPaths | None) -> dict[str, Any]:
-    """What librdkafka needs to speak TLS; nothing without files."""
+    """Returns the settings with which librdkafka speaks TLS; none without files."""
     if tls is None:
         return {}
     return {

@@ -18,17 +18,17 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 HOME = ("127.0.0.1", 9092)
 
 
-def planned(*settings: str, listen: tuple[str, int] | None = HOME) -> tuple[ListenerPlan, ...]:
+def plan_with(*settings: str, listen: tuple[str, int] | None = HOME) -> tuple[ListenerPlan, ...]:
     return plan_listeners(Settings.from_assignments([*settings, "ssl.keystore.location=k"]), listen)
 
 
 def test_a_broker_without_listeners_has_one_at_its_address_named_by_what_it_speaks() -> None:
-    assert planned() == (ListenerPlan("PLAINTEXT", SecurityProtocol.PLAINTEXT, HOME),)
-    assert planned("security.inter.broker.protocol=SSL") == (ListenerPlan("SSL", SecurityProtocol.SSL, HOME),)
+    assert plan_with() == (ListenerPlan("PLAINTEXT", SecurityProtocol.PLAINTEXT, HOME),)
+    assert plan_with("security.inter.broker.protocol=SSL") == (ListenerPlan("SSL", SecurityProtocol.SSL, HOME),)
 
 
 def test_listeners_have_names_protocols_and_two_addresses_as_kafkas_and_that_of_the_brokers_comes_first() -> None:
-    plans = planned(
+    plans = plan_with(
         "listeners=CLIENTS://:9094, SSL://[::1]:9093,inner://10.0.0.1:9092",
         "advertised.listeners=CLIENTS://example.com:443",
         "listener.security.protocol.map=CLIENTS:SASL_SSL,INNER:PLAINTEXT,SSL:SSL",
@@ -40,8 +40,8 @@ def test_listeners_have_names_protocols_and_two_addresses_as_kafkas_and_that_of_
         ListenerPlan("CLIENTS", SecurityProtocol.SASL_SSL, ("0.0.0.0", 9094), ("example.com", 443), SCRAM),
         ListenerPlan("SSL", SecurityProtocol.SSL, ("::1", 9093)),
     )
-    assert planned("listeners=SSL://h:1", listen=None)[0].name == "SSL"
-    assert planned("listeners=PLAINTEXT://h:1,SSL://h:2")[0].listen == HOME  # --listen counts
+    assert plan_with("listeners=SSL://h:1", listen=None)[0].name == "SSL"
+    assert plan_with("listeners=PLAINTEXT://h:1,SSL://h:2")[0].listen == HOME  # --listen counts
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_listeners_have_names_protocols_and_two_addresses_as_kafkas_and_that_of_
 )
 def test_listeners_that_cannot_be_are_refused_with_the_reason(settings: list[str], detail: str) -> None:
     with pytest.raises(InvalidSetting, match=detail):
-        planned(*settings)
+        plan_with(*settings)
 
 
 def test_plain_is_served_over_tls_alone_unless_asked_for_otherwise() -> None:
@@ -73,14 +73,14 @@ def test_plain_is_served_over_tls_alone_unless_asked_for_otherwise() -> None:
         "listeners=PLAINTEXT://h:1,SASL_SSL://h:2,SASL_PLAINTEXT://h:3",
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512",
     )
-    assert [each.mechanisms for each in planned(*both)] == [(), ("PLAIN", "SCRAM-SHA-512"), ("SCRAM-SHA-512",)]
-    asked = planned(*both, "sasl.plain.without.tls=true")
+    assert [each.mechanisms for each in plan_with(*both)] == [(), ("PLAIN", "SCRAM-SHA-512"), ("SCRAM-SHA-512",)]
+    asked = plan_with(*both, "sasl.plain.without.tls=true")
     assert [each.mechanisms for each in asked] == [(), ("PLAIN", "SCRAM-SHA-512"), ("PLAIN", "SCRAM-SHA-512")]
 
 
 def test_a_broker_without_address_or_without_the_certificate_that_it_needs_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="give --listen"):
-        planned(listen=None)
+        plan_with(listen=None)
     with pytest.raises(
         InvalidSetting, match=r"the listener SSL needs a certificate and its key: set ssl\.keystore\.location"
     ):

@@ -35,7 +35,7 @@ ILLEGAL = KafkaErrorCode.ILLEGAL_SASL_STATE
 
 
 @asynccontextmanager
-async def guarded(**settings: str) -> AsyncIterator[Cluster]:
+async def open_guarded(**settings: str) -> AsyncIterator[Cluster]:
     """A broker whose clients prove who they are, with the users alice (both mechanisms) and bob."""
     listeners = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
     mechanisms = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
@@ -79,14 +79,14 @@ def reasons(brokers: Cluster) -> list[str]:
     return [fields["reason"] for _, event, fields in brokers.events if event == "connection_closed"]
 
 
-async def refused(brokers: Cluster, client: Client, reason: str) -> None:
+async def await_refusal(brokers: Cluster, client: Client, reason: str) -> None:
     """Waits until the broker has ended the connection, for this reason."""
     await brokers.until(lambda: not client.peer.is_connected)
     await brokers.until(lambda: any(reason in each for each in reasons(brokers)))
 
 
 async def test_before_its_proof_a_client_may_ask_for_the_versions_and_no_more() -> None:
-    async with guarded() as brokers:
+    async with open_guarded() as brokers:
         for _ in range(2):
             async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
                 versions = ApiVersionsRequest(client_software_name="t", client_software_version="1")
@@ -98,7 +98,7 @@ async def test_before_its_proof_a_client_may_ask_for_the_versions_and_no_more() 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_a_client_that_proves_who_it_is_is_served_under_its_name(mechanism: str) -> None:
-    async with guarded() as brokers, brokers.client(1, listener="SASL_PLAINTEXT") as client:
+    async with open_guarded() as brokers, brokers.client(1, listener="SASL_PLAINTEXT") as client:
         offered = await handshake(client, mechanism)
         assert (offered.error_code, offered.mechanisms) == (NONE, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))
         if mechanism == "PLAIN":
@@ -111,14 +111,14 @@ async def test_a_client_that_proves_who_it_is_is_served_under_its_name(mechanism
         assert (answer.error_code, answer.session_lifetime_ms) == (NONE, 0)
         assert not isinstance(await metadata(client), PeerFailed)
         broker = brokers.running[1].broker
-        listener: Listener[Any] = broker._listeners["SASL_PLAINTEXT"]
+        listener: Listener[Any] = broker._ports._listeners["SASL_PLAINTEXT"]
         (guest,) = listener._guests.values()
         assert guest.greeted
         assert guest.connection.session._serve.__self__.caller.principal == "User:alice"  # type: ignore[attr-defined]
 
 
 async def test_a_wrong_password_is_refused_in_kafkas_words_and_ends_the_connection() -> None:
-    async with guarded() as brokers:
+    async with open_guarded() as brokers:
         for user in ("alice", "nobody"):
             async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
                 answer = await plain(client, user, "wrong")
@@ -126,30 +126,30 @@ async def test_a_wrong_password_is_refused_in_kafkas_words_and_ends_the_connecti
                     FAILED,
                     "Authentication failed: Invalid username or password",
                 )
-                await refused(brokers, client, f"a wrong user or password: '{user}'")
+                await await_refusal(brokers, client, f"a wrong user or password: '{user}'")
 
 
 async def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are() -> None:
-    enabled = {"sasl.enabled.mechanisms": "SCRAM-SHA-512"}
-    async with guarded(**enabled) as brokers, brokers.client(1, listener="SASL_PLAINTEXT") as client:
+    async with open_guarded(**{"sasl.enabled.mechanisms": "SCRAM-SHA-512"}) as brokers:
         for mechanism in ("PLAIN", "GSSAPI"):
-            answer = await handshake(client, mechanism)
-            assert (answer.error_code, answer.mechanisms) == (
-                KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM,
-                ("SCRAM-SHA-512",),
-            )
-            await refused(brokers, client, f"the SASL mechanism '{mechanism}' is not served here")
+            async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
+                answer = await handshake(client, mechanism)
+                assert (answer.error_code, answer.mechanisms) == (
+                    KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                    ("SCRAM-SHA-512",),
+                )
+                await await_refusal(brokers, client, f"the SASL mechanism '{mechanism}' is not served here")
 
 
 async def test_messages_out_of_their_order_have_the_error_of_an_illegal_state() -> None:
-    async with guarded() as brokers:
+    async with open_guarded() as brokers:
         async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
             assert (await authenticate(client, b"\0alice\0alice's")).error_code == ILLEGAL
-            await refused(brokers, client, "a message of a SASL exchange that has not begun")
+            await await_refusal(brokers, client, "a message of a SASL exchange that has not begun")
         async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
             await handshake(client, "PLAIN")
             assert (await handshake(client, "PLAIN")).error_code == ILLEGAL
-            await refused(brokers, client, "a second SASL exchange within the first")
+            await await_refusal(brokers, client, "a second SASL exchange within the first")
         async with brokers.client(1) as client:  # a listener without SASL, which goes on
             assert (await handshake(client, "PLAIN")).error_code == ILLEGAL
             assert not isinstance(await metadata(client), PeerFailed)
@@ -161,7 +161,7 @@ async def test_messages_out_of_their_order_have_the_error_of_an_illegal_state() 
 
 
 async def test_a_client_proves_itself_again_as_the_same_and_in_time() -> None:
-    async with guarded(**{"connections.max.reauth.ms": "60000"}) as brokers:
+    async with open_guarded(**{"connections.max.reauth.ms": "60000"}) as brokers:
         clock = brokers.running[1].broker._parts.context.clock
         clock.pulse_s = 3600.0  # type: ignore[attr-defined]
         passed = [0.0]
@@ -178,15 +178,15 @@ async def test_a_client_proves_itself_again_as_the_same_and_in_time() -> None:
                 FAILED,
                 "Cannot change principals during re-authentication from User:alice to User:bob",
             )
-            await refused(brokers, client, "a later proof of another principal")
+            await await_refusal(brokers, client, "a later proof of another principal")
         async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
             await plain(client, "alice")
             passed[0] += 2
             changed = await handshake(client, "SCRAM-SHA-256")
             assert changed.error_code == KafkaErrorCode.UNSUPPORTED_SASL_MECHANISM
-            await refused(brokers, client, "a proof by SCRAM-SHA-256 after one by PLAIN")
+            await await_refusal(brokers, client, "a proof by SCRAM-SHA-256 after one by PLAIN")
         async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
             await plain(client, "alice")
             passed[0] += 61
             assert isinstance(await metadata(client), PeerFailed)
-            await refused(brokers, client, "the client has not proven again in time who it is")
+            await await_refusal(brokers, client, "the client has not proven again in time who it is")

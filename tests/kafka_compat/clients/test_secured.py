@@ -68,7 +68,7 @@ class Secured:
 
 @attrs.frozen
 class Security:
-    """How a client connects."""
+    """The settings with which a client connects."""
 
     listener: str
     authority: Path
@@ -114,7 +114,7 @@ def serve(keystore: Path, authority: Authority) -> tuple[LoopThread[Broker], Sec
 
 
 @pytest.fixture(scope="module")
-def secured(authority: Authority) -> Iterator[Secured]:
+def secured_broker(authority: Authority) -> Iterator[Secured]:
     thread, found = serve(authority.files_of("server").keystore, authority)
     admin = AdminClient({"bootstrap.servers": found.bootstrap("PLAINTEXT"), "log_level": 0})
     changes = [
@@ -228,17 +228,17 @@ ERRORS = (KafkaException, PythonKafkaError, AiokafkaError)
 
 @EACH
 @pytest.mark.parametrize("way", ["SSL", "mutual", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "without TLS"])
-def test_a_client_sends_and_reads(secured: Secured, authority: Authority, client: str, way: str) -> None:
+def test_a_client_sends_and_reads(secured_broker: Secured, authority: Authority, client: str, way: str) -> None:
     how = {
         "SSL": Security("SSL", authority.certificate),
         "mutual": Security("SSL", authority.certificate, authority.files_of("alice")),
         "without TLS": Security("SASL_PLAINTEXT", authority.certificate, mechanism="SCRAM-SHA-512"),
     }.get(way) or Security("SASL_SSL", authority.certificate, mechanism=way)
     topic = f"{client}-{way}".replace(" ", "-")
-    assert CLIENTS[client](secured.bootstrap(how.listener), how, topic) == b"value"
+    assert CLIENTS[client](secured_broker.bootstrap(how.listener), how, topic) == b"value"
 
 
-def shown(error: BaseException, logs: pytest.LogCaptureFixture) -> str:
+def texts_of(error: BaseException, logs: pytest.LogCaptureFixture) -> str:
     """Returns all that a client shows of an error."""
     return "\n".join([str(error), *(record.getMessage() for record in logs.records)])
 
@@ -246,28 +246,28 @@ def shown(error: BaseException, logs: pytest.LogCaptureFixture) -> str:
 @EACH
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_wrong_password_is_an_error_of_authentication_in_kafkas_words(
-    secured: Secured, authority: Authority, client: str, mechanism: str, caplog: pytest.LogCaptureFixture
+    secured_broker: Secured, authority: Authority, client: str, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     how = Security("SASL_SSL", authority.certificate, mechanism=mechanism, password="wrong")
-    seen = len(secured.events)
+    seen = len(secured_broker.events)
     with pytest.raises(ERRORS) as refused:
-        CLIENTS[client](secured.bootstrap("SASL_SSL"), how, "t")
+        CLIENTS[client](secured_broker.bootstrap("SASL_SSL"), how, "t")
     words = "Invalid username or password" if mechanism == "PLAIN" else "invalid credentials with SASL mechanism"
-    assert words in shown(refused.value, caplog)
-    secured.await_reason("a wrong user or password: 'alice'", seen)
+    assert words in texts_of(refused.value, caplog)
+    secured_broker.await_reason("a wrong user or password: 'alice'", seen)
 
 
 @EACH
 def test_an_expired_certificate_of_a_client_is_refused_with_the_reason_on_both_sides(
-    secured: Secured, authority: Authority, client: str, caplog: pytest.LogCaptureFixture
+    secured_broker: Secured, authority: Authority, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     expired = authority.issue_client("expired-client", days=-1)
-    seen = len(secured.events)
+    seen = len(secured_broker.events)
     with pytest.raises(ERRORS) as refused:
-        CLIENTS[client](secured.bootstrap("SSL"), Security("SSL", authority.certificate, expired), "t")
+        CLIENTS[client](secured_broker.bootstrap("SSL"), Security("SSL", authority.certificate, expired), "t")
     if client != "aiokafka":  # which shows a closed connection, whatever alert came
-        assert "expired" in shown(refused.value, caplog)
-    secured.await_reason("the certificate is refused: certificate has expired", seen)
+        assert "expired" in texts_of(refused.value, caplog)
+    secured_broker.await_reason("the certificate is refused: certificate has expired", seen)
 
 
 @EACH
@@ -278,7 +278,7 @@ def test_an_expired_certificate_of_the_broker_is_refused_by_the_client(
     try:
         with pytest.raises(ERRORS) as refused:
             CLIENTS[client](expired.bootstrap("SSL"), Security("SSL", authority.certificate), "t")
-        assert "certificate" in shown(refused.value, caplog)
+        assert "certificate" in texts_of(refused.value, caplog)
     finally:
         thread.close().result(WITHIN_S)
         thread.join()

@@ -1,0 +1,1 @@
+"""The mechanisms of SASL, tested without a wire."""

@@ -267,7 +267,7 @@ class Door:
 
 
 @asynccontextmanager
-async def opened(reactor: Reactor, tls: Certificates | None, *, takes_plain: bool = False) -> AsyncIterator[Door]:
+async def open_door(reactor: Reactor, tls: Certificates | None, *, takes_plain: bool = False) -> AsyncIterator[Door]:
     """A door whose reactor and listener run."""
     door = Door(reactor, tls, takes_plain=takes_plain)
     with trio.fail_after(20):
@@ -284,7 +284,7 @@ async def opened(reactor: Reactor, tls: Certificates | None, *, takes_plain: boo
 async def test_frames_of_any_size_pass_in_both_directions_at_once(reactor: Reactor, authority: Authority) -> None:
     rng = random.Random(3)
     sent = [rng.randbytes(size) for size in (0, 1, 100, 16_384, 200_000, 5_000_000, 3, 1_000_000)]
-    async with opened(reactor, Certificates(files_of(authority, "server"))) as door:
+    async with open_door(reactor, Certificates(files_of(authority, "server"))) as door:
         session = door.record(await dial(*door.listener.address, Certificates(trusting(authority))))
         for body in sent:
             session.connection.write(encode_frame(1, body))
@@ -299,7 +299,7 @@ async def test_frames_of_any_size_pass_in_both_directions_at_once(reactor: React
 async def test_a_connection_that_its_peer_does_not_read_waits_with_its_bytes_and_sends_them_in_order(
     reactor: Reactor, authority: Authority
 ) -> None:
-    async with opened(reactor, Certificates(files_of(authority, "server"))) as door:
+    async with open_door(reactor, Certificates(files_of(authority, "server"))) as door:
         session = door.record(await dial(*door.listener.address, Certificates(trusting(authority))))
         await until(lambda: door.accepted)
         server = door.accepted[0]
@@ -319,19 +319,19 @@ async def test_a_connection_that_its_peer_does_not_read_waits_with_its_bytes_and
 async def test_plain_text_at_a_port_with_tls_and_tls_at_a_plain_port_end_with_a_clear_reason(
     reactor: Reactor, authority: Authority
 ) -> None:
-    async with opened(reactor, Certificates(files_of(authority, "server"))) as door:
+    async with open_door(reactor, Certificates(files_of(authority, "server"))) as door:
         plain = door.record(await dial(*door.listener.address))
         plain.connection.write(encode_frame(1, b"hello"))
         await until(lambda: plain.closed)
         assert door.accepted[0].closed == [f"TLS: {SPEAKS_PLAIN_TEXT}"]
-    async with opened(reactor, None) as door:
+    async with open_door(reactor, None) as door:
         with pytest.raises(OSError, match=r"TLS: .*(ended the connection within the handshake|plain text)|reset"):
             await dial(*door.listener.address, Certificates(trusting(authority)))
         assert door.accepted[0].closed == ["protocol error: the other side speaks TLS, and this side plain text"]
 
 
 async def test_a_port_may_take_both_and_each_client_gets_what_it_speaks(reactor: Reactor, authority: Authority) -> None:
-    async with opened(reactor, Certificates(files_of(authority, "server")), takes_plain=True) as door:
+    async with open_door(reactor, Certificates(files_of(authority, "server")), takes_plain=True) as door:
         host, port = door.listener.address
         plain = door.record(await dial(host, port))
         sealed = door.record(await dial(host, port, Certificates(trusting(authority))))
@@ -394,7 +394,7 @@ async def test_a_dial_that_fails_for_tls_names_the_reason(
     reactor: Reactor, authority: Authority, tmp_path: Path
 ) -> None:
     foreign = Authority.at(tmp_path)
-    async with opened(reactor, Certificates(files_of(authority, "server"))) as door:
+    async with open_door(reactor, Certificates(files_of(authority, "server"))) as door:
         with pytest.raises(TlsFailed, match="the certificate is refused"):
             await dial(*door.listener.address, Certificates(trusting(foreign)))
         await until(lambda: door.accepted[0].closed)
@@ -417,7 +417,7 @@ def subject_of_server(own: Certificates, client: Certificates) -> str | None:
     near, far = socket.socketpair()
     for end in (near, far):
         end.setblocking(False)
-    with closing(own.accept(near)) as server, closing(client.dialled(far, "localhost")) as dialled:
+    with closing(own.accept(near)) as server, closing(client.wrap(far, "localhost")) as dialled:
         dialled.begin()
         place = memoryview(bytearray(8 * RECORD_BYTES_MAX))
         while not dialled.is_ready:
