@@ -10,7 +10,15 @@ from typing import Any
 from pygments.lexers import ClojureLexer
 
 CONTENTS = {
-    "Use it": ["docs/library", "docs/testing", "docs/kafka", "docs/rocketmq", "docs/security", "docs/operations"],
+    "Use it": [
+        "docs/library",
+        "docs/testing",
+        "docs/kafka",
+        "docs/rocketmq",
+        "docs/security",
+        "docs/tls",
+        "docs/operations",
+    ],
     "Test with it": ["docs/promises", "docs/matrix", "docs/runs", "docs/checking", "docs/cluster", "docs/systems"],
     "Understand it": [
         "docs/life-of-an-append",
