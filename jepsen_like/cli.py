@@ -73,7 +73,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     ),
     "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
-    "ca": LazyCommand("jepsen_like.run.ca:ca", "Make certificates for TLS: a throw-away authority and what it signs."),
+    "ca": LazyCommand("jepsen_like.run.ca:ca", "Make certificates for TLS."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "secret": LazyCommand(
         "raft.secret_command:secret", "Make the secret by which the members of a cluster know each other."
