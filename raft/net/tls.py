@@ -8,7 +8,8 @@ Only TLS 1.2 and 1.3 are spoken (RFC 5246, RFC 8446).
 """
 
 import ssl
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from raft.net.decoder import TLS_HANDSHAKE, Buffer
 
@@ -57,8 +58,13 @@ class TlsStream:
     @property
     def subject(self) -> str | None:
         """The distinguished name in the verified certificate of the other side (RFC 2253); None without one."""
-        certificate = self._engine.getpeercert() if self.is_ready else None
+        certificate = self.certificate
         return distinguished_name(certificate) if certificate else None
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The verified certificate of the other side, as `SSLObject.getpeercert` returns it; None without one."""
+        return self._engine.getpeercert() if self.is_ready else None
 
     def feed(self, chunk: Buffer) -> None:
         """Take what has arrived, and go on with the handshake. Raises `TlsFailed`."""
@@ -139,9 +145,8 @@ class TlsStream:
                     raise TlsFailed(f"a record of {self._left} bytes")
 
 
-def distinguished_name(certificate: object) -> str:
+def distinguished_name(certificate: Mapping[str, Any]) -> str:
     """Returns the subject of a certificate, as `SSLObject.getpeercert` returns one, in the order of RFC 2253."""
-    assert isinstance(certificate, dict), "it was verified, so it is there as a dict"
     named = [(key, value) for rdn in certificate.get("subject", ()) for key, value in rdn]
     return ",".join(f"{_SHORT.get(key, key)}={_escape(value)}" for key, value in reversed(named))
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from jepsen_like.cluster.authority import Authority, certify
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing import aio, cluster, sync
 from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.cluster import LocalCluster, ProcessCluster
@@ -18,6 +20,9 @@ from jepsen_like.testing.faulty import WaitedTooLong
 from log.errors import StorageFailed
 from raft.client import Client, Connection, Unreachable
 from raft.errors import OutcomeUnknown, ProtocolError, RaftError
+from raft.net import certificates
+from raft.net.dialing import dial
+from raft.net.tls_socket import TlsSocket
 from raft.settings import WrongSetting
 
 Open = Callable[[], AbstractAsyncContextManager[BreakableCluster]]
@@ -344,3 +349,36 @@ async def test_a_cluster_with_tls_survives_its_leader_and_serves_nobody_in_plain
             await Connection.connect(host, int(port), cluster.cluster_id, secret=cluster.secret)
         assert (await cluster.check()).valid
         assert "TLS: the other side speaks plain text, and this side TLS" in cluster.story(1000)
+
+
+async def test_certificates_are_rotated_under_load_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "LOOK_EVERY_S", 0.0)
+    async with LocalCluster.open(tls=True) as cluster, cluster.client() as client:
+        assert cluster.tls is not None
+        authority = Authority.at(cluster.tls.authority.parent)
+        before = await serials(cluster)
+        for number in range(6):
+            await client.append([b"%d" % number])
+            if number % 2:
+                certify(authority.directory, cluster.nodes)
+                await cluster.kill(leader := await cluster.wait_for_leader())
+                await cluster.start(leader)
+        after = await serials(cluster)
+        assert before.keys() == after.keys()
+        assert not set(before.values()) & set(after.values())
+        verdict = await cluster.check()
+        assert (verdict.valid, verdict.acknowledged) == (True, 6)
+
+
+async def serials(cluster: BreakableCluster) -> dict[str, str]:
+    """Returns the number of the certificate that each node shows to a new connection, by address."""
+    found: dict[str, str] = {}
+    for address in cluster.addresses:
+        host, _, port = address.rpartition(":")
+        dialled = await dial(host, int(port), certificates_in(cluster.tls))
+        assert isinstance(dialled, TlsSocket)
+        shown = dialled.stream.certificate
+        assert shown is not None
+        found[address] = str(shown["serialNumber"])
+        dialled.close()
+    return found

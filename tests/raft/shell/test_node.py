@@ -105,6 +105,8 @@ def test_sigterm_stops_a_node_cleanly(tmp_path: Path) -> None:
         pytest.param(["--cluster-id="], "--cluster-id has 1 to", id="an empty cluster id"),
         pytest.param(["--listen=0.0.0.0:1"], "Run: quorumlog secret FILE", id="beyond loopback without a secret"),
         pytest.param(["--secret-file=none"], "cannot read the secret in none", id="a secret that is not there"),
+        pytest.param(["--tls-certificate=none.pem"], "none.pem: No such file", id="a certificate that is not there"),
+        pytest.param(["--tls-authority=ca.pem"], "go with --tls-certificate", id="an authority alone"),
         pytest.param(["--state-machine=abacus"], "'abacus' is not 'register'", id="an unknown state machine"),
     ],
 )

@@ -33,6 +33,7 @@ from raft.net.listener import TLS_TIMEOUT_S, Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.tls import RECORD_BYTES_MAX, SPEAKS_PLAIN_TEXT, TlsFailed, TlsStream
 from raft.net.tls_socket import StreamSocket
+from tests.examples import examples
 from tests.raft.shell.nodes import CLUSTER_ID, local_cluster, until
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
@@ -181,7 +182,7 @@ def test_bytes_that_are_no_tls_end_the_stream_and_never_more_than_that(authority
         stream = TlsStream(server_context(files_of(authority, "server")), server_side=True)
         with pytest.raises(TlsFailed):
             stream.feed(hostile)
-    for number in range(60):  # damaged handshakes and damaged records
+    for number in range(examples(60)):  # damaged handshakes and damaged records
         pair = streams(trusting(authority), files_of(authority, "server"))
         pair.client.shake_hands()
         if number % 2:
