@@ -1,6 +1,7 @@
 """The ports of a broker: one for each listener, and the connections on them.
 
-The first is that of the brokers: the raft group of the controllers has it, too (`raft.net.sharing`).
+The first is that of the brokers: it alone serves what brokers ask of each other, and the raft group of the controllers
+has it, too (`raft.net.sharing`).
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from kafka_compat.broker.reporter import Tell
 from kafka_compat.config import Settings
 from kafka_compat.listeners import Address, ListenerPlan
 from kafka_compat.model import Endpoint
+from kafka_compat.protocol.registry import BROKER_APIS
 from raft.net.certificates import Certificates
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer, Decoder
@@ -74,6 +76,7 @@ class Ports:
         self._request_bytes_max = settings.number("socket.request.max.bytes")
         self._limits = _limits(settings)
         self._tell = tell
+        self._for_clients = {key: handler for key, handler in parts.handlers.items() if key not in BROKER_APIS}
         self._listeners = {plan.name: self._listen(plan, bound, ports.tls) for plan, bound in ports.bound}
         self.first: Listener[Any] = self._listeners[ports.bound[0][0].name]
         """The one by which brokers reach each other."""
@@ -106,12 +109,13 @@ class Ports:
 
     def _open_connection(self, plan: ListenerPlan, accepted: StreamSocket, name: str) -> SocketConnection[Any]:
         parts, listener = self._parts, self._listeners[plan.name]
+        caller = Caller(plan.name, plan.mechanisms)
         requests = Requests(
-            parts.handlers,
+            parts.handlers if listener is self.first else self._for_clients,
             parts.gate,
-            lambda connection, reason: self._on_closed(listener, connection, reason),
+            lambda connection, reason: self._on_closed(listener, connection, caller, reason),
             listener.on_greeted,
-            Caller(plan.name, plan.mechanisms),
+            caller,
             lambda caller, api_key: refusal_of(caller, api_key, parts.context.clock()),
         )
         session = requests.session
@@ -127,13 +131,17 @@ class Ports:
         )
         return session.connection
 
-    def _on_closed(self, listener: Listener[Any], connection: SocketConnection[Any], reason: str) -> None:
+    def _on_closed(
+        self, listener: Listener[Any], connection: SocketConnection[Any], caller: Caller, reason: str
+    ) -> None:
         listener.forget(connection)
         self._parts.gate.forget(connection)
         self._parts.fetches.connection_closed(connection)
         self._parts.node.connection_closed(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
-            self._tell("connection_closed", peer=connection.name, reason=reason)
+            identity = caller.identity
+            named = {"principal": identity.principal} if identity is not None and identity.principal is not None else {}
+            self._tell("connection_closed", peer=connection.name, reason=reason, **named)
 
 
 def _address_of(plan: ListenerPlan, bound: socket.socket) -> Address:

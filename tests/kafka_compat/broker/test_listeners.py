@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from jepsen_like.cluster.authority import Authority
+from kafka_compat.broker.peers import PeerFailed
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.listeners import ListenerPlan, SecurityProtocol, plan_listeners
+from kafka_compat.protocol.apis.controller import CONTROLLER_COMMAND, ControllerCommandRequest
 from kafka_compat.protocol.apis.describe_cluster import DESCRIBE_CLUSTER, DescribeClusterRequest
 from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
@@ -110,6 +112,23 @@ async def test_brokers_whose_listener_speaks_tls_elect_a_controller_replicate_an
             assert "closed by the other side" in answer.reason or "broken" in answer.reason
         reasons = [fields["reason"] for _, event, fields in brokers.events if event == "connection_closed"]
         assert "TLS: the other side speaks plain text, and this side TLS" in reasons
+
+
+async def test_the_requests_of_brokers_are_served_on_their_own_listener_alone() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,OUTER://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTER:PLAINTEXT",
+    }
+    request = ControllerCommandRequest(cluster_id="another", command=b"")
+    async with cluster(1, **settings) as brokers:
+        async with brokers.client(1) as client:
+            answer = await client.ask(CONTROLLER_COMMAND, 0, request)
+            assert answer.error_code == KafkaErrorCode.INVALID_REQUEST
+        async with brokers.client(1, listener="OUTER") as client:
+            refused = await client.peer.ask(CONTROLLER_COMMAND, 0, request, timeout_s=5.0)
+            assert isinstance(refused, PeerFailed)
+        reasons = [fields["reason"] for _, event, fields in brokers.events if event == "connection_closed"]
+        assert any("is not served on this port" in each for each in reasons)
 
 
 async def test_each_listener_gets_the_addresses_of_that_listener(authority: Authority) -> None:

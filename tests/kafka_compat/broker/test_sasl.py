@@ -179,6 +179,7 @@ async def test_a_client_proves_itself_again_as_the_same_and_in_time() -> None:
                 "Cannot change principals during re-authentication from User:alice to User:bob",
             )
             await await_refusal(brokers, client, "a later proof of another principal")
+            assert brokers.events[-1][2]["principal"] == "User:alice"
         async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
             await plain(client, "alice")
             passed[0] += 2
