@@ -10,7 +10,7 @@ without the system announcing it. What the protocol itself has to send leaves at
 
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
@@ -18,7 +18,9 @@ from raft.net.decoder import Buffer, begins_tls
 from raft.net.tls import RECORD_BYTES_MAX, TlsFailed, TlsStream
 
 SEALED_AT_ONCE = 128 * 1024
-"""About so many bytes are sealed before they are sent."""
+"""So many bytes are sealed before they are sent."""
+SENT_AT_ONCE = 1024 * 1024
+"""After so many bytes other connections have their turn."""
 UNSENT_BYTES_MAX = 256 * 1024
 """The other side may leave so much of the protocol's own messages unread."""
 
@@ -106,31 +108,28 @@ class TlsSocket:
 
     def send(self, data: Buffer) -> int:
         """See the module. Raises `BlockingIOError` before the handshake is done."""
-        if not self._sealed_bytes:
-            if not self.stream.is_ready:
-                raise BlockingIOError
-            first = memoryview(data)[:SEALED_AT_ONCE]
-            self.stream.seal(first)
-            self._sealed_bytes = len(first)
-        if not self._push():
-            raise BlockingIOError
-        sent, self._sealed_bytes = self._sealed_bytes, 0
-        return sent
+        return self.sendmsg((data,))
 
     def sendmsg(self, buffers: Iterable[Buffer]) -> int:
         """Like `send`, for data in pieces."""
-        if not self._sealed_bytes:
-            if not self.stream.is_ready:
-                raise BlockingIOError
-            count = 0
-            for piece in buffers:
-                part = memoryview(piece)[: SEALED_AT_ONCE - count]
-                self.stream.seal(part)
-                count += len(part)
-                if count == SEALED_AT_ONCE:
-                    break
-            self._sealed_bytes = count
-        return self.send(b"")
+        if not self.stream.is_ready or not self._push():
+            raise BlockingIOError
+        sent, self._sealed_bytes = self._sealed_bytes, 0
+        for part in _parts(buffers, behind=sent):
+            self.stream.seal(part)
+            self._sealed_bytes += len(part)
+            if self._sealed_bytes < SEALED_AT_ONCE:
+                continue
+            if not self._push() or sent >= SENT_AT_ONCE:
+                break
+            sent += self._sealed_bytes
+            self._sealed_bytes = 0
+        if self._sealed_bytes and self._push():
+            sent += self._sealed_bytes
+            self._sealed_bytes = 0
+        if not sent and self._sealed_bytes:
+            raise BlockingIOError
+        return sent
 
     def _push(self) -> bool:
         """Send what is to be sent. Returns True if the system took all of it."""
@@ -216,6 +215,21 @@ class TlsSocket:
     def close(self) -> None:
         """See `socket.socket`."""
         self._plain.close()
+
+
+def _parts(buffers: Iterable[Buffer], behind: int) -> Iterator[memoryview]:
+    """Yields the bytes behind the first ones, in parts that together make whole `SEALED_AT_ONCE`s."""
+    room = SEALED_AT_ONCE
+    for piece in buffers:
+        view = memoryview(piece)
+        skipped = min(behind, len(view))
+        behind -= skipped
+        view = view[skipped:]
+        while view:
+            yield view[:room]
+            taken = min(room, len(view))
+            view = view[taken:]
+            room = room - taken or SEALED_AT_ONCE
 
 
 class EitherSocket(TlsSocket):
