@@ -348,8 +348,8 @@ async def test_a_handshake_that_is_not_finished_in_time_is_ended(
     tls = Certificates(files_of(authority, "server"))
     door = Door(reactor, tls)
     with (
-        closing(socket.create_connection(door.listener.address)) as silent,
-        closing(socket.create_connection(door.listener.address)) as slow,
+        closing(socket.create_connection(door.listener.address, timeout=5)) as silent,
+        closing(socket.create_connection(door.listener.address, timeout=5)) as slow,
     ):
         slow.send(b"\x16\x03\x01\x02")
         async with trio.open_nursery() as nursery:
@@ -370,7 +370,7 @@ async def test_a_record_that_is_not_finished_in_time_ends_its_connection(
     reactor: Reactor, authority: Authority, autojump_clock: MockClock
 ) -> None:
     door = Door(reactor, Certificates(files_of(authority, "server")))
-    with closing(socket.create_connection(door.listener.address)) as far:
+    with closing(socket.create_connection(door.listener.address, timeout=5)) as far:
         client = TlsStream(client_context(trusting(authority)), server_side=False, host="127.0.0.1")
         client.shake_hands()
         while not (client.is_ready and door.accepted[0].connection.socket.is_ready):  # type: ignore[attr-defined]
