@@ -5,6 +5,7 @@ Every change goes through here, so that the report equals the changes.
 
 from attrs import define, field
 
+from kafka_compat.acls import Acl
 from kafka_compat.controller import invariants
 from kafka_compat.controller.commands import LogReport, ResourceName
 from kafka_compat.controller.elections import ElectionRule, elect, rule_for, take_report, without
@@ -23,6 +24,7 @@ class ImageChanges:
     _deleted: list[TopicImage] = field(factory=list)
     _configs: dict[ResourceName, None] = field(factory=dict)
     _users: dict[str, None] = field(factory=dict)
+    _acls: bool = False
 
     def delta(self, index: int) -> ImageDelta:
         """Returns the changes, as the effect of the command at `index`."""
@@ -34,6 +36,7 @@ class ImageChanges:
             topics_deleted=tuple(self._deleted),
             configs=tuple(self._configs),
             users=tuple(self._users),
+            acls=self._acls,
         )
 
     def put_broker(self, registration: BrokerRegistration) -> None:
@@ -72,6 +75,16 @@ class ImageChanges:
         """Set a credential, or with None delete one that exists."""
         self._users[user] = None
         self.image.set_credential(user, mechanism, credential)
+
+    def add_acl(self, acl: Acl) -> None:
+        """Add an ACL that is not there."""
+        self._acls = True
+        self.image.acls.add(acl)
+
+    def remove_acl(self, acl: Acl) -> None:
+        """Remove an ACL that is there."""
+        self._acls = True
+        self.image.acls.remove(acl)
 
     def elect(self, key: TopicPartition, rule: ElectionRule) -> bool:
         """Hold an election by a rule. Returns True if it has changed the state."""

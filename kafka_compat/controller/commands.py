@@ -12,6 +12,7 @@ from typing import Any
 
 import msgpack
 
+from kafka_compat.acls import Acl, AclFilter, PatternType, Permission, ResourceType
 from kafka_compat.controller import shapes
 from kafka_compat.model import (
     NO_EPOCH,
@@ -22,6 +23,7 @@ from kafka_compat.model import (
     ScramMechanism,
     TopicPartition,
 )
+from kafka_compat.protocol.authorized import AclOperation
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
@@ -339,6 +341,23 @@ class AlterCredentials:
     changes: tuple[CredentialChange, ...]
 
 
+# -------------------------------------------------------------------- access control lists
+
+
+@frozen
+class CreateAcls:
+    """Make ACLs, each for itself; one that exists stays. Answered by `AclsCreated`."""
+
+    acls: tuple[Acl, ...]
+
+
+@frozen
+class DeleteAcls:
+    """Delete the ACLs that filters match, each filter for itself, in order; answered by `AclsDeleted`."""
+
+    filters: tuple[AclFilter, ...]
+
+
 Command = (
     RegisterBroker
     | UnfenceBroker
@@ -353,6 +372,8 @@ Command = (
     | AlterConfigs
     | ReportLogs
     | AlterCredentials
+    | CreateAcls
+    | DeleteAcls
 )
 
 # -------------------------------------------------------------------- results
@@ -506,6 +527,37 @@ class CredentialsAltered:
     users: tuple[UserAltered, ...]
 
 
+@frozen
+class AclCreated:
+    """The result for one ACL."""
+
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class AclsCreated:
+    """The answer to `CreateAcls`, in the order of the command."""
+
+    results: tuple[AclCreated, ...]
+
+
+@frozen
+class AclsMatched:
+    """The ACLs that one filter has deleted."""
+
+    acls: tuple[Acl, ...] = ()
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class AclsDeleted:
+    """The answer to `DeleteAcls`, in the order of the command."""
+
+    results: tuple[AclsMatched, ...]
+
+
 CommandResult = (
     Registered
     | Acknowledged
@@ -517,6 +569,8 @@ CommandResult = (
     | PartitionsCreated
     | ConfigsAltered
     | CredentialsAltered
+    | AclsCreated
+    | AclsDeleted
 )
 
 # -------------------------------------------------------------------- queries
@@ -591,6 +645,27 @@ _MORE_PARTITIONS = shapes.record(MorePartitions, shapes.TEXT, shapes.INT32, shap
 _RESOURCE_CHANGE = shapes.record(
     ResourceChange, _RESOURCE, shapes.array(shapes.record(ConfigSetting, _CONFIG_NAME, shapes.optional(_CONFIG_VALUE)))
 )
+ACL = shapes.record(
+    Acl,
+    shapes.enumeration(ResourceType),
+    shapes.TEXT,
+    shapes.enumeration(PatternType),
+    shapes.TEXT,
+    shapes.TEXT,
+    shapes.enumeration(AclOperation),
+    shapes.enumeration(Permission),
+)
+"""Packs an ACL, in commands, results and snapshots."""
+_ACL_FILTER = shapes.record(
+    AclFilter,
+    shapes.enumeration(ResourceType),
+    shapes.optional(shapes.TEXT),
+    shapes.enumeration(PatternType),
+    shapes.optional(shapes.TEXT),
+    shapes.optional(shapes.TEXT),
+    shapes.enumeration(AclOperation),
+    shapes.enumeration(Permission),
+)
 _REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID))
 
 
@@ -628,10 +703,12 @@ _COMMAND = _number_shapes(
             CredentialChange, shapes.TEXT, shapes.SCRAM_MECHANISM, shapes.optional(shapes.SCRAM_CREDENTIAL),
         )),
     )),
+    (14, CreateAcls, (shapes.array(ACL),)),
+    (15, DeleteAcls, (shapes.array(_ACL_FILTER),)),
 )  # fmt: skip
 _CONTROLLERS_OWN = frozenset((2, 3, 4))
 """Only the controller itself decides who is fenced and who may shut down."""
-_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13))
+_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13, 14, 15))
 """The others begin with the broker that they speak for."""
 BEGINNING_BYTES = 64
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
@@ -657,6 +734,8 @@ _RESULT = _number_shapes(
     (8, PartitionsCreated, (shapes.array(shapes.record(TopicGrown, shapes.TEXT, *_ENDING)),)),
     (9, ConfigsAltered, (shapes.array(shapes.record(ResourceAltered, _RESOURCE, *_ENDING)),)),
     (10, CredentialsAltered, (shapes.array(shapes.record(UserAltered, shapes.TEXT, *_ENDING)),)),
+    (11, AclsCreated, (shapes.array(shapes.record(AclCreated, *_ENDING)),)),
+    (12, AclsDeleted, (shapes.array(shapes.record(AclsMatched, shapes.array(ACL), *_ENDING)),)),
 )  # fmt: skip
 _QUERY = shapes.enumeration(MetadataQuery)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 from attrs import define
 
+from kafka_compat.acls import Acl, AclTable
 from kafka_compat.controller.commands import ResourceKind, ResourceName
 from kafka_compat.model import (
     NO_LEADER,
@@ -60,6 +61,8 @@ class ImageDelta:
     """The resources whose configs must be read again, without the topics that this command created."""
     users: tuple[str, ...] = ()
     """Those whose credentials have changed."""
+    acls: bool = False
+    """True if ACLs were made or deleted."""
 
     @property
     def empty(self) -> bool:
@@ -72,6 +75,7 @@ class ImageDelta:
             or self.topics_deleted
             or self.configs
             or self.users
+            or self.acls
         )
 
 
@@ -90,6 +94,8 @@ class ClusterImage:
     next_producer_id: int = 0
     credentials: dict[str, dict[ScramMechanism, ScramCredential]] = attrs.field(factory=dict)
     """By user; a user without any is not there."""
+    acls: AclTable = attrs.field(factory=AclTable)
+    """One object for the life of the image."""
     _in_isr: dict[int, dict[TopicPartition, None]] = attrs.field(factory=dict)
     _leaderless: dict[TopicPartition, None] = attrs.field(factory=dict)
     _compared: dict[TopicPartition, None] = attrs.field(factory=dict)
@@ -232,6 +238,7 @@ class ClusterImage:
         cluster_configs: Mapping[str, str],
         broker_configs: Mapping[int, Mapping[str, str]],
         credentials: Mapping[str, Mapping[ScramMechanism, ScramCredential]],
+        acls: Iterable[Acl],
     ) -> None:
         """Become the image that a snapshot describes."""
         for held in (
@@ -260,6 +267,7 @@ class ClusterImage:
         self.cluster_configs.update(cluster_configs)
         self.broker_configs.update((broker, dict(configs)) for broker, configs in broker_configs.items())
         self.credentials.update((user, dict(of_user)) for user, of_user in credentials.items())
+        self.acls.replace(acls)
 
     def _index(self, key: TopicPartition, state: PartitionState) -> None:
         for member in state.isr:

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from attrs import define, field
 
+from kafka_compat.controller.acl_commands import create_acls, delete_acls
 from kafka_compat.controller.alter_partition import alter
 from kafka_compat.controller.changes import ImageChanges
 from kafka_compat.controller.commands import (
@@ -23,8 +24,10 @@ from kafka_compat.controller.commands import (
     Command,
     CommandResult,
     ConfigsAltered,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     ElectionType,
     ElectLeaders,
@@ -173,6 +176,10 @@ class MetadataMachine:
                 return _alter_configs(command, changes)
             case AlterCredentials():
                 return alter_credentials(command, changes)
+            case CreateAcls():
+                return create_acls(command, changes)
+            case DeleteAcls():
+                return delete_acls(command, changes)
             case _:
                 assert_never(command)
 

@@ -5,7 +5,7 @@ from typing import Any
 from attrs import astuple
 
 from kafka_compat.controller import shapes
-from kafka_compat.controller.commands import LOG_ENDS
+from kafka_compat.controller.commands import ACL, LOG_ENDS
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.controller.invariants import problem_of
 from kafka_compat.model import BrokerRegistration, PartitionState, ScramCredential, ScramMechanism
@@ -52,7 +52,8 @@ _IMAGE = shapes.tuple_of(
     _CONFIGS,
     shapes.array(shapes.tuple_of(shapes.BROKER_ID, _CONFIGS)),
     shapes.array(shapes.tuple_of(shapes.TEXT, shapes.SCRAM_MECHANISM, shapes.SCRAM_CREDENTIAL)),
-    added=((),),
+    shapes.array(ACL),
+    added=((), ()),
 )
 
 
@@ -81,6 +82,7 @@ def encode_image(image: ClusterImage) -> bytes:
             for user, of_user in sorted(image.credentials.items())
             for mechanism, credential in sorted(of_user.items())
         ),
+        tuple(image.acls.all()),
     )
     return shapes.encode(SNAPSHOT_VERSION, _IMAGE, value)
 
@@ -91,13 +93,15 @@ def restore_image(image: ClusterImage, snapshot: bytes) -> None:
     For other bytes raises `InvalidRequest`, and leaves the image unchanged.
     """
     value: Any = shapes.decode(SNAPSHOT_VERSION, _IMAGE, snapshot, "a snapshot of the controller")
-    index, next_producer_id, brokers, topic_rows, cluster_configs, broker_configs, credential_rows = value
+    index, next_producer_id, brokers, topic_rows, cluster_configs, broker_configs, credential_rows, acls = value
     credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
     for user, mechanism, credential in credential_rows:
         credentials.setdefault(user, {})[mechanism] = credential
     topics = [_topic(*row) for row in topic_rows]
     if len({topic.name for topic in topics}) != len(topics) or len({topic.topic_id for topic in topics}) != len(topics):
         raise InvalidRequest("a snapshot of the controller has a topic twice")
+    if len(set(acls)) != len(acls):
+        raise InvalidRequest("a snapshot of the controller has an ACL twice")
     image.replace(
         index=index,
         next_producer_id=next_producer_id,
@@ -106,6 +110,7 @@ def restore_image(image: ClusterImage, snapshot: bytes) -> None:
         cluster_configs=dict(cluster_configs),
         broker_configs={broker: dict(configs) for broker, configs in broker_configs},
         credentials=credentials,
+        acls=acls,
     )
 
 

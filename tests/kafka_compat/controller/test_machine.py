@@ -5,12 +5,16 @@ from typing import Any
 
 import msgpack
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_compat.acls import ACLS_MAX, Acl, AclFilter, PatternType, Permission, ResourceType
 from kafka_compat.controller import commands as c
+from kafka_compat.controller.acl_commands import OPEN_FILTERS_MAX
 from kafka_compat.controller.machine import DELTAS_MAX, MetadataMachine
 from kafka_compat.model import LogEnd, PartitionState, ScramCredential, ScramMechanism, TopicPartition
+from kafka_compat.protocol.authorized import AclOperation
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.errors import InvalidRequest
 from raft.state_machine import SnapshotMachine
@@ -19,6 +23,8 @@ from tests.kafka_compat.controller.world import World, three_brokers, uuid
 
 STATE = PartitionState(uuid(3), (1, 2), (1,), 1, 4, 5, True)
 ENDS = (LogEnd(1, 2**62, -1, 0), LogEnd(2, 7, 4, 2**40))
+ACL = Acl(ResourceType.TOPIC, "t", PatternType.PREFIXED, "User:alice", "*", AclOperation.READ, Permission.ALLOW)
+ANY_ACL = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, AclOperation.ANY, Permission.ANY)
 COMMANDS: list[c.Command] = [
     c.RegisterBroker(1, uuid(2), "host", 9092, "rack", True),
     c.RegisterBroker(2**31 - 1, uuid(2**127), "", 0),
@@ -51,7 +57,10 @@ COMMANDS: list[c.Command] = [
         )
     ),
 ]
+COMMANDS += [c.CreateAcls((ACL,)), c.DeleteAcls((ANY_ACL, evolve(ANY_ACL, principal="User:alice", name="t")))]
 RESULTS: list[c.CommandResult] = [
+    c.AclsCreated((c.AclCreated(), c.AclCreated(KafkaErrorCode.INVALID_REQUEST, "no"))),
+    c.AclsDeleted((c.AclsMatched((ACL,)), c.AclsMatched(error=KafkaErrorCode.INVALID_REQUEST, message="no"))),
     c.Registered(7),
     c.Registered(error=KafkaErrorCode.DUPLICATE_BROKER_REGISTRATION, message="no"),
     c.Acknowledged(KafkaErrorCode.STALE_BROKER_EPOCH, "old"),
@@ -108,7 +117,9 @@ def test_the_bytes_of_commands_and_results_never_change() -> None:
     assert c.encode_command(c.FenceBroker(1, 2, False, True)).hex() == "019203940102c2c3"
     report = c.ReportLogs(1, 2, (c.LogReport(uuid(3), 1, 6, True, 4, 5),))
     assert c.encode_command(report).hex() == f"01920c9401029196c410{uuid(3).hex()}0106c30405c2"
-    assert c.encode_result(RESULTS[0]).hex() == "019201930700a0"
+    assert c.encode_result(c.Registered(7)).hex() == "019201930700a0"
+    assert c.encode_command(c.CreateAcls((ACL,))).hex() == "01920e91919702a17404aa557365723a616c696365a12a0303"
+    assert c.encode_command(c.DeleteAcls((ANY_ACL,))).hex() == "01920f91919701c001c0c00101"
 
 
 def test_a_long_message_is_cut_and_its_result_stays_readable() -> None:
@@ -401,3 +412,62 @@ def test_a_change_of_one_partition_reports_that_partition_alone() -> None:
     (delta,) = world.machine.drain_changes()
     assert delta.partitions == {TopicPartition("t", 1): world.state(partition=1)}
     assert (delta.brokers, delta.topics_created, delta.topics_deleted, delta.configs) == ((), (), (), ())
+
+
+# -------------------------------------------------------------------- access control lists
+
+
+def delete(world: World, *filters: AclFilter) -> tuple[c.AclsMatched, ...]:
+    return world.do(c.DeleteAcls(filters), c.AclsDeleted).results
+
+
+def create(world: World, *acls: Acl) -> list[tuple[KafkaErrorCode, str]]:
+    return [(each.error, each.message) for each in world.do(c.CreateAcls(acls), c.AclsCreated).results]
+
+
+def test_acls_are_made_once_each_for_itself_and_deleted_by_filters() -> None:
+    world = three_brokers()
+    world.machine.drain_changes()
+    wrong, other = evolve(ACL, principal="alice"), evolve(ACL, name="u")
+    outcomes = create(world, ACL, wrong, ACL, other)
+    assert [error for error, _ in outcomes] == [0, KafkaErrorCode.INVALID_REQUEST, 0, 0]
+    assert world.machine.image.acls.all() == [ACL, other]
+    assert [delta.acls for delta in world.machine.drain_changes()] == [True]
+    create(world, ACL)
+    assert world.machine.drain_changes() == [], "it was there"
+    results = delete(world, evolve(ANY_ACL, name="t"), ANY_ACL, evolve(ANY_ACL, operation=AclOperation.UNKNOWN))
+    assert [each.acls for each in results] == [(ACL,), (other,), ()]
+    assert results[2].error is KafkaErrorCode.INVALID_REQUEST
+    assert len(world.machine.image.acls) == 0
+
+
+def test_acls_are_in_snapshots_and_a_snapshot_without_any_is_read() -> None:
+    world, restored = three_brokers(), MetadataMachine()
+    without = world.machine.snapshot()
+    create(world, ACL, evolve(ACL, name="u"))
+    table, version = restored.image.acls, restored.image.acls.version
+    restored.restore(world.machine.snapshot())
+    assert restored.image.acls is table
+    assert table.all() == world.machine.image.acls.all()
+    assert table.version > version
+    assert restored.snapshot() == world.machine.snapshot()
+    restored.restore(without)
+    assert len(table) == 0
+    assert restored.snapshot() == without
+
+
+def test_the_number_of_acls_and_of_open_filters_is_bounded() -> None:
+    world = World()
+    acls = tuple(evolve(ACL, name=f"t{number}") for number in range(ACLS_MAX + 1))
+    outcomes = create(world, *acls, ACL)
+    assert [error for error, _ in outcomes[-3:]] == [
+        0,
+        KafkaErrorCode.POLICY_VIOLATION,
+        KafkaErrorCode.POLICY_VIOLATION,
+    ]
+    assert create(world, acls[0]) == [(KafkaErrorCode.NONE, "")], "it exists"
+    exact = AclFilter(ACL.kind, "t1", ACL.pattern, ACL.principal, ACL.host, ACL.operation, ACL.permission)
+    found = delete(world, *[evolve(ANY_ACL, host="h")] * (OPEN_FILTERS_MAX + 1), exact)
+    assert [each.error for each in found[-2:]] == [KafkaErrorCode.INVALID_REQUEST, KafkaErrorCode.NONE]
+    assert found[-1].acls == (acls[1],)
+    assert len(world.machine.image.acls) == ACLS_MAX - 1
