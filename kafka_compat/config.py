@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import attrs
 
+from kafka_compat.acls import parse_super_users
 from kafka_compat.config_keys import (
     BEFORE_ACK,
     BROKER_KEYS,
@@ -114,7 +115,13 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 def check_broker_setting(name: str, value: str) -> str:
     """Returns the normalized value. Raises `InvalidSetting` for an unknown or unsupported name, and for a bad value."""
-    return _check_value(_find_key(name, BROKER_KEYS, "broker"), value)
+    value = _check_value(_find_key(name, BROKER_KEYS, "broker"), value)
+    if name == "super.users":
+        try:
+            parse_super_users(value)
+        except ValueError as error:
+            raise InvalidSetting(name, f"{name}: {error}.") from None
+    return value
 
 
 def check_dynamic_setting(name: str, value: str) -> str:

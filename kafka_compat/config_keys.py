@@ -104,6 +104,8 @@ BEFORE_ACK: Final = "before-ack"
 PLAIN: Final = "PLAIN"
 SASL_MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""Kafka's name of the one authorizer."""
 
 _FLUSH_HINT: Final = " To wait for the disk, start the brokers with flush=before-ack."
 
@@ -286,6 +288,19 @@ BROKER_KEYS: Final = _table(
         "Whether SASL_PLAINTEXT listeners serve PLAIN, which shows passwords to the network. Not a setting of Kafka's.",
     ),
     _long("connections.max.reauth.ms", 0, "How long a client may go on without proving again who it is; 0 = always."),
+    # Authorization
+    _choice(
+        "authorizer.class.name",
+        ("", STANDARD_AUTHORIZER),
+        "Empty: everyone may do everything. Otherwise the cluster's ACLs decide.",
+    ),
+    ConfigKey(
+        "super.users",
+        ConfigKind.STRING,
+        "",
+        "Principals that may do everything, as Type:name, separated by semicolons: User:admin;User:CN=ops.",
+    ),
+    _flag("allow.everyone.if.no.acl.found", "false", "Whether a resource that no ACL matches is open to everyone."),
     # Connections and fetches
     _int("socket.request.max.bytes", 104_857_600, "The largest request that is read, in bytes.", least=1),
     _int("max.connections", INT_MAX, "Connections of clients at the same time."),
@@ -411,7 +426,7 @@ _BY_OPTION: Final = {
     "controller.quorum.bootstrap.servers": "--peer",
 }
 _KAFKA_ONLY: Final = _names(
-    "alter.config.policy.class.name authorizer.class.name background.threads broker.id.generation.enable client.quota.callback.class "
+    "alter.config.policy.class.name background.threads broker.id.generation.enable client.quota.callback.class "
     "controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms controller.listener.names "
     "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable "
     "group.consumer.assignors group.coordinator.rebalance.protocols "

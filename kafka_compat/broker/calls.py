@@ -7,6 +7,7 @@ bytes (Produce with acks 0), or by closing the connection. Only valid requests r
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kafka_compat.broker.access import Access
 from kafka_compat.broker.caller import Caller, Identity
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -26,6 +27,8 @@ class ClientCall:
     """A request and the place for its answer."""
 
     __slots__ = ("_api", "_reply", "caller", "connection", "header", "request")
+    access: Access | None = None
+    """The caller's rights; None without an authorizer."""
 
     def __init__(
         self,
@@ -94,6 +97,32 @@ class ClientCall:
     def close(self, reason: str) -> None:
         """Close the connection, which reports an error to a client that expects no answer."""
         self.connection.close(reason)
+
+
+class GuardedCall(ClientCall):
+    """A call from which a guard has taken what the caller may not ask for; `complete` adds that to the answer."""
+
+    __slots__ = ("_complete", "access")
+
+    def __init__(self, call: ClientCall, request: Any, access: Access, complete: Callable[[Any], Any] | None) -> None:
+        super().__init__(call.header, request, call._reply, call.connection, call.caller)
+        self.access = access
+        self._complete = complete
+
+    def answer(self, response: Any) -> None:
+        """See `ClientCall.answer`."""
+        super().answer(response if self._complete is None else self._complete(response))
+
+    def answer_by(self, thread: DiskThread, response: Any) -> None:
+        """See `ClientCall.answer_by`; what was refused is added at once."""
+        super().answer_by(thread, response if self._complete is None else self._complete(response))
+
+    def answer_nothing(self) -> None:
+        """End the request, or the connection if something was refused: there is no other way to report it."""
+        if self._complete is None:
+            super().answer_nothing()
+        else:
+            self.close("the caller is not authorized for all of a request that has no answer")
 
 
 Handler = Callable[[ClientCall], None]

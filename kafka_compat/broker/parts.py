@@ -15,6 +15,7 @@ from kafka_compat.broker.controller_node import ControllerNode
 from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
 from kafka_compat.broker.flushing import Flushing
 from kafka_compat.broker.following import Following
+from kafka_compat.broker.guards.table import guard_handlers
 from kafka_compat.broker.hosting import Hosting
 from kafka_compat.broker.housekeeping import Housekeeping
 from kafka_compat.broker.log_reports import LogReports
@@ -22,6 +23,7 @@ from kafka_compat.broker.peers import Peer
 from kafka_compat.broker.registration import Registration
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.reporter import Reporter, Tell
+from kafka_compat.broker.requests.acls import AclRequests
 from kafka_compat.broker.requests.cluster import ClusterRequests
 from kafka_compat.broker.requests.configs import ConfigRequests
 from kafka_compat.broker.requests.fetch import FetchRequests
@@ -106,7 +108,7 @@ class BrokerParts:
         timed = (self.registration, reports, self.node, self.replicas, self._housekeeping, self._reporter)
         waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
         self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
-        self.handlers = self._all_handlers(mechanisms or {})
+        self.handlers = guard_handlers(self._all_handlers(mechanisms or {}), context, tell)
 
     def _all_handlers(self, mechanisms: Mechanisms) -> Mapping[int, Handler]:
         context, creation = self.context, TopicCreation(self.context)
@@ -124,6 +126,7 @@ class BrokerParts:
                 Authentication(
                     mechanisms, context.clock, self.gate, lambda: context.settings.seconds("connections.max.reauth.ms")
                 ),
+                AclRequests(context),
             )
         )
 

@@ -19,7 +19,7 @@ from jepsen_like.report import matrix_words
 from jepsen_like.systems.kafka import scenarios as kafka
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
 from jepsen_like.systems.rocketmq import scenarios as rocketmq
-from kafka_compat.protocol import registry
+from kafka_compat.protocol import registry, required
 from log.policy import FlushPolicy
 from rocketmq_compat.remoting.headers.fields import camel_case
 from rocketmq_compat.remoting.without_effect import WITHOUT_EFFECT
@@ -179,6 +179,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
+    "kafka_required": required.table,
     "kafka_differences": known.table,
     "kafka_scenarios": partial(scenarios, kafka.SCENARIOS),
     "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
@@ -195,6 +196,7 @@ PLACES: Mapping[str, str] = {
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
+    "kafka_required": "docs/kafka.md",
     "kafka_differences": "docs/kafka.md",
     "kafka_scenarios": "docs/kafka.md",
     "rocketmq_scenarios": "docs/rocketmq.md",

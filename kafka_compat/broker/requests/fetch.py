@@ -14,6 +14,8 @@ from typing import Any
 
 import attrs
 
+from kafka_compat.acls import ResourceType
+from kafka_compat.broker.access import Access
 from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
@@ -29,6 +31,7 @@ from kafka_compat.protocol.apis.fetch import (
     FetchResponse,
     FetchTopicResponse,
 )
+from kafka_compat.protocol.authorized import AclOperation
 from kafka_compat.protocol.common import LeaderIdAndEpoch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
@@ -45,6 +48,7 @@ SESSION_KEPT_S = 120.0
 METADATA_WAIT_S = 0.5
 """The time before a follower gets an error for an unknown partition: the follower may learn about a new topic first."""
 _NO_RECORDS = b""
+_FOLLOWS = (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
 _NOT_LEADING = (KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.FENCED_LEADER_EPOCH)
 
 Key = tuple[bytes, str, int]
@@ -89,6 +93,8 @@ class FetchSession:
     by_replica: dict[LocalReplica, SessionPartition] = attrs.field(factory=dict)
     waiting: "Fetch | None" = None
     used_at: float = 0.0
+    acls_version: int = -1
+    """The version of the ACLs by which its partitions were looked at last."""
     connection: SocketConnection[Any] | None = None
     """The connection that used the session last.
 
@@ -178,6 +184,9 @@ class FetchRequests:
         if before is not None:
             self._finish(before)
         now = self._context.clock()
+        if call.access is not None and not self._may_fetch(call.access, call.version, request):
+            call.answer(FetchResponse(error_code=KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED, responses=()))
+            return
         found = self._session(call, request, now)
         if isinstance(found, KafkaErrorCode):
             call.answer(FetchResponse(error_code=found, session_id=0, responses=()))
@@ -191,6 +200,9 @@ class FetchRequests:
             session.connection = call.connection
             self._sessions_of.setdefault(call.connection, {})[session] = None
         self._take_changes(session, request, now)
+        if call.access is not None and session.acls_version != self._context.image.acls.version:
+            session.acls_version = self._context.image.acls.version
+            session.news.update(dict.fromkeys(session.partitions.values()))
         fetch = Fetch(call, request, session, full, now + max(request.max_wait_ms, 0) / 1000)
         if not self._try(fetch, now, last_chance=request.max_wait_ms <= 0):
             session.waiting = fetch
@@ -408,6 +420,9 @@ class FetchRequests:
         """
         session = fetch.session
         hosted, error = self._replica_of(partition)
+        access = fetch.call.access
+        if access is not None and session.follower < 0 and not self._may_read(access, partition.key):
+            hosted, error = None, KafkaErrorCode.TOPIC_AUTHORIZATION_FAILED
         session.watch(partition, hosted)
         if hosted is None:
             if session.follower >= 0 and self._may_come(session, partition, now):
@@ -444,6 +459,23 @@ class FetchRequests:
             records=records,
         )
         return response, size, False
+
+    def _may_fetch(self, access: Access, version: int, request: FetchRequest) -> bool:
+        """Returns True unless this is a follower's fetch, or uses a follower's session, and the caller is no broker."""
+        follower = request.replica_state.replica_id if version >= 15 else request.replica_id
+        known = self._sessions.get(request.session_id)
+        follows = follower >= 0 or (known is not None and known.follower >= 0)
+        return not follows or access.may(*_FOLLOWS)
+
+    def _may_read(self, access: Access, key: Key) -> bool:
+        """Returns True if the caller may read this topic, or if its id is unknown."""
+        topic_id, name, _ = key
+        if topic_id != NO_UUID:
+            topic = self._context.image.topics_by_id.get(topic_id)
+            if topic is None:
+                return True
+            name = topic.name
+        return access.may(AclOperation.READ, ResourceType.TOPIC, name)
 
     def _may_come(self, session: FetchSession, partition: SessionPartition, now: float) -> bool:
         """Returns True if the metadata about this partition may be on its way."""

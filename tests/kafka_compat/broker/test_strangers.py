@@ -16,8 +16,10 @@ from kafka_compat.controller.commands import (
     AlterPartition,
     BeginShutdown,
     Command,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     ElectionType,
     ElectLeaders,
@@ -234,6 +236,8 @@ COMMANDS: list[tuple[Command, bool, bool]] = [
     (CreatePartitions((), 0), True, True),
     (AlterConfigs(()), True, True),
     (AlterCredentials(()), True, True),
+    (CreateAcls(()), True, True),
+    (DeleteAcls(()), True, True),
 ]
 
 
