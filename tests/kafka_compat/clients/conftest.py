@@ -26,6 +26,8 @@ QUICK = {
     "offsets.topic.num.partitions": "4",
     "auto.create.topics.enable": "false",
     "replica.lag.time.max.ms": "5000",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
 }
 """Kafka's own names: a test should wait for nothing but what it is about."""
 NUMBERS = itertools.count()

@@ -14,13 +14,24 @@ from typing import Any
 import attrs
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from jepsen_like.bench.processes import until
 from jepsen_like.cluster.authority import Authority
 from jepsen_like.port.port import TlsPaths
 from kafka_compat.broker.broker import Broker, BrokerPlan
 from kafka_compat.config import Settings
+from kafka_compat.config_keys import STANDARD_AUTHORIZER
 from log.memory_disk import MemoryDisk
 from raft.errors import ShuttingDown
 from raft.loop_thread import LoopThread
@@ -42,6 +53,8 @@ SETTINGS = {
     "ssl.client.auth": "requested",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "allow.everyone.if.no.acl.found": "true",
 }
 
 
@@ -155,7 +168,8 @@ def by_confluent(bootstrap: str, how: Security, topic: str) -> bytes:
             producer.purge()
             producer.flush(1)
             raise KafkaException(wrong[0])
-    assert found == [None]
+    if found[0] is not None:
+        raise KafkaException(found[0])
     consumer = Consumer({**given, "group.id": f"g-{topic}", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     try:
@@ -282,3 +296,26 @@ def test_an_expired_certificate_of_the_broker_is_refused_by_the_client(
     finally:
         thread.close().result(WITHIN_S)
         thread.join()
+
+
+@EACH
+def test_a_topic_is_granted_and_denied_by_the_name_that_a_client_has_proven(
+    secured_broker: Secured, authority: Authority, client: str
+) -> None:
+    granted, denied = f"{client}-granted", f"{client}-denied"
+    admin = AdminClient({"bootstrap.servers": secured_broker.bootstrap("PLAINTEXT"), "log_level": 0})
+    rules = [
+        AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, user, "*", AclOperation.ALL, AclPermissionType.ALLOW
+        )
+        for topic, user in ((granted, "User:alice"), (denied, "User:bob"))
+    ]
+    for made in admin.create_acls(rules).values():
+        made.result(WITHIN_S)
+    how = Security("SASL_SSL", authority.certificate, mechanism="SCRAM-SHA-512")
+    assert CLIENTS[client](secured_broker.bootstrap("SASL_SSL"), how, granted) == b"value"
+    with pytest.raises(ERRORS) as refused:
+        CLIENTS[client](secured_broker.bootstrap("SASL_SSL"), how, denied)
+    assert "TopicAuthorizationFailed" in repr(refused.value) or "TOPIC_AUTHORIZATION_FAILED" in repr(refused.value)
+    told = [fields for event, fields in secured_broker.events if event == "denied"]
+    assert {"principal": "User:alice", "resource": f"TOPIC {denied}"}.items() <= told[-1].items()
