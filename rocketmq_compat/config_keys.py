@@ -118,6 +118,13 @@ BROKER_PROPERTIES: Final = _table(
     _number("haListenPort", 10912, "The port for slaves.", most=65535),
     _words("storePathRootDir", None, "The directory; unset: that of the option --data."),
     _number("brokerPermission", 6, "4 read, 2 write: what clients may do here.", most=7, updatable=True),
+    # Accounts
+    _flag("aclEnable", "false", "Whether clients need an account of aclFile for what they do (ACL 1.0)."),
+    _words(
+        "aclFile",
+        None,
+        "The file of accounts, in the format of plain_acl.yml; read again when it changes. Not a property of RocketMQ's.",
+    ),
     # Replication
     _choice("brokerRole", (ASYNC_MASTER, SYNC_MASTER, SLAVE), "Whether an acknowledgement waits for slaves."),
     _choice("flushDiskType", (ASYNC_FLUSH, SYNC_FLUSH), "Whether an acknowledgement waits for the disk."),
@@ -249,7 +256,7 @@ _OF_CLIENTS: Final = _names(
     "instanceName producerGroup consumerGroup sendLatencyFaultEnable"
 )
 _NOT_HERE: Final = _names(
-    "abortFile aclEnable adminBrokerThreadPoolNums allAckInSyncStateSet autoDeleteUnusedStats autoMessageVersionOnTopicLen bitMapLengthConsumeQueueExt "
+    "abortFile adminBrokerThreadPoolNums allAckInSyncStateSet autoDeleteUnusedStats autoMessageVersionOnTopicLen bitMapLengthConsumeQueueExt "
     "brokerFastFailureEnable brokerNotActiveTimeoutMillis cleanFileForciblyEnable clientManageThreadPoolNums commercialBaseCount "
     "commercialEnable commitCommitLogLeastPages commitIntervalCommitLog compatibleWithOldNameSrv compressedRegister "
     "consumerFallbehindThreshold consumerManageThreadPoolNums controllerAddr debugLockEnable defaultQueryMaxNum "

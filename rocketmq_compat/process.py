@@ -45,6 +45,7 @@ from raft.addresses import Address
 from raft.errors import RaftError
 from raft.net.certificates import UnusableFiles
 from raft.process import AddressType, EventWriter, ServerProcess, secret_for, trust_flags
+from rocketmq_compat.broker.authorization import UnusableAclFile
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
@@ -208,7 +209,7 @@ async def _serve(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterato
 
 def _explain_broker(error: BaseException) -> str | None:
     match error:
-        case ForeignCommitLog() | RaftError() | UnusableFiles() | InvalidProperty():
+        case ForeignCommitLog() | RaftError() | UnusableFiles() | InvalidProperty() | UnusableAclFile():
             return f"{error}"
         case CorruptLog():
             return (

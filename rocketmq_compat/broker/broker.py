@@ -34,6 +34,7 @@ from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
 from raft.secret_file import credentials_of
 from raft.trust import Secret
+from rocketmq_compat.broker.authorization import Authorization
 from rocketmq_compat.broker.context import Context, handlers_of
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.fixed_roles import FixedRoles, has_other_copies, replication_config
@@ -132,6 +133,8 @@ class BrokerPlan:
     def __attrs_post_init__(self) -> None:
         """Refuse settings that contradict each other."""
         properties = self.properties
+        if properties.flag("aclEnable") and properties.text("aclFile") is None:
+            raise InvalidProperty("aclFile", "aclEnable=true needs accounts: set aclFile to the file that has them.")
         is_slave = properties.text("brokerRole") == "SLAVE"
         members = GroupMembers.of(properties)
         if members is None and is_slave != (properties.number("brokerId") != 0):
@@ -217,7 +220,8 @@ class Broker:
         trust = None if plan.secret is None else _credentials(plan.secret, context)
         self._disk = DiskThread(reactor)
         replication = self._replication = self._make_replication(ha_listening, rng, trust, tls)
-        self._log, self._delays = replication.log, replication.delays
+        self._log = replication.log
+        self._authorization = Authorization.of(context)
         self._housekeeping = Housekeeping(context, replication.tables, self._disk, replication.on_log_trimmed)
         self._registration = Registration(
             context,
@@ -233,6 +237,8 @@ class Broker:
         self._clients = ClientRequests(context)
         self._replies = ReplyRequests(context, self._log, self._clients.session_of_producer)
         handlers = {code: replication.when_sure(code, handler) for code, handler in self._handlers(trust).items()}
+        if self._authorization is not None:
+            handlers = {code: self._authorization.guard(handler) for code, handler in handlers.items()}
         limits = ListenerLimits(
             connections_max=CONNECTIONS_MAX,
             greeting_timeout_s=GREETING_TIMEOUT_S,
@@ -253,7 +259,10 @@ class Broker:
         ]
         self._rounds = Rounds(
             reactor,
-            (self._log, self._delays, self._pulls, self._clients, self._replies, self._housekeeping, self._reporter),
+            (
+                *(self._log, self._replication.delays, self._pulls, self._clients, self._replies, self._housekeeping),
+                *(self._reporter, *((self._authorization,) if self._authorization is not None else ())),
+            ),
             clock,
         )
 
@@ -300,7 +309,7 @@ class Broker:
         own = handlers_of(
             SendRequests(context, self._log),
             self._pulls,
-            OffsetQueries(context, tables, lambda: self._delays.offsets),
+            OffsetQueries(context, tables, lambda: self._replication.delays.offsets),
             self._clients,
             self._replies,
             LockRequests(context),
@@ -333,7 +342,7 @@ class Broker:
         """Start the broker and stop it at the end of the block. `tell` receives its events.
 
         Raises `ValueError` without a secret beyond loopback, unless it is `insecure`, `OSError` if a port cannot be
-        bound, `DamageRead` if damage was read and other brokers hold the content,
+        bound, `UnusableAclFile`, `DamageRead` if damage was read and other brokers hold the content,
         `ForeignCommitLog`, the errors of `MessageStore.open` and, for a member of a group, of `RaftGroup.open`. A
         failed or full disk or a broken invariant leaves the block as an exception group, as nurseries make them, and
         all writing ends.
@@ -467,7 +476,7 @@ class Broker:
         """See `Participant`."""
         now = self.context.clock()
         self._log.tick(now)
-        if self._delays.tick(self._log):
+        if self._replication.delays.tick(self._log):
             self._log.tick(now)  # what was just delivered is seen at once
         self._pulls.tick(now)
         self._clients.tick(now)
@@ -475,6 +484,8 @@ class Broker:
         self._housekeeping.tick(now)
         self._registration.tick()
         self._reporter.tick(now)
+        if self._authorization is not None:
+            self._authorization.tick(now)
 
     def on_urgent_sent(self) -> None:
         """See `Participant`."""
@@ -486,7 +497,7 @@ class Broker:
         self._failed = True
 
     def _on_dispatched(self, runs: list[QueueRun]) -> None:
-        self._delays.on_arrived(runs)
+        self._replication.delays.on_arrived(runs)
         self._pulls.on_arrived(runs)
         self._replication.on_dispatched(runs)
 

@@ -29,6 +29,7 @@ CLOSED_ON_PURPOSE: Final = "closed by this side"
 Address = tuple[str, int]
 OnRequest = Callable[[Command], Command | None]
 """Takes a request of the server and returns the answer to send, unless the request is one-way."""
+Sign = Callable[[Command], Command]
 
 
 @attrs.define
@@ -65,10 +66,15 @@ class RemotingClient(Session[Buffer]):
         on_request: OnRequest | None = None,
         proof: Callable[[], Dialer] | None = None,
         tls: Certificates | None = None,
+        sign: Sign | None = None,
     ) -> None:
-        """With `proof` both sides of each connection prove who they are before the first request."""
+        """With `proof` both sides of each connection prove who they are before the first request.
+
+        `sign` is applied to every request, as `Credentials.sign` of an account.
+        """
         self._proof = proof
         self.address = address
+        self._sign: Sign = sign or (lambda request: request)
         self._reactor = reactor
         self._on_request = on_request
         self._tls = tls
@@ -87,7 +93,7 @@ class RemotingClient(Session[Buffer]):
         `opaque` of the request by its own.
         """
         opaque = self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
-        frame = encode(attrs.evolve(request, opaque=opaque))
+        frame = encode(self._sign(attrs.evolve(request, opaque=opaque)))
         waiting: _Waiting | None = None
         try:
             with trio.move_on_after(timeout_s):
@@ -110,7 +116,7 @@ class RemotingClient(Session[Buffer]):
         Raises `RemotingFailed` without a connection. The arrival stays unknown.
         """
         self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
-        frame = encode(attrs.evolve(request, opaque=self._last_opaque, flag=request.flag | IS_ONEWAY))
+        frame = encode(self._sign(attrs.evolve(request, opaque=self._last_opaque, flag=request.flag | IS_ONEWAY)))
         with trio.move_on_after(timeout_s):
             connection = await self._connect()
             connection.write_pieces(frame)
@@ -229,6 +235,7 @@ async def connected_client(
     on_request: OnRequest | None = None,
     proof: Callable[[], Dialer] | None = None,
     tls: Certificates | None = None,
+    sign: Sign | None = None,
 ) -> AsyncIterator[RemotingClient]:
     """Yields a client with a loop of its own, for tools and tests.
 
@@ -238,7 +245,7 @@ async def connected_client(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
-            client = RemotingClient(reactor, address, on_request=on_request, proof=proof, tls=tls)
+            client = RemotingClient(reactor, address, on_request=on_request, proof=proof, tls=tls, sign=sign)
             try:
                 yield client
             finally:

@@ -67,7 +67,7 @@ def test_an_older_name_still_counts() -> None:
         ("brokerRol=SLAVE", "brokerRol is no broker property that is known. Did you mean brokerRole?"),
         ("zzz=1", "zzz is no broker property that is known."),
         ("orderMessageEnable=true", "orderMessageEnable is a property of the name server, not of the broker."),
-        ("aclEnable=true", "aclEnable is a property of RocketMQ that quorumlog does not implement."),
+        ("tlsTestModeEnable=true", "tlsTestModeEnable is a property of RocketMQ that quorumlog does not implement."),
         (
             "sendMsgTimeout=1",
             "sendMsgTimeout is a property of producers and consumers, not of brokers or name servers.",
