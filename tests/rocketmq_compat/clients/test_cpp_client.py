@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from jepsen_like.bench.processes import until
+from rocketmq_compat.acls import Credentials
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import Command
@@ -43,8 +44,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts processes, and kills them at the end of the test. The client writes its logs into its home."""
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*command: str) -> subprocess.Popen[str]:
+    def begin(*command: str, account: Credentials | None = None) -> subprocess.Popen[str]:
         environment = {**os.environ, "HOME": str(tmp_path)}
+        if account is not None:
+            environment |= {"ACCESS_KEY": account.access_key, "SECRET_KEY": account.secret_key}
         started.append(
             subprocess.Popen(
                 [sys.executable, "-W", "ignore", *command],
@@ -75,20 +78,25 @@ class Brokers:
 @pytest.fixture
 def brokers(start: Start, tmp_path: Path) -> Brokers:
     """The retry topic is there before the consumers: they would look for it again after 30 s."""
+    return start_brokers(start, tmp_path)
+
+
+def start_brokers(start: Start, tmp_path: Path, *properties: str, account: Credentials | None = None) -> Brokers:
     names = str(await_event(start(*PROCESS, "nameserver", "--listen", "127.0.0.1:0"), "listening")["address"])
     flags: tuple[str, ...] = (*PROCESS, "broker", "--listen", "127.0.0.1:0", "--ha-listen", "127.0.0.1:0")
     flags += ("--data", str(tmp_path / "data"), "--set", f"namesrvAddr={names}", "--set", LEVELS)
+    flags += tuple(part for each in properties for part in ("--set", each))
     process = start(*flags)
     address = await_event(process, "listening")["address"]
     await_event(process, "serving")
     host, _, port = address.rpartition(":")
-    trio.run(make_retry_topic, (host, int(port)))
+    trio.run(make_retry_topic, (host, int(port)), account)
     return Brokers(names, process, flags)
 
 
-async def make_retry_topic(address: tuple[str, int]) -> None:
+async def make_retry_topic(address: tuple[str, int], account: Credentials | None = None) -> None:
     header = CreateTopicRequestHeader(topic="%RETRY%g", read_queue_nums=1, write_queue_nums=1, perm=6)
-    async with connected_client(address) as client:
+    async with connected_client(address, sign=account.sign if account else None) as client:
         answer = await client.ask(Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header.ext()), timeout_s=10)
     assert answer.code == ResponseCode.SUCCESS
 
@@ -149,6 +157,44 @@ def test_what_was_sent_to_a_broker_that_was_killed_is_consumed_from_the_next_one
     await_event(start(*brokers.flags), "serving")
     found = consume(start, brokers.names, "concurrent", "B", COUNT)
     assert {each["body"] for each in found} == {f"orderly-{number}" for number in range(COUNT)}
+
+
+ACCOUNTS = """
+accounts:
+  - accessKey: producer
+    secretKey: produces
+    topicPerms: [T=PUB|SUB]
+    defaultGroupPerm: SUB
+  - accessKey: operator
+    secretKey: operates
+    admin: true
+"""
+
+
+def test_an_account_sends_and_consumes_what_it_may_and_others_nothing(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "plain_acl.yml").write_text(ACCOUNTS)
+    operator, producer = Credentials("operator", "operates"), Credentials("producer", "produces")
+    accounts = ("aclEnable=true", f"aclFile={tmp_path / 'plain_acl.yml'}")
+    brokers = start_brokers(start, tmp_path, *accounts, account=operator)
+    names = brokers.names
+
+    def send_one(topic: str, account: Credentials | None) -> dict[str, Any]:
+        (outcome,) = lines(start(str(WORKER), "send-one", names, topic, "one", account=account))
+        return outcome
+
+    assert send_one("T", producer)["status"] == 0
+    consumer = start(str(WORKER), "consume", names, "T", "g", "concurrent", "*", "1", account=producer)
+    assert [each["body"] for each in lines(consumer)] == ["one"]
+    for topic, account, reason in (
+        ("T", Credentials("producer", "guesses!"), "Check signature failed for accessKey=producer"),
+        ("U", producer, "No default permission for topic:U"),
+        ("T", None, "No acl config for "),  # without credentials it sends an empty key
+    ):
+        assert send_one(topic, account)["error"], "the client keeps the reason for its log"
+        denied = await_event(brokers.process, "denied")
+        while denied["code"] not in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2):
+            denied = await_event(brokers.process, "denied")  # its heartbeats are refused, too
+        assert denied["reason"] == reason
 
 
 def test_a_raft_group_whose_master_is_killed_has_what_was_sent_and_takes_more(start: Start, tmp_path: Path) -> None:

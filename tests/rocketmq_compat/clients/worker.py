@@ -6,8 +6,11 @@ happy with.
     python worker.py send NAMESRV TOPIC COUNT
     python worker.py consume NAMESRV TOPIC GROUP WAY TAGS COUNT
 
+    python worker.py send-one NAMESRV TOPIC BODY
+
 `send` sends in all ways, and prints a line of JSON for each message. `consume` prints up to COUNT bodies; WAY is
-concurrent or orderly.
+concurrent or orderly. `send-one` prints the outcome of one message, an error too. ACCESS_KEY and SECRET_KEY in the
+environment are the account.
 
 A consumer fails on its first sight of a body that begins with `fail`.
 """
@@ -16,10 +19,11 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from rocketmq.client import Message, Producer, PushConsumer, RecvMessage
-from rocketmq.exceptions import ffi_check
+from rocketmq.exceptions import RocketMQException, ffi_check
 from rocketmq.ffi import dll
 
 CONSUMES_FOR_S = 40
@@ -31,9 +35,29 @@ def show(**fields: Any) -> None:
     sys.stdout.flush()
 
 
+def log_in(client: Any) -> None:
+    if "ACCESS_KEY" in os.environ:
+        client.set_session_credentials(os.environ["ACCESS_KEY"], os.environ["SECRET_KEY"], "ALIYUN")
+
+
+def send_one(name_server: str, topic: str, body: str) -> None:
+    producer = Producer("producers")
+    producer.set_namesrv_addr(name_server)
+    log_in(producer)
+    producer.start()
+    message = Message(topic)
+    message.set_body(body)
+    try:
+        show(status=int(producer.send_sync(message).status), error="")
+    except RocketMQException as error:
+        show(status=-1, error=str(error))
+    producer.shutdown()
+
+
 def send(name_server: str, topic: str, count: str) -> None:
     producer = Producer("producers")
     producer.set_namesrv_addr(name_server)
+    log_in(producer)
     producer.start()
 
     def message(body: str, tags: str = "A") -> Any:
@@ -83,6 +107,7 @@ def consume(name_server: str, topic: str, group: str, way: str, tags: str, count
 
     consumer = PushConsumer(group, orderly=way == "orderly")
     consumer.set_namesrv_addr(name_server)
+    log_in(consumer)
     # Not by `subscribe`: what that makes of an exception depends on what happens to be in memory.
     ffi_check(dll.Subscribe(consumer._handle, topic.encode(), tags.encode()))
     consumer._register_callback(take)
@@ -92,9 +117,7 @@ def consume(name_server: str, topic: str, group: str, way: str, tags: str, count
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "send":
-        send(*sys.argv[2:])
-    else:
-        consume(*sys.argv[2:])
+    ways: dict[str, Callable[..., None]] = {"send": send, "send-one": send_one, "consume": consume}
+    ways[sys.argv[1]](*sys.argv[2:])
     show(done=True)
     os._exit(0)  # its destructors are not safe while its threads run
