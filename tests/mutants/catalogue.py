@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.harness_bugs import HARNESS
@@ -620,6 +621,7 @@ ALL: Sequence[Mutant] = (
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,
+    *ACCESS_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
     *KAFKA_HOST_BUGS,

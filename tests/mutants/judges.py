@@ -199,6 +199,18 @@ def admit(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def authorize(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of who may do what: of access lists and accounts, and of the brokers that obey them."""
+    return _failing(
+        "access",
+        "tests/kafka_compat/test_acls.py",
+        "tests/kafka_compat/broker/test_guards.py",
+        "tests/kafka_compat/broker/test_acls.py",
+        "tests/rocketmq_compat/test_acls.py",
+        "tests/rocketmq_compat/broker/test_accounts.py",
+    )
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
@@ -360,6 +372,7 @@ JUDGES: Mapping[str, Judge] = {
     "checker": check,
     "refusals": refuse,
     "strangers": admit,
+    "access": authorize,
     "clients": call,
     "run": run_processes,
     "contents": touch_disks,
