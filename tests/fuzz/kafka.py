@@ -35,6 +35,7 @@ import attrs
 
 from jepsen_like.cluster.ports import ReservedPorts
 from kafka_compat.broker.proving import MemberProof
+from kafka_compat.config_keys import STANDARD_AUTHORIZER
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
@@ -74,6 +75,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
 }
+AUTHORIZES = {"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
 
 
 @attrs.define
@@ -106,8 +108,11 @@ class Process:
 
 
 @contextlib.contextmanager
-def running_broker(directory: Path) -> Iterator[Process]:
-    """A broker alone, whose data is in `directory/data` and whose log in `directory/stderr`."""
+def running_broker(directory: Path, *, authorizes: bool = False) -> Iterator[Process]:
+    """A broker alone, whose data is in `directory/data` and whose log in `directory/stderr`.
+
+    If it `authorizes`, each request passes its guard, which lets all through as long as there is no ACL.
+    """
     with ReservedPorts(1) as reserved, (directory / "stderr").open("w") as errors:
         (port,) = reserved.ports
         command = [sys.executable, "-m", "kafka_compat.process", "--id", "1", "--cluster-id", CLUSTER]
@@ -115,7 +120,7 @@ def running_broker(directory: Path) -> Iterator[Process]:
         secret.touch(0o600)
         secret.write_text(SECRET.text)
         command += ["--listen", f"127.0.0.1:{port}", "--data", str(directory / "data"), "--secret-file", str(secret)]
-        command += [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        command += [f"--set={name}={value}" for name, value in (SETTINGS | (AUTHORIZES if authorizes else {})).items()]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         broker = Process(process, port)
         listener = threading.Thread(target=broker.listen)
@@ -296,7 +301,7 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
     """Send the frames; what happened. `AssertionError` if more than single connections suffered."""
     with tempfile.TemporaryDirectory() as directory:
         try:
-            outcome = _fuzz(frames, random.Random(seed), Path(directory))
+            outcome = _fuzz(frames, random.Random(seed), Path(directory), authorizes=seed % 2 == 1)
         except AssertionError as error:
             error.add_note("the broker logged: " + (Path(directory) / "stderr").read_text()[-8000:])
             raise
@@ -309,11 +314,11 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
     return outcome
 
 
-def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
+def _fuzz(frames: int, rng: random.Random, directory: Path, *, authorizes: bool) -> dict[str, Any]:
     fates: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     reached = 0
-    with running_broker(directory) as broker:
+    with running_broker(directory, authorizes=authorizes) as broker:
         with connect(broker.port) as connection:
             topics = tuple(
                 CreateTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=())
