@@ -7,13 +7,16 @@ import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
-from jepsen_like.cluster.authority import Authority
 from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
 from tests.examples import examples
+
+if TYPE_CHECKING:
+    from jepsen_like.cluster.authority import Authority
 
 pytest_plugins = ["pytester"]
 
@@ -56,8 +59,10 @@ def volume() -> Iterator[Volume]:
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> "Authority":
     """An authority with certificates of `server`, and of the client `alice`."""
+    from jepsen_like.cluster.authority import Authority  # its package is an extra
+
     made = Authority.at(tmp_path_factory.mktemp("authority"))
     made.issue_node("server")
     made.issue_client("alice")
