@@ -43,6 +43,7 @@ accounts:
       - topicA=DENY
       - topicB=PUB|SUB
       - topicC=SUB
+      - topicD=PUB|DENY
     groupPerms: [groupA=DENY, groupB=PUB|SUB]
 
   - accessKey: rocketmq2
@@ -140,6 +141,7 @@ CASES: list[tuple[Command, str]] = [
     (request(SEND, topic="topicB"), ""),
     (request(SEND, topic="topicA"), NO + "topic:topicA"),
     (request(SEND, topic="topicC"), NO + "topic:topicC"),
+    (request(SEND, topic="topicD"), NO + "topic:topicD"),
     (request(SEND, topic="other"), NO + "topic:other"),
     (request(SEND_V2, b="topicB"), ""),
     (request(SEND_V2, b="topicA"), NO + "topic:topicA"),
@@ -255,6 +257,7 @@ def test_the_file_is_read_as_it_is_meant() -> None:
         "topicA": Perm.DENY,
         "topicB": Perm.PUB | Perm.SUB,
         "topicC": Perm.SUB,
+        "topicD": Perm.PUB | Perm.DENY,
         "%RETRY%groupA": Perm.DENY,
         "%RETRY%groupB": Perm.PUB | Perm.SUB,
     }

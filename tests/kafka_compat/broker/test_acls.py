@@ -9,9 +9,10 @@ from attrs import define, field
 from kafka_compat.acls import Acl, Authorizer, PatternType, Permission, ResourceType
 from kafka_compat.broker.access import Refusals
 from kafka_compat.broker.caller import Identity
-from kafka_compat.broker.calls import ClientCall
+from kafka_compat.broker.calls import ClientCall, GuardedCall
 from kafka_compat.broker.guards.table import Guards, guard_handlers
 from kafka_compat.config_keys import STANDARD_AUTHORIZER
+from kafka_compat.protocol.api import RequestHeader
 from kafka_compat.protocol.apis.acls import (
     CREATE_ACLS,
     DELETE_ACLS,
@@ -32,7 +33,7 @@ from raft.net.seldom import Seldom
 from tests.kafka_compat.broker.cluster import Client, cluster
 from tests.kafka_compat.broker.test_sasl import open_guarded
 from tests.kafka_compat.broker.test_sasl import plain as authenticate_plain
-from tests.kafka_compat.broker.world import FETCH_VERSION, Asked, Connection, World, ask, records_of, world
+from tests.kafka_compat.broker.world import FETCH_VERSION, Asked, Connection, Replying, World, ask, records_of, world
 
 ALICE = Identity(principal="User:alice")
 TOPIC_FAILED = KafkaErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -161,6 +162,18 @@ def test_handlers_are_the_same_objects_without_an_authorizer() -> None:
         assert guard_handlers(handlers, broker.context, print)[FETCH.key] is not handlers[FETCH.key]
 
 
+@pytest.mark.parametrize("is_part_refused", [False, True])
+def test_a_request_without_an_answer_closes_its_connection_if_a_part_was_refused(is_part_refused: bool) -> None:
+    with world() as broker:
+        reply, connection = Replying(), Connection()
+        call = ClientCall(RequestHeader(PRODUCE.key, 9, 7), None, reply, connection)  # type: ignore[arg-type]
+        guards = Guards(broker.context, Authorizer(broker.image.acls), Refusals(print, Seldom(lambda: 0.0)))
+        complete = (lambda response: response) if is_part_refused else None
+        GuardedCall(call, None, guards.access_of(call), complete).answer_nothing()
+        assert connection.is_closed is is_part_refused
+        assert (reply.pieces == ()) is not is_part_refused
+
+
 # ---------------------------------------------------------------- Fetch, which has sessions
 
 
@@ -231,8 +244,13 @@ def test_a_right_that_is_taken_away_ends_what_a_session_reads() -> None:
         again = fetch(session_id=first.answer.session_id, session_epoch=2)
         assert errors_of(again) == [0]
         assert records_of(again.answer)
+        at_end = evolve(
+            fetch.topics("may")[0], partitions=(evolve(fetch.topics("may")[0].partitions[0], fetch_offset=1),)
+        )
+        drained = fetch(session_id=first.answer.session_id, session_epoch=3, topics=(at_end,), max_wait_ms=0)
+        assert records_of(drained.answer) == {}
         broker.image.acls.add(read("may", Permission.DENY))
-        quiet = fetch(session_id=first.answer.session_id, session_epoch=3)
+        quiet = fetch(session_id=first.answer.session_id, session_epoch=4)
         assert errors_of(quiet) == [TOPIC_FAILED], "without any news of the partition"
 
 
