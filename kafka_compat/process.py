@@ -2,8 +2,8 @@
 
     python -m kafka_compat.process --cluster-id c --id 1 --listen 127.0.0.1:9092 --data data/1 --peer 2=… --peer 3=…
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`. The events: `listening` (the port answers,
-though there may be no controller yet), `serving` (registered, up to date and unfenced), `controller` (this process
+Every line on stdout is one object with `t_ns` (monotonic clock), `time` (UTC, ISO 8601) and `event`. The events: `listening`
+(the port answers, though there may be no controller yet), `serving` (registered, up to date and unfenced), `controller` (this process
 becomes or stops being it), `partition`, `high_watermark` (see `broker.reporter`), `damage` and `doubtful` (see below),
 `connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`.
 SIGTERM and SIGINT hand over leaderships and stop it; a second signal stops it at once.

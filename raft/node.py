@@ -1,7 +1,7 @@
 """The node process: one `RaftGroup` behind a command with flags, which reports what it does in JSON lines.
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`,
-`link_up`, `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason),
+Every line on stdout is one object with `t_ns` (monotonic clock), `time` (UTC, ISO 8601) and `event`: `started` (the port is
+open), `role`, `link_up`, `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason),
 `storage_full`, `disk_stalled`, `trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's
 snapshot), `snapshot_too_large` (nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `set_aside`
 (its log is damaged or missing, and it learns from the others what it must not go back behind), `standing_learned` (it

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import NoReturn
 
 import attrs
@@ -49,7 +50,7 @@ class EventWriter:
                 self._dropped += 1
                 return
             dropped = {"dropped": self._dropped} if self._dropped else {}
-            line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields, **dropped})
+            line = json.dumps({"t_ns": time.monotonic_ns(), "time": _utc(), "event": event, **fields, **dropped})
             self._dropped = 0
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
@@ -74,6 +75,11 @@ class EventWriter:
             return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
         except io.UnsupportedOperation:
             return True  # not a file of the system: it is replaced within this process
+
+
+def _utc() -> str:
+    """Returns the time of the wall clock in ISO 8601, to the millisecond: `2026-01-31T12:00:00.000Z`."""
+    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 class AddressType(click.ParamType[Address]):

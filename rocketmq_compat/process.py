@@ -3,8 +3,8 @@
     python -m rocketmq_compat.process nameserver --listen 127.0.0.1:9876
     python -m rocketmq_compat.process broker --listen 127.0.0.1:10911 --data data/a --set namesrvAddr=127.0.0.1:9876
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`. The events of both roles: `listening`,
-`connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`.
+Every line on stdout is one object with `t_ns` (monotonic clock), `time` (UTC, ISO 8601) and `event`. The events of both
+roles: `listening`, `connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`.
 SIGTERM and SIGINT stop either.
 
 A name server adds `broker_registered` and `broker_removed`. A broker adds:

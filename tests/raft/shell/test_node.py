@@ -81,7 +81,7 @@ def test_sigterm_stops_a_node_cleanly(tmp_path: Path) -> None:
         assert started["address"] == f"127.0.0.1:{ports[1]}"
         assert started["t_ns"] < time.monotonic_ns()
         role = node.wait_for("role")
-        assert role.keys() == {"t_ns", "event", "role", "term", "leader"}
+        assert role.keys() == {"t_ns", "time", "event", "role", "term", "leader"}
         while role["role"] != "leader":  # later it changes no role, so that nothing comes between the last two events
             role = node.wait_for("role")
         node.process.send_signal(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -79,3 +80,16 @@ def test_a_broken_invariant_has_status_1_and_its_traceback(end_process: Callable
     how, told, err = end_process(AssertionError("two leaders"), started=True)
     assert (how, told) == (1, "broken invariant: two leaders")
     assert "Traceback" in err
+
+
+def test_an_event_has_the_time_of_the_wall_clock_in_utc_besides_the_monotonic_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = datetime.now(UTC)
+    EventWriter()("started", node=1)
+    event = json.loads(capsys.readouterr().out)
+    assert event["time"].endswith("Z")
+    told = datetime.fromisoformat(event["time"])
+    assert before - timedelta(milliseconds=1) <= told <= datetime.now(UTC)
+    assert (event["event"], event["node"]) == ("started", 1)
+    assert isinstance(event["t_ns"], int)
