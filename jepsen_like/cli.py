@@ -34,6 +34,8 @@ class ExitStatus(enum.IntEnum):
     """The check could not decide, and the output gives the reason; or the program itself failed, with a traceback."""
     ENVIRONMENT = 4
     """Something outside the program is missing: a package, Java, a port, a directory."""
+    NOT_DONE = 5
+    """A cluster certainly has not done it: it refused, or was not asked. UNKNOWN stands for what may have been done."""
     INTERRUPTED = 130
     """Ctrl-C, as shells count it."""
 
@@ -85,6 +87,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),
+    "append": LazyCommand("jepsen_like.operate.log:append", "Append records to a raft group's log."),
+    "read": LazyCommand("jepsen_like.operate.log:read", "Read committed records of a raft group's log."),
+    "tail": LazyCommand("jepsen_like.operate.log:tail", "Show the last records of a raft group's log, and follow it."),
+    "status": LazyCommand("jepsen_like.operate.log:status", "Show the nodes of a raft group."),
     "doctor": LazyCommand("jepsen_like.doctor:doctor", "Check this machine for what a run needs, and how to get it."),
 }
 

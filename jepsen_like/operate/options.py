@@ -1,0 +1,99 @@
+"""Options that the operator's commands share, and how they print."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+import trio
+
+from jepsen_like.operate.tables import Row, json_line, table_lines
+from jepsen_like.port.wires import Address, text_of
+
+WITHIN_S: Final = 10.0
+BROKERS: Final = "Brokers of a Kafka cluster or name servers of a RocketMQ one; one that is up will do."
+T = TypeVar("T")
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""The decorator that `click.option` returns."""
+
+
+class AddressesType(click.ParamType[tuple[Address, ...]]):
+    """`HOST:PORT,...`."""
+
+    name = "HOST:PORT,..."
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Address, ...]:
+        """Returns the addresses, each once, in their order."""
+        if isinstance(value, tuple):
+            return value
+        found: dict[Address, None] = {}
+        for word in filter(None, (each.strip() for each in str(value).replace(";", ",").split(","))):
+            host, colon, port = word.rpartition(":")
+            if not (colon and host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+                self.fail(f"{word!r} is not of the form HOST:PORT", param, ctx)
+            found[host.strip("[]"), int(port)] = None
+        if not found:
+            self.fail("it names no address", param, ctx)
+        return tuple(found)
+
+
+def cluster_option(help_text: str) -> Option:
+    """`--cluster`, the addresses to begin with."""
+    return click.option("--cluster", type=AddressesType(), required=True, help=help_text)
+
+
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+within_option: Final = click.option(
+    "--within",
+    "within_s",
+    type=click.FloatRange(0, min_open=True),
+    default=WITHIN_S,
+    show_default=True,
+    metavar="S",
+    help="Give up after so many seconds.",
+)
+
+
+def text_of_cluster(addresses: Iterable[Address]) -> str:
+    """Returns addresses as `--cluster` takes them."""
+    return ",".join(map(text_of, addresses))
+
+
+@attrs.define
+class Printer:
+    """Prints rows as they come: a table with one heading, or JSON. The columns are those of the first rows."""
+
+    as_json: bool
+    columns: Sequence[str] | None = None
+    """The columns of the table, where the JSON has more."""
+    _has_heading: bool = attrs.field(default=False, init=False)
+
+    def rows(self, rows: Sequence[Row]) -> None:
+        """Print rows, at once."""
+        if self.as_json:
+            for row in rows:
+                click.echo(json_line(row))
+            return
+        if rows:
+            for line in table_lines(rows, self.columns, heading=not self._has_heading):
+                click.echo(line)
+            self._has_heading = True
+
+    def nothing(self, line: str) -> None:
+        """Print a line in the place of a table without rows; a program gets no object."""
+        if not self.as_json:
+            click.echo(line)
+
+
+def run(work: Callable[..., Awaitable[T]], *arguments: object) -> T:
+    """Returns the result of work in Trio; raises its error bare, as the command line reports it."""
+    try:
+        return trio.run(work, *arguments)
+    except BaseExceptionGroup as group:
+        _, rest = group.split(click.ClickException)
+        if rest is not None:
+            raise
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
