@@ -91,6 +91,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "read": LazyCommand("jepsen_like.operate.log:read", "Read committed records of a raft group's log."),
     "tail": LazyCommand("jepsen_like.operate.log:tail", "Show the last records of a raft group's log, and follow it."),
     "status": LazyCommand("jepsen_like.operate.log:status", "Show the nodes of a raft group."),
+    "topics": LazyCommand("jepsen_like.operate.topics:topics", "List, create and delete topics of Kafka or RocketMQ."),
+    "groups": LazyCommand(
+        "jepsen_like.operate.groups:groups", "Show consumer groups of Kafka or RocketMQ, and their lag."
+    ),
+    "brokers": LazyCommand("jepsen_like.operate.brokers:brokers", "Show the brokers of Kafka or RocketMQ."),
     "doctor": LazyCommand("jepsen_like.doctor:doctor", "Check this machine for what a run needs, and how to get it."),
 }
 

@@ -20,14 +20,20 @@ class NoAnswer(Exception):
     """A broker did not answer what it was asked; the text tells why."""
 
 
+class NotAsked(NoAnswer):
+    """No connection could be made: the broker has certainly not been asked."""
+
+
 async def ask(
     address: Address, api: Api[Any, Any], version: int, body: Any, *, within_s: float, tls: ssl.SSLContext | None = None
 ) -> Any:
-    """Returns a broker's response. Raises `NoAnswer`."""
+    """Returns a broker's response. Raises `NotAsked` without a connection, `NoAnswer` once it may have been asked."""
+    is_asked = False
     frame = api.encode_request(RequestHeader(api.key, version, CORRELATION, CLIENT_ID), body)
     try:
         with trio.fail_after(within_s):
             stream = await open_stream(address, tls)
+            is_asked = True
             async with stream:
                 await stream.send_all(b"".join(frame))
                 (length,) = PREFIX.unpack(await _exactly(stream, PREFIX.size))
@@ -36,9 +42,11 @@ async def ask(
                 answer = await _exactly(stream, length)
         correlation, response = api.decode_response(answer, version)
     except trio.TooSlowError:
-        raise NoAnswer(f"no answer to {api.name} within {within_s:g} s") from None
+        kind = NoAnswer if is_asked else NotAsked
+        raise kind(f"no answer to {api.name} within {within_s:g} s") from None
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, MalformedMessage) as error:
-        raise NoAnswer(f"{api.name}: {str(error) or type(error).__name__}") from error
+        kind = NoAnswer if is_asked else NotAsked
+        raise kind(f"{api.name}: {str(error) or type(error).__name__}") from error
     if correlation != CORRELATION:
         raise NoAnswer(f"{api.name} was answered with correlation id {correlation}")
     return response
