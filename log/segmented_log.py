@@ -405,6 +405,11 @@ class SegmentedLog:
         """Returns what a retention rule needs of each segment, oldest first."""
         return self._lookup.facts()
 
+    @property
+    def room(self) -> int:
+        """The bytes that can be written whatever room the disk has: they are reserved."""
+        return max(0, self._active.reserved - self._active.size)
+
     def reserve(self, size: int) -> None:
         """Make sure that frames of `size` bytes in all (headers included) can be written; else raises `NoSpace`.
 

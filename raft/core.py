@@ -255,9 +255,9 @@ class RaftCore:
                 self._on_disconnected(peer)
             case Overslept():
                 self._on_overslept()
-            case StepDown():
+            case StepDown(patience_s=patience_s):
                 if isinstance(self.role, Leader):
-                    self._become_follower(self.term, leader=None)
+                    self._become_follower(self.term, leader=None, patience_s=patience_s)
             case _:
                 assert_never(event)
         self._tell_role()
@@ -402,7 +402,7 @@ class RaftCore:
 
     # ---------------------------------------------------------------- roles
 
-    def _become_follower(self, term: Term, leader: NodeId | None) -> None:
+    def _become_follower(self, term: Term, leader: NodeId | None, *, patience_s: float = 0.0) -> None:
         """Follow in `term`, which may be new. Proposals and reads that waited for its leadership are answered now."""
         assert term >= self.term
         old = self.role
@@ -416,7 +416,7 @@ class RaftCore:
                 # The deadline stays: another node's candidacy is no sign of life from a leader.
                 self.role = Follower(deadline, leader)
             case PreCandidate() | Candidate() | Leader():
-                self.role = Follower(self._election_deadline(), leader)
+                self.role = Follower(self._election_deadline() + patience_s, leader)
             case _:
                 assert_never(old)
         if isinstance(old, Leader):

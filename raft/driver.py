@@ -51,10 +51,11 @@ from raft.environment import Environment
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
 from raft.events import Disconnected, Event, Loaded, Overslept, Persisted, Propose, ReadRequest, StepDown, Tick, Trimmed
 from raft.flush_schedule import FlushSchedule
+from raft.full_disk import FullDisk
 from raft.inbox import Inbox
 from raft.messages import Message
 from raft.model import Batch, EntryKind, LogIndex, LogStart, NodeId, Offset, Token
-from raft.notices import DiskStalled, LogTrimmed, NoSpaceLeft, SnapshotInstalled, StandingLearned
+from raft.notices import DiskStalled, LogTrimmed, SnapshotInstalled, StandingLearned
 from raft.outbox import Outbox
 from raft.pending_reads import PendingReads
 from raft.requests import Caller, Request, refuse
@@ -144,7 +145,8 @@ class RaftDriver:
             snapshot_bytes_max=config.snapshot_bytes_max,
             every_s=config.trim_every_s,
         )
-        self._inbox = Inbox(core, storage, self._applier, self._trimmer.snapshots, self._flushes, environment.notify)
+        self._full_disk = FullDisk(storage, environment.notify)
+        self._inbox = Inbox(core, self._applier, self._trimmer.snapshots, self._flushes, self._full_disk, environment)
         self._outbox = Outbox()
         self._last_token = 0
         self._now = 0.0
@@ -391,11 +393,11 @@ class RaftDriver:
             batch = self._join(kind, requests)
             try:
                 if self._leads:
-                    self._storage.reserve(entries_bytes((batch,)))
+                    self._full_disk.reserve(entries_bytes((batch,)), now)
             except NoSpace as error:
                 refuse(requests, StorageFull(str(error)))
-                self._environment.notify(NoSpaceLeft(str(error)))
-                self._step(now, StepDown())
+                if self.core.configuration.peers(self.core.node_id) and self._full_disk.may_hand_over(now):
+                    self._step(now, StepDown(patience_s=self.core.config.election_timeout_s_max))
                 continue
             token = self._draw_token()
             self._batcher.begin(token, Proposal(kind, requests, len(batch.data), now))

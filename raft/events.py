@@ -64,7 +64,12 @@ class Disconnected:
 
 @frozen
 class StepDown:
-    """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead."""
+    """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead.
+
+    It stands for election `patience_s` later than otherwise, so that others come first.
+    """
+
+    patience_s: float = 0.0
 
 
 @frozen

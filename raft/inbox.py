@@ -1,24 +1,30 @@
 """Inbox: the events that wait for the next round, in the order in which they came, and which messages join them.
 
-Messages with entries or a snapshot need room on the disk. Nothing is written before the next round, so each needs it in
+Messages with entries or a snapshot need room on the disk, and so do those that may change the term or the vote. Nothing is written before the next round, so each needs it in
 addition to those that came before it. One without room is dropped before the core sees it, and its leader sends it
 again. Of a snapshot in parts the last one waits until the whole is written outside of the loop.
 """
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from log.errors import NoSpace
 from raft.applier import Applier
 from raft.core import RaftCore
+from raft.environment import Environment
 from raft.errors import ProtocolError
 from raft.events import Event, Receive
 from raft.flush_schedule import FlushSchedule
-from raft.messages import AppendEntries, InstallSnapshot, Message
+from raft.full_disk import FullDisk
+from raft.messages import AppendEntries, InstallSnapshot, Message, PreVoteReply, RequestVote, StandingReply, VoteReply
 from raft.model import NodeId
-from raft.notices import NoSpaceLeft, Notify, SnapshotTooLarge
+from raft.notices import SnapshotTooLarge
 from raft.snapshot_work import SnapshotWork
-from raft.storage import RaftStorage, entries_bytes
+from raft.storage import entries_bytes
+
+OF_ELECTIONS: Final = (PreVoteReply, RequestVote, VoteReply, StandingReply)
+"""Messages that may change the term or the vote of a node in their own term, too."""
 
 
 class Inbox:
@@ -27,18 +33,18 @@ class Inbox:
     def __init__(
         self,
         core: RaftCore,
-        storage: RaftStorage,
         applier: Applier,
         snapshots: SnapshotWork,
         flushes: FlushSchedule,
-        notify: Notify,
+        full_disk: FullDisk,
+        environment: Environment,
     ) -> None:
         self._core = core
-        self._storage = storage
         self._applier = applier
         self._snapshots = snapshots
         self._flushes = flushes
-        self._notify = notify
+        self._full_disk = full_disk
+        self._environment = environment
         self.events: deque[Event] = deque()
         """The events that wait, the oldest first."""
         self._reserved_bytes = 0
@@ -57,6 +63,9 @@ class Inbox:
         """
         if (objection := self._core.objection(message)) is not None:
             raise ProtocolError(objection)
+        may_change_state = message.term > self._core.term or isinstance(message, OF_ELECTIONS)
+        if may_change_state and not self._full_disk.has_room_for_state(self._environment.clock()):
+            return
         if isinstance(message, AppendEntries) and message.entries:
             self._deliver_with_room(sender, message, entries_bytes(entry.batch for entry in message.entries))
         elif isinstance(message, InstallSnapshot):
@@ -67,7 +76,7 @@ class Inbox:
     def _deliver_snapshot(self, sender: NodeId, message: InstallSnapshot) -> None:
         self._applier.require_snapshots()
         if message.total > self._snapshots.bytes_max:
-            self._notify(SnapshotTooLarge(message.total, self._snapshots.bytes_max))
+            self._environment.notify(SnapshotTooLarge(message.total, self._snapshots.bytes_max))
         elif message.bytes_left:
             self.events.append(Receive(sender, message))  # kept in memory until the last part is there
         elif not (self._flushes.is_under_way or self._snapshots.is_busy):
@@ -78,9 +87,8 @@ class Inbox:
 
     def _deliver_with_room(self, sender: NodeId, message: Message, needed: int) -> None:
         try:
-            self._storage.reserve(self._reserved_bytes + needed)
-        except NoSpace as error:
-            self._notify(NoSpaceLeft(str(error)))
+            self._full_disk.reserve(self._reserved_bytes + needed, self._environment.clock())
+        except NoSpace:
             return
         self._reserved_bytes += needed
         self.events.append(Receive(sender, message))

@@ -114,6 +114,11 @@ def _tail_of(start: LogStart) -> LogTail:
     return LogTail(start.index, start.position.term, start.offset)
 
 
+STATES_OF_ROUND = 16
+STATE_ROOM_BYTES = 8 * 1024
+"""The room that is kept for what one round may have to remember: states, each with its frame, and entries without data."""
+
+
 class RaftStorage:
     """The log of one node.
 
@@ -169,6 +174,11 @@ class RaftStorage:
         Raises `NoSpace` if it will not, before anything is written.
         """
         self.log.reserve(size)
+
+    @property
+    def has_room_for_state(self) -> bool:
+        """True if some more terms and votes, and the first entry of a leader, will fit for certain."""
+        return self.log.room >= STATE_ROOM_BYTES + STATES_OF_ROUND * len(self.log.state or b"")
 
     def persist(self, persist: Persist) -> None:
         """Write; the state goes first, so that no entry can be durable before its term (P2).

@@ -518,13 +518,13 @@ def test_messages_that_arrive_together_need_room_together() -> None:
     rig.receive(TWO, heartbeat())
     rig.settle()
     disk.capacity_bytes = disk.used_bytes() + 300_000
-    rig.driver.deliver(TWO, heartbeat(entry(1, b"x" * 200_000)))
-    rig.driver.deliver(TWO, heartbeat(entry(2, b"x" * 200_000), prev=1))
+    rig.driver.deliver(TWO, heartbeat(entry(1, b"x" * 800_000)))
+    rig.driver.deliver(TWO, heartbeat(entry(2, b"x" * 800_000), prev=1))
     rig.settle()
     assert rig.core.log.last_index == 1
     assert rig.told.count("storage_full") == 1
     disk.capacity_bytes = None
-    rig.receive(TWO, heartbeat(entry(2, b"x" * 200_000), prev=1))
+    rig.receive(TWO, heartbeat(entry(2, b"x" * 800_000), prev=1))
     assert rig.core.log.last_index == 2
 
 
