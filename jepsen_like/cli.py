@@ -100,6 +100,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
 }
 
 EXTRA_OF_PACKAGE: Mapping[str, str] = {
+    "prometheus_client": "prometheus",
     "numpy": "check",
     "pyarrow": "check",
     "jinja2": "check",

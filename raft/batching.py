@@ -70,6 +70,11 @@ class Batcher:
     # ---------------------------------------------------------------- what waits
 
     @property
+    def pending_bytes(self) -> int:
+        """The bytes of the requests that wait."""
+        return self._pending_bytes
+
+    @property
     def is_full(self) -> bool:
         """True if too many bytes wait to take another request."""
         return self._pending_bytes >= self._pending_bytes_max

@@ -7,6 +7,7 @@ through Trio's thread pool costs three times as much and may wait for the loop's
 import os
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -24,6 +25,10 @@ class DiskThread:
         self._work: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
         self._ended: deque[tuple[Done, BaseException | None]] = deque()
         self._closed = False
+        self.works = 0
+        """The pieces of work that have ended."""
+        self.seconds = 0.0
+        """The time that they took."""
         self._done_fd = -1
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -52,11 +57,14 @@ class DiskThread:
     def _run(self) -> None:
         while (task := self._work.get()) is not None:
             work, done = task
+            began = time.perf_counter()
             error: BaseException | None = None
             try:
                 work()
             except BaseException as raised:  # noqa: BLE001 - given to `done` in the loop, which decides
                 error = raised
+            self.seconds += time.perf_counter() - began
+            self.works += 1
             self._ended.append((done, error))
             os.eventfd_write(self._done_fd, 1)
 

@@ -253,6 +253,11 @@ class RaftDriver:
         """True if requests wait only for the round after the answers just given have been sent."""
         return self._batcher.has_postponed
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of requests that wait to become an entry."""
+        return self._batcher.pending_bytes
+
     def status(self) -> dict[str, object]:
         """Returns what a STATUS reply contains."""
         core = self.core

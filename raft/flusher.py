@@ -9,6 +9,7 @@ readable, which costs a third of what a trip through Trio's thread pool does.
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from log.flush import Flush
@@ -28,6 +29,11 @@ class Flusher:
         self._work: queue.SimpleQueue[Flush | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._closed = False
+        self.flushes = 0
+        """The flushes that have ended."""
+        self.seconds = 0.0
+        """The time that they took."""
+        self._began = 0.0
         self._done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
         self._thread.start()
@@ -41,6 +47,7 @@ class Flusher:
 
     def submit(self, flush: Flush) -> None:
         """Begin to carry out `flush`. There must be no other under way."""
+        self._began = time.perf_counter()
         descriptor = None if self._kernel is None else flush.start()
         if self._kernel is not None and descriptor is not None and self._kernel.begin(descriptor):
             self._in_kernel = flush
@@ -51,6 +58,8 @@ class Flusher:
         """The reactor's call: a flush has ended."""
         os.eventfd_read(self._done_fd)
         self._take_from_kernel()
+        self.flushes += 1
+        self.seconds += time.perf_counter() - self._began
         if self._error is not None:
             error, self._error = self._error, None
             raise error

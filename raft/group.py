@@ -30,6 +30,7 @@ from raft.directory import Identity, open_storage
 from raft.errors import InvalidRequest, NotLeader, RaftError, ShuttingDown, WrongStateMachine
 from raft.member import Member, MemberPlan
 from raft.members import Members
+from raft.metrics import Figure, loop_figures
 from raft.model import LogIndex, Position, Term
 from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
@@ -272,6 +273,20 @@ class RaftGroup:
     def status(self) -> dict[str, object]:
         """Returns the present status of this node: role, term, log, group, and its loop's longest turn so far."""
         return self._driver.status()
+
+    def figures(self) -> list[Figure]:
+        """Returns the figures of this node for monitoring (`raft.metrics`), those of its loop included if it has one."""
+        own = loop_figures(self._reactor) if self._member.owns_reactor else []
+        return [*own, *self._member.figures()]
+
+    def obstacle(self) -> str | None:
+        """Returns the reason why this node serves no clients at present; None if it leads or knows who does."""
+        core = self._driver.core
+        if self._member.has_failed:
+            return "the node has failed"
+        if core.recall is not None:
+            return f"the node has forgotten, and waits for {', '.join(f'node {node}' for node in core.recall.missing)}"
+        return None if core.leader else "the node knows no leader"
 
     def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
         """Have `subscriber` called with all commits behind `after_index`, in order, and with changes of leadership.

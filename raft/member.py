@@ -18,12 +18,13 @@ from raft.calls import Calls
 from raft.core import RaftCore
 from raft.disk_thread import DiskThread
 from raft.driver import DriverConfig, RaftDriver
-from raft.effects import RoleChanged
+from raft.effects import RoleChanged, RoleName
 from raft.environment import Environment
 from raft.flusher import Flusher
 from raft.links import Links
 from raft.members import Members
 from raft.membership import Configuration
+from raft.metrics import ELECTIONS, FLUSH_SECONDS, FLUSHES, WAITING, Figure, raft_figures
 from raft.net.certificates import Certificates
 from raft.net.listener import Listener
 from raft.net.reactor import Reactor
@@ -36,6 +37,9 @@ from raft.settings import NodeSettings
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
 from raft.trust import Credentials
+
+RAFT = "raft"
+"""The log of a group among those of a process."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +77,9 @@ class Member:
         self.reactor = reactor
         self.owns_reactor = owns_reactor
         self.has_failed = False
+        self.elections = 0
+        """The times that this node began to stand for election."""
+        self._stands = False
         self.leader_moved = trio.Event()
         """Set when the role, the term or the known leader has changed; then another event takes its place."""
         self.pausable = Pausable()
@@ -142,6 +149,9 @@ class Member:
 
     def _notify(self, notice: Notice) -> None:
         if isinstance(notice, RoleChanged):
+            stands = notice.role is not RoleName.FOLLOWER
+            self.elections += stands and not self._stands
+            self._stands = stands
             moved, self.leader_moved = self.leader_moved, trio.Event()
             moved.set()
         self._notify_program(notice)
@@ -176,6 +186,16 @@ class Member:
         self.reactor.detach(self)
         if not self.has_failed:
             self.reactor.round()
+
+    def figures(self) -> list[Figure]:
+        """Returns the figures of the group and its disk; those of the loop are the reactor's owner's."""
+        return [
+            *raft_figures(self.driver.status()),
+            ELECTIONS(self.elections),
+            WAITING(self.driver.waiting_bytes),
+            FLUSHES(self._flusher.flushes, RAFT),
+            FLUSH_SECONDS(self._flusher.seconds, RAFT),
+        ]
 
     # ---------------------------------------------------------------- rounds
 

@@ -37,6 +37,7 @@ from raft.process import (
     ServerProcess,
     checked_cluster_id,
     members_apart,
+    metrics_flag,
     secret_for,
     tls_flags,
     tls_for,
@@ -86,6 +87,7 @@ class _NodePlan:
 @click.option(
     "--advertise", type=NodeAddressType(), multiple=True, help="Where clients reach a node, if not where it is dialled."
 )
+@metrics_flag
 @click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
 @trust_flags
@@ -95,6 +97,7 @@ def node(
     cluster_id: str,
     listen: Address,
     directory: str,
+    metrics: Address | None,
     peers: tuple[tuple[int, Address], ...],
     advertise: tuple[tuple[int, Address], ...],
     state_machine: str,
@@ -129,7 +132,7 @@ def node(
     unknown = sorted(plan.advertised.keys() - plan.members.keys())
     if unknown:
         raise click.UsageError(f"--advertise names node {unknown[0]}, for which there is no --peer")
-    process = ServerProcess(name="node", listen=listen, directory=directory, tell=tell)
+    process = ServerProcess(name="node", listen=listen, directory=directory, tell=tell, metrics=metrics)
     process.run(partial(_serve, plan, process), lambda error: _explain(error, started=process.started))
 
 
@@ -154,7 +157,7 @@ async def _serve(plan: _NodePlan, process: ServerProcess) -> None:
             tls=plan.tls,
         ) as group:
             host, port = group.address
-            process.started = True
+            process.started, process.observed = True, group
             recovery = attrs.asdict(group.recovery)
             tell("started", node=plan.node_id, address=f"{host}:{port}", recovery=recovery, **_place(group))
             async for number in signals:

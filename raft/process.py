@@ -4,6 +4,7 @@ Used by `raft.node`, and by the processes of other systems, whose harness then r
 """
 
 import gc
+import importlib.util
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import select
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -23,6 +25,7 @@ from log.errors import DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
 from raft.addresses import Address, is_loopback
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
+from raft.metrics import EVENTS, REFUSED, Figure, MetricsUnavailable, Observed
 from raft.net.certificates import Certificates, ClientCertificates, TlsFiles, UnusableFiles
 from raft.notices import Notice, event_of
 from raft.secret_file import UnusableSecret, read_secret
@@ -39,12 +42,15 @@ class EventWriter:
 
     def __init__(self) -> None:
         self._dropped = 0
+        self.counts: Counter[str] = Counter()
+        """The events so far, by name, those included that were dropped."""
 
     def __call__(self, event: str, **fields: object) -> None:
         """Write one line.
 
         It is dropped if the pipe is full, and the next line then contains the number of dropped ones.
         """
+        self.counts[event] += 1
         try:
             if not self._has_room():
                 self._dropped += 1
@@ -93,6 +99,36 @@ class AddressType(click.ParamType[Address]):
         if not colon or not host or not port.isdecimal() or int(port) > 65535:
             self.fail(f"{value!r} is not of the form HOST:PORT", param, ctx)
         return host.strip("[]"), int(port)
+
+
+class MetricsAddressType(click.ParamType[Address]):
+    """`[HOST:]PORT`, on loopback without a host."""
+
+    name = "[HOST:]PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """See `click.ParamType`."""
+        text = str(value).removeprefix(":")
+        return AddressType().convert(text if ":" in text else f"127.0.0.1:{text}", param, ctx)
+
+
+def metrics_flag(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the flag `--metrics`, which needs a package of its own."""
+    return click.option(
+        "--metrics",
+        type=MetricsAddressType(),
+        callback=_require_prometheus,
+        help="Serve metrics, health and readiness over HTTP; on loopback without a HOST. [default: off]",
+    )(command)
+
+
+def _require_prometheus(context: click.Context, parameter: click.Parameter, value: Address | None) -> Address | None:
+    if value is not None and importlib.util.find_spec("prometheus_client") is None:
+        raise click.UsageError(
+            "--metrics needs the package prometheus-client, which cannot be imported here; "
+            f"run: {sys.executable} -m pip install 'quorumlog[prometheus]'"
+        )
+    return value
 
 
 class NodeAddressType(click.ParamType[tuple[int, Address]]):
@@ -252,6 +288,35 @@ class ServerProcess:
     tell: EventWriter
     started: bool = False
     """True once the port and the directory are open: a later failure has other reasons. The caller sets it."""
+    metrics: Address | None = None
+    """As `--metrics` gives it."""
+    observed: Observed | None = None
+    """The server while it runs. The caller sets it."""
+
+    def figures(self) -> list[Figure]:
+        """See `Observed`: those of the process, and of the server while it runs."""
+        counts = self.tell.counts
+        own = [EVENTS(count, event) for event, count in sorted(counts.items())]
+        return [
+            *own,
+            REFUSED(counts["connection_refused"]),
+            *(() if self.observed is None else self.observed.figures()),
+        ]
+
+    def obstacle(self) -> str | None:
+        """See `Observed`."""
+        return f"the {self.name} has not started" if self.observed is None else self.observed.obstacle()
+
+    async def _serve(self, serve: Callable[[], Awaitable[None]]) -> None:
+        """Run `serve`, and serve metrics meanwhile if they are asked for. Raises `MetricsUnavailable`."""
+        if self.metrics is None:
+            await serve()
+            return
+        from raft.metrics_server import metrics_served  # its package is an extra
+
+        async with metrics_served(self.metrics, self) as (host, port):
+            self.tell("metrics", address=f"{host}:{port}")
+            await serve()
 
     def run(self, serve: Callable[[], Awaitable[None]], explain: Callable[[BaseException], str | None]) -> None:
         """Run `serve` in Trio until it returns.
@@ -263,7 +328,7 @@ class ServerProcess:
         descriptors.raise_limit()
         tame_garbage_collection()
         try:
-            trio.run(serve, strict_exception_groups=True)
+            trio.run(self._serve, serve, strict_exception_groups=True)
         except BaseExceptionGroup as group:
             self._end_for(first_cause(group), explain)
         except Exception as error:  # noqa: BLE001 - the top of the process: told apart and re-raised below
@@ -283,6 +348,8 @@ class ServerProcess:
         """Returns one line about an error of the directory, the disk or the port; None for any other one."""
         host, port = self.listen
         match error:
+            case MetricsUnavailable():
+                return f"{error}; choose another --metrics"
             case DirectoryLocked(by_this_process=True):
                 return f"{error}; choose another --data"
             case DirectoryLocked():

@@ -17,6 +17,7 @@ import errno
 import logging
 import os
 import socket
+import struct
 import traceback
 from collections import deque
 from collections.abc import Sequence
@@ -58,6 +59,12 @@ class Session(Protocol[FrameT]):
 
     def on_closed(self, reason: str) -> None:
         """The connection is closed. Called once, whichever side closed it."""
+
+
+_TRAFFIC = struct.Struct("=QQ")
+_TRAFFIC_AT = 120
+"""The place of tcpi_bytes_acked and tcpi_bytes_received in Linux' tcp_info (RFC 4898)."""
+_TCP_INFO_BYTES = _TRAFFIC_AT + _TRAFFIC.size
 
 
 class _Over(Session[Any]):
@@ -295,6 +302,18 @@ class SocketConnection(Generic[FrameT]):
 
     # ---------------------------------------------------------------- the end
 
+    def traffic(self) -> tuple[int, int]:
+        """Returns the bytes received and those that the other side has acknowledged, as the kernel counts them."""
+        try:
+            with socket.socket(fileno=os.dup(self.socket.fileno())) as plain:  # whatever lies over it
+                facts = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        except OSError:
+            return 0, 0
+        if len(facts) < _TCP_INFO_BYTES:
+            return 0, 0  # an older kernel
+        acked, received = _TRAFFIC.unpack_from(facts, _TRAFFIC_AT)
+        return received, acked
+
     def refuse(self, error: Exception) -> None:
         """Close the connection because of `error`, after the session has had the chance to answer
         (`Session.on_wire_error`).
@@ -329,6 +348,7 @@ class SocketConnection(Generic[FrameT]):
             return
         self.is_closed = True
         self.reactor.unregister(self)
+        self.reactor.note_traffic(self.traffic())
         with suppress(OSError):  # it may be broken already
             self.socket.shutdown(socket.SHUT_WR)
         self.socket.close()

@@ -25,7 +25,7 @@ import math
 import os
 import select
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import trio
 
@@ -63,6 +63,25 @@ class Pollable(Protocol):
 
     def on_ready(self, events: int) -> None:
         """Ready for `events`, a union of READABLE, WRITABLE and BROKEN."""
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A connection, whose bytes are counted."""
+
+    outbound_bytes: int
+
+    def traffic(self) -> tuple[int, int]:
+        """Returns the bytes received and sent."""
+
+
+class Traffic(NamedTuple):
+    """The open connections, the bytes of all that there were, and those that wait to be sent."""
+
+    connections: int
+    received_bytes: int
+    sent_bytes: int
+    waiting_bytes: int
 
 
 class Flushable(Protocol):
@@ -109,6 +128,7 @@ class Reactor:
         self._waited_briefly = False
         self._sleeps_until = -math.inf
         self._has_news = False
+        self._closed_traffic = 0, 0
         self.closed = False
 
     # ---------------------------------------------------------------- what takes part
@@ -139,6 +159,20 @@ class Reactor:
         """Flush at the end of the round, the urgent before the others; outside of a round, ask for one."""
         (self._urgent if urgent else self._written).append(flushable)
         self.request_round()
+
+    def note_traffic(self, traffic: tuple[int, int]) -> None:
+        """Keep the bytes in and out of a connection that closes."""
+        self._closed_traffic = self._closed_traffic[0] + traffic[0], self._closed_traffic[1] + traffic[1]
+
+    def traffic(self) -> Traffic:
+        """Returns the traffic of all connections, open and closed. Costs a system call for each open one."""
+        (received, sent), waiting, count = self._closed_traffic, 0, 0
+        for pollable in self._registered.values():
+            if isinstance(pollable, Counted):
+                more_received, more_sent = pollable.traffic()
+                received, sent, count = received + more_received, sent + more_sent, count + 1
+                waiting += pollable.outbound_bytes
+        return Traffic(count, received, sent, waiting)
 
     # ---------------------------------------------------------------- rounds
 
