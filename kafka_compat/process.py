@@ -49,6 +49,7 @@ from raft.process import (
     checked_cluster_id,
     leaves_of,
     members_apart,
+    metrics_flag,
     secret_for,
     trust_flags,
     unique_addresses,
@@ -79,6 +80,7 @@ NOT_REPAIRED = (StorageError, AssertionError)
 @click.option(
     "--advertised", type=NodeAddressType(), multiple=True, help="Where clients reach a broker, if not where it listens."
 )
+@metrics_flag
 @click.option(
     "--boot-id",
     default=this_boot,
@@ -92,6 +94,7 @@ def broker(
     cluster_id: str,
     listen: Address | None,
     directory: str,
+    metrics: Address | None,
     peers: tuple[tuple[int, Address], ...],
     advertised: tuple[tuple[int, Address], ...],
     boot_id: str,
@@ -121,14 +124,14 @@ def broker(
         boot=boot_id,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    process = ServerProcess(name="broker", listen=listen, directory=directory, tell=tell)
+    process = ServerProcess(name="broker", listen=listen, directory=directory, tell=tell, metrics=metrics)
     process.run(partial(_serve, plan, process), lambda error: _explain(error, plan))
 
 
 async def _serve(plan: BrokerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         while True:
-            process.started = False
+            process.started, process.observed = False, None
             try:
                 await _serve_once(plan, process, signals)
                 break
@@ -153,7 +156,7 @@ async def _serve(plan: BrokerPlan, process: ServerProcess) -> None:
 async def _serve_once(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
     """Serve until a signal arrives. Raises the error that ends a broker."""
     async with Broker.open(plan, tell=tell, owns_thread=True) as running:
-        process.started = True
+        process.started, process.observed = True, running
         async for number in signals:
             tell("stopping", signal=signal.Signals(number).name)
             break
@@ -161,6 +164,7 @@ async def _serve_once(plan: BrokerPlan, process: ServerProcess, signals: AsyncIt
             nursery.start_soon(_second_signal, signals, nursery.cancel_scope)
             await running.shut_down()
             nursery.cancel_scope.cancel()
+        process.observed = None
 
 
 async def _second_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

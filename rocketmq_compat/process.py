@@ -44,7 +44,7 @@ from log.errors import CorruptLog, StorageFailed
 from raft.addresses import Address
 from raft.errors import RaftError
 from raft.net.certificates import UnusableFiles
-from raft.process import AddressType, EventWriter, ServerProcess, secret_for, trust_flags
+from raft.process import Address, AddressType, EventWriter, ServerProcess, metrics_flag, secret_for, trust_flags
 from rocketmq_compat.broker.authorization import UnusableAclFile
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
@@ -88,9 +88,15 @@ processes.add_command(discard)
     "--config", "file", type=click.Path(exists=True, dir_okay=False), help="A properties file, as RocketMQ's."
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
+@metrics_flag
 @trust_flags
 def nameserver(
-    listen: Address | None, file: str | None, assignments: tuple[str, ...], secret_file: str | None, insecure: bool
+    listen: Address | None,
+    file: str | None,
+    assignments: tuple[str, ...],
+    metrics: Address | None,
+    secret_file: str | None,
+    insecure: bool,
 ) -> None:
     """Run one name server until SIGTERM."""
     try:
@@ -103,7 +109,11 @@ def nameserver(
     plan = NameServerPlan(listen=place, properties=properties, secret=secret, insecure=insecure)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     process = ServerProcess(
-        name="nameserver", listen=plan.listen, directory=properties.text("kvConfigPath") or "", tell=tell
+        name="nameserver",
+        listen=plan.listen,
+        directory=properties.text("kvConfigPath") or "",
+        tell=tell,
+        metrics=metrics,
     )
     process.run(partial(_serve_names, plan, process), _explain)
 
@@ -143,6 +153,7 @@ def nameserver(
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
 @trust_flags
+@metrics_flag
 def broker(
     listen: Address | None,
     ha_listen: Address | None,
@@ -154,6 +165,7 @@ def broker(
     boot: str,
     secret_file: str | None,
     insecure: bool,
+    metrics: Address | None,
 ) -> None:
     """Run one broker until SIGTERM."""
     try:
@@ -177,7 +189,7 @@ def broker(
     except InvalidProperty as error:
         raise click.UsageError(f"{error}") from None
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    process = ServerProcess(name="broker", listen=plan.listen, directory=directory, tell=tell)
+    process = ServerProcess(name="broker", listen=plan.listen, directory=directory, tell=tell, metrics=metrics)
     process.run(partial(_serve_messages, plan, process), _explain_broker)
 
 
@@ -200,11 +212,12 @@ async def _serve_messages(plan: BrokerPlan, process: ServerProcess) -> None:
 async def _serve(plan: BrokerPlan, process: ServerProcess, signals: AsyncIterator[int]) -> None:
     """Serve until a signal comes. Raises `DamageRead` if the broker is to begin again, which repairs its copy."""
     async with Broker.open(plan, tell=tell, owns_thread=True) as running:
-        process.started = True
+        process.started, process.observed = True, running
         async for number in signals:
             tell("stopping", signal=signal.Signals(number).name)
             break
         await running.shut_down()
+        process.observed = None
 
 
 def _explain_broker(error: BaseException) -> str | None:
@@ -222,8 +235,8 @@ def _explain_broker(error: BaseException) -> str | None:
 
 async def _serve_names(plan: NameServerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with NameServer.open(plan, tell=tell, owns_thread=True):
-            process.started = True
+        async with NameServer.open(plan, tell=tell, owns_thread=True) as running:
+            process.started, process.observed = True, running
             async for number in signals:
                 tell("stopping", signal=signal.Signals(number).name)
                 break

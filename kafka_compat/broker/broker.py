@@ -27,6 +27,7 @@ import trio
 from kafka_compat.broker.authentication import mechanisms_of
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
+from kafka_compat.broker.metrics import PARTITION_LOGS
 from kafka_compat.broker.parts import BrokerParts
 from kafka_compat.broker.peers import PeerClient
 from kafka_compat.broker.ports import BoundPorts, Ports
@@ -46,6 +47,7 @@ from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
 from raft.group import RaftGroup
+from raft.metrics import FLUSH_SECONDS, FLUSHES, Figure, loop_figures
 from raft.net.certificates import Certificates, ClientCertificates, TlsFiles
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
@@ -343,6 +345,16 @@ class Broker:
     def image(self) -> ClusterImage:
         """This broker's view of the cluster; it changes in place."""
         return self._context.image
+
+    def figures(self) -> list[Figure]:
+        """See `Observed`: those of the loop, the metadata's raft group, the broker and its disk."""
+        group = [] if self._group is None else self._group.figures()
+        disk = [FLUSHES(self._disk.works, PARTITION_LOGS), FLUSH_SECONDS(self._disk.seconds, PARTITION_LOGS)]
+        return [*loop_figures(self._reactor), *group, *self._parts.figures(), *disk]
+
+    def obstacle(self) -> str | None:
+        """See `Observed`."""
+        return self._parts.obstacle()
 
     async def shut_down(self, within_s: float = 5.0) -> bool:
         """Ask the controller for a shutdown, so that others take over this broker's leaderships.

@@ -19,6 +19,7 @@ from kafka_compat.broker.guards.table import guard_handlers
 from kafka_compat.broker.hosting import Hosting
 from kafka_compat.broker.housekeeping import Housekeeping
 from kafka_compat.broker.log_reports import LogReports
+from kafka_compat.broker.metrics import ISR_EXPANDS, ISR_SHRINKS, broker_figures, replica_figures
 from kafka_compat.broker.peers import Peer
 from kafka_compat.broker.registration import Registration
 from kafka_compat.broker.replicas import LocalReplica, Replicas
@@ -38,6 +39,7 @@ from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.partition.effects import PartitionRoleChanged
 from kafka_compat.storage.broker_store import BrokerStore
+from raft.metrics import Figure
 from raft.net.handlers import marked_handlers
 from raft.net.rounds import Part
 
@@ -157,6 +159,23 @@ class BrokerParts:
         self.replicas.work()
         self.replicas.send_changes()
         self._following.pump(now)
+
+    def figures(self) -> list[Figure]:
+        """Returns the figures of the broker and its replicas."""
+        context = self.context
+        return [
+            *broker_figures(context.broker_id, context.image, is_controller=self.node.leads),
+            *replica_figures(self.replicas.hosted, context.image),
+            ISR_SHRINKS(self._reporter.shrinks),
+            ISR_EXPANDS(self._reporter.expands),
+        ]
+
+    def obstacle(self) -> str | None:
+        """Returns the reason why clients are not served at present; None if they are."""
+        own = self.context.image.brokers.get(self.context.broker_id)
+        if not self.hosting.is_serving or own is None:
+            return "the broker has not been taken in by a controller"
+        return "the controller fences the broker" if own.fenced else None
 
     @property
     def has_more(self) -> bool:

@@ -30,6 +30,10 @@ class Reporter:
         self.deadline = NEVER
         """The time at which `tick` is due."""
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
+        self.shrinks = 0
+        """The members that left ISRs of partitions led here."""
+        self.expands = 0
+        """The members that came back."""
 
     def replica(self, hosted: LocalReplica, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer) -> None:
         """Report the outcome of a replica's step."""
@@ -52,7 +56,11 @@ class Reporter:
 
     def state(self, hosted: LocalReplica, state: PartitionState) -> None:
         """Report a changed ISR, if this broker leads the partition."""
-        if hosted.leads and self._isrs.get(hosted.partition) != state.isr:
+        before = self._isrs.get(hosted.partition)
+        if hosted.leads and before != state.isr:
+            if before is not None:
+                self.shrinks += len(set(before) - set(state.isr))
+                self.expands += len(set(state.isr) - set(before))
             self._partition(hosted, state.isr)
 
     def forget(self, hosted: LocalReplica) -> None:

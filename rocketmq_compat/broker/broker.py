@@ -27,6 +27,7 @@ from log.errors import CorruptLog
 from raft.addresses import address_of, is_address, is_loopback
 from raft.config import RaftConfig
 from raft.disk_thread import DiskThread
+from raft.metrics import FLUSH_SECONDS, FLUSHES, Figure, loop_figures
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.rounds import Rounds
@@ -39,6 +40,7 @@ from rocketmq_compat.broker.context import Context, handlers_of
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.fixed_roles import FixedRoles, has_other_copies, replication_config
 from rocketmq_compat.broker.housekeeping import Housekeeping
+from rocketmq_compat.broker.metrics import COMMIT_LOG, broker_figures
 from rocketmq_compat.broker.raft_group import RAFT_LOG_BYTES, RaftGroupReplication, raft_settings
 from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.broker.replication_port import Replication
@@ -459,6 +461,24 @@ class Broker:
         address = self._replication.ha_address
         assert address is not None, "a master listens"
         return address
+
+    def figures(self) -> list[Figure]:
+        """See `Observed`: those of the loop, the replication, the broker and its disk."""
+        own = broker_figures(
+            self.context,
+            epoch=self.epoch,
+            confirmed=self._log.confirmed,
+            slaves=self.slaves,
+            is_in_doubt=self._replication.objection is not None,
+        )
+        disk = [FLUSHES(self._disk.works, COMMIT_LOG), FLUSH_SECONDS(self._disk.seconds, COMMIT_LOG)]
+        return [*loop_figures(self._reactor), *self._replication.figures(), *own, *disk]
+
+    def obstacle(self) -> str | None:
+        """See `Observed`."""
+        if self._replication.objection is not None:
+            return self._replication.objection
+        return None if self.serving.is_set() else "no name server knows the broker"
 
     @property
     def slaves(self) -> Mapping[int, int]:

@@ -167,6 +167,11 @@ class FixedRoles(Replication):
         return f"{host}:{self._links.address[1]}"
 
     @property
+    def objection(self) -> str | None:
+        """See `Replication`."""
+        return self.log.objection
+
+    @property
     def slaves(self) -> Mapping[int, int]:
         """See `Replication`."""
         return self.log.slaves

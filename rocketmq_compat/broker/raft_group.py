@@ -14,6 +14,7 @@ from raft.client_codec import HELLO, TRUST
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.group import RaftGroup
+from raft.metrics import Figure
 from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Decoder
@@ -92,6 +93,10 @@ class RaftGroupReplication(Replication):
         if self._group is None or listener is not self._listener():
             raise WireError("the raft group is not there")
         return self._group.take_over(connection)
+
+    def figures(self) -> list[Figure]:
+        """See `Replication`."""
+        return [] if self._group is None else self._group.figures()
 
     def handlers(self) -> dict[int, Handler]:
         """See `Replication`."""

@@ -11,6 +11,7 @@ from typing import Protocol
 import trio
 
 from log.disk import Disk
+from raft.metrics import Figure
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.puts import MessagePort
 from rocketmq_compat.broker.reporter import CopyFacts
@@ -60,6 +61,15 @@ class Replication(ABC):
     def ha_registered(self) -> str:
         """The address at which name servers say that slaves reach this broker; empty if it takes none."""
         return ""
+
+    @property
+    def objection(self) -> str | None:
+        """The reason why clients are refused at present; None if they are served."""
+        return None
+
+    def figures(self) -> list[Figure]:
+        """Returns the figures of its own parts, such as a raft group."""
+        return []
 
     @property
     def slaves(self) -> Mapping[int, int]:

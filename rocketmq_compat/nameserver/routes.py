@@ -96,6 +96,16 @@ class RouteTable:
         """By topic and broker name."""
         self._kv: dict[str, dict[str, str]] = {namespace: dict(each) for namespace, each in (kv or {}).items()}
 
+    @property
+    def broker_count(self) -> int:
+        """The number of registered brokers."""
+        return sum(len(group.members) for group in self._groups.values())
+
+    @property
+    def topic_count(self) -> int:
+        """The number of topics that have a route."""
+        return len(self._topics)
+
     def step(self, now: float, event: NamesrvEvent) -> list[NamesrvEffect]:
         """Returns the effects of the event, in order. `now` is in seconds and never goes back."""
         match event:

@@ -14,6 +14,7 @@ import trio
 from log.disk import Disk, RealDisk
 from log.errors import NoSpace
 from raft.addresses import is_address, is_loopback
+from raft.metrics import Figure, loop_figures
 from raft.net.listener import ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.running_clock import RunningClock
@@ -48,6 +49,7 @@ from rocketmq_compat.nameserver.events import (
     WritePermChange,
 )
 from rocketmq_compat.nameserver.kv_file import KvFile
+from rocketmq_compat.nameserver.metrics import table_figures
 from rocketmq_compat.nameserver.routes import ORDER_TOPIC_CONFIG, RouteTable
 from rocketmq_compat.records import body_crc
 from rocketmq_compat.remoting.bodies import (
@@ -109,6 +111,7 @@ class NameServer:
     ) -> None:
         """Use `open`."""
         self._properties = plan.properties
+        self._reactor = reactor
         self._clock = RunningClock(trio.lowlevel.current_clock().current_time)
         self._tell = tell
         self._kv_file = kv_file
@@ -130,6 +133,14 @@ class NameServer:
             on_closed=self._connection_closed,
             tls=tls,
         )
+
+    def figures(self) -> list[Figure]:
+        """See `Observed`: those of the loop and of the table."""
+        return [*loop_figures(self._reactor), *table_figures(self.table)]
+
+    def obstacle(self) -> str | None:
+        """See `Observed`: it serves as long as it runs."""
+        return None
 
     @classmethod
     @asynccontextmanager
