@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RecordsTrimmed,
         ShuttingDown,
         SnapshotDiverged,
+        StateMachineFailed,
         StorageFull,
         WrongStateMachine,
     )
@@ -143,6 +144,7 @@ __all__ = [
     "SnapshotTooLarge",
     "StandingLearned",
     "StateMachine",
+    "StateMachineFailed",
     "StorageFull",
     "Subscriber",
     "Subscription",
@@ -172,6 +174,8 @@ _MODULES = {
     "raft.errors": (
         "Busy InvalidRequest InvalidResult NotAdmitted NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
         "ShuttingDown SnapshotDiverged StorageFull WrongStateMachine"
+        "Busy InvalidRequest InvalidResult NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
+        "ShuttingDown SnapshotDiverged StateMachineFailed StorageFull WrongStateMachine"
     ),
     "raft.group": "RaftGroup",
     "raft.model": "EntryKind Position",

@@ -141,5 +141,7 @@ class RaftGroup(Face[group.RaftGroup]):
     query = awaiting(group.RaftGroup.query)
     wait_for_leader = awaiting(group.RaftGroup.wait_for_leader)
     status = awaiting(in_loop(group.RaftGroup.status))
+    figures = awaiting(in_loop(group.RaftGroup.figures))
+    obstacle = awaiting(in_loop(group.RaftGroup.obstacle))
     submit = awaiting(in_loop(group.RaftGroup.submit))
     subscribe = awaiting(in_loop(group.RaftGroup.subscribe))

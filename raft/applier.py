@@ -6,6 +6,7 @@ one: until the group is known to have committed the last entry in it, nothing is
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgpack
 
@@ -18,6 +19,7 @@ from raft.errors import (
     RaftError,
     RecordsTrimmed,
     SnapshotDiverged,
+    StateMachineFailed,
     WrongStateMachine,
 )
 from raft.model import NO_INDEX, NO_POSITION, Entry, EntryKind, LogIndex, LogStart, Offset, Position
@@ -46,6 +48,7 @@ class Applier:
         *,
         apply_bytes: int = APPLY_BYTES,
         result_bytes_max: int = 2**62,
+        skipped: frozenset[int] = frozenset(),
     ) -> None:
         self.applied_index = NO_INDEX
         self.committed_end = core.log.start.offset
@@ -56,6 +59,7 @@ class Applier:
         self._reads = reads
         self._apply_bytes = apply_bytes
         self._result_bytes_max = result_bytes_max
+        self._skipped = skipped
         self._waiting: dict[LogIndex, list[Request]] = {}
         """The commands of entries that are committed here and not applied yet."""
         self._restored = NO_POSITION
@@ -134,12 +138,15 @@ class Applier:
         self._reads.release(self.applied_index)
 
     def _apply(self, entry: Entry) -> None:
-        """Apply the entry's commands in order, and answer the callers that proposed them on this node."""
+        """Apply the entry's commands in order, and answer the callers that proposed them on this node.
+
+        Raises `StateMachineFailed` for any error of the machine but `InvalidRequest`.
+        """
         waiting = iter(self._waiting.pop(entry.index, ()))
         for command in _unpack_commands(entry.batch.data):
             request = next(waiting, None)
             try:
-                returned = self._machine.apply(entry.index, command)
+                returned = self._ask_machine(entry.index, command)
                 done = f"the command is committed and applied at index {entry.index}"
                 result = checked_result(returned, self._result_bytes_max, done)
             except (InvalidRequest, InvalidResult) as error:
@@ -148,6 +155,17 @@ class Applier:
             else:
                 if request is not None:
                     request.caller.on_applied(request.request_id, entry.index, result)
+
+    def _ask_machine(self, index: LogIndex, command: bytes) -> Any:
+        if index in self._skipped:
+            raise InvalidRequest(f"by the setting skip_commands the command at index {index} has no effect")
+        try:
+            return self._machine.apply(index, command)
+        except InvalidRequest:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise StateMachineFailed(index, type(self._machine).__name__, reason) from error
 
     def refuse_all(self, error: RaftError) -> None:
         """Answer the callers of commands that are committed and not applied."""

@@ -92,6 +92,8 @@ class DriverConfig:
     """The retention rule is applied this often, and each time that the log has grown by a file."""
     result_bytes_max: int = 2**62
     """The largest result of a command or a query."""
+    skipped: frozenset[int] = frozenset()
+    """The indexes whose commands have no effect, by an operator's decision."""
     snapshot_bytes_max: int = 256 * 1024 * 1024
     """A larger snapshot is not taken, and nothing leaves the log; nor is one of a leader accepted."""
 
@@ -132,6 +134,7 @@ class RaftDriver:
             self._reads,
             apply_bytes=config.apply_bytes,
             result_bytes_max=config.result_bytes_max,
+            skipped=config.skipped,
         )
         self._subscriptions = Subscriptions(core, storage)
         self._trimmer = Trimmer(

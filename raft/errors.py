@@ -110,6 +110,22 @@ class WrongStateMachine(EndsProcess, RaftError):
 
 
 @attrs.define
+class StateMachineFailed(EndsProcess, RaftError):
+    """The state machine raised at a committed command, which every member applies: the group stops at this index."""
+
+    definite: ClassVar[bool] = False
+    index: int
+    machine: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.machine} failed at index {self.index} ({self.reason}), and this node stops there; start it with a state "
+            "machine that takes the command"
+        )
+
+
+@attrs.define
 class SnapshotDiverged(RaftError):
     """This node's snapshot has an entry that a power cut with `flush=interval|none` took from the group."""
 

@@ -238,6 +238,7 @@ def driver_config(settings: NodeSettings) -> DriverConfig:
         batch_bytes_max=settings.batch_bytes_max,
         pending_bytes_max=settings.pending_bytes_max,
         retention=settings.retention,
+        skipped=settings.skipped,
         snapshot_bytes_max=settings.snapshot_bytes_max,
         result_bytes_max=settings.frame_bytes_max - FRAME_OVERHEAD_BYTES,
     )

@@ -27,7 +27,7 @@ from log.errors import CorruptLog, ForeignLog
 from raft.addresses import Address
 from raft.client_codec import NODE_ID_MAX
 from raft.directory import IncompleteDirectory, WrongDirectory, WrongMembers
-from raft.errors import SnapshotDiverged, WrongStateMachine
+from raft.errors import SnapshotDiverged, StateMachineFailed, WrongStateMachine
 from raft.group import RaftGroup
 from raft.net.certificates import Certificates
 from raft.process import (
@@ -182,6 +182,11 @@ def _explain(error: BaseException, *, started: bool) -> str | None:
             )
         case WrongStateMachine():
             return f"{error}, or start it with the --state-machine it had"
+        case StateMachineFailed(index=index):
+            return (
+                f"{error}. Or, if no member has got beyond {index}, start them all with --set skip_commands={index}: the "
+                "command then has no effect"
+            )
         case SnapshotDiverged():
             return f"{error}; the node stops. With all other nodes up, start it with an empty --data: it fetches the log from them"
         case WrongMembers():

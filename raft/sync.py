@@ -111,5 +111,7 @@ class RaftGroup(Face[group.RaftGroup]):
     query = blocking(group.RaftGroup.query)
     wait_for_leader = blocking(group.RaftGroup.wait_for_leader)
     status = blocking(in_loop(group.RaftGroup.status))
+    figures = blocking(in_loop(group.RaftGroup.figures))
+    obstacle = blocking(in_loop(group.RaftGroup.obstacle))
     submit = blocking(in_loop(group.RaftGroup.submit))
     subscribe = blocking(in_loop(group.RaftGroup.subscribe))
