@@ -1,0 +1,113 @@
+"""The runbook is true: its commands run in its order, on the nodes of the README and on a cluster of brokers."""
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.cluster.ports import ReservedPorts
+from jepsen_like.testing.kafka.sync import LocalKafka
+from tests.house.test_documents import blocks
+
+PAGE = "docs/operations.md"
+QUICK = ["--set=heartbeat_s=0.05", "--set=election_timeout_s_min=0.25", "--set=election_timeout_s_max=0.5"]
+WHOLE_WITHIN_S = 60.0
+BROKERS = [block for block in blocks(PAGE, "sh") if "9092" in block]
+
+
+class Operator:
+    """Carries out the blocks of the page: a line that starts a node, or moves or copies its directory, stops it first.
+
+    `status` waits for a leader, and at the end of a block until no node lacks anything, as the page asks for.
+    """
+
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.directory = directory
+        self.nodes: dict[str, subprocess.Popen[str]] = {}
+        self.shown = ""
+        """The output of the newest command."""
+        self._directories: dict[str, str] = {}
+        self._capsys = capsys
+
+    def carry_out(self, block: str) -> None:
+        lines = block.splitlines()
+        for number, line in enumerate(lines, 1):
+            match shlex.split(line):
+                case ["quorumlog", "node", "--id", node, *rest]:
+                    self.stop(node)
+                    self._start(node, rest)
+                case [("mv" | "cp") as program, *flags, source, target]:
+                    for node in [node for node, directory in self._directories.items() if directory == source]:
+                        self.stop(node)
+                    subprocess.run([program, *flags, source, target], cwd=self.directory, check=True)
+                case ["quorumlog", "status", *rest]:
+                    self._wait_for_group(rest, whole=number == len(lines))
+                case ["quorumlog", *words]:
+                    assert execute(words) == ExitStatus.VALID, line
+                    self.shown = self._capsys.readouterr().out
+                case _:
+                    pytest.fail(f"no operator knows {line}")
+
+    def _start(self, node: str, rest: list[str]) -> None:
+        command = [sys.executable, "-m", "raft.node", "--id", node, *rest, *QUICK]
+        running = subprocess.Popen(command, cwd=self.directory, stdout=subprocess.PIPE, text=True)
+        self.nodes[node], self._directories[node] = running, rest[rest.index("--data") + 1]
+        assert running.stdout is not None
+        assert any(json.loads(line)["event"] == "started" for line in running.stdout), f"node {node} does not start"
+
+    def stop(self, node: str) -> None:
+        running = self.nodes.pop(node, None)
+        if running is not None:
+            self._directories.pop(node)
+            running.send_signal(signal.SIGTERM)
+            running.communicate(timeout=30)
+            assert running.returncode == 0
+
+    def _wait_for_group(self, words: list[str], *, whole: bool) -> None:
+        deadline = time.monotonic() + WHOLE_WITHIN_S
+        while True:
+            status = execute(["status", *words, "--json"])
+            rows = [json.loads(line) for line in self._capsys.readouterr().out.splitlines()]
+            if status == ExitStatus.VALID and (not whole or is_whole(rows)):
+                return
+            assert time.monotonic() < deadline, f"quorumlog status {shlex.join(words)}: {rows}"
+
+
+def is_whole(rows: list[dict[str, Any]]) -> bool:
+    """Returns True if all nodes answer, without a note, and are as far as each other."""
+    lacking = [row for row in rows if "error" in row or row["unheard"] or row["floor_index"]]
+    return not lacking and len({row["committed_end"] for row in rows}) == 1
+
+
+@pytest.mark.cluster
+def test_the_runbook_for_raft_groups_can_be_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (begin,) = [block for block in blocks("README.md", "sh") if "quorumlog node" in block]
+    page = [block for block in blocks(PAGE, "sh") if block not in BROKERS]
+    named = sorted(set(re.findall(r"\b40\d\d\b", "".join(page))))
+    operator = Operator(tmp_path, capsys)
+    with ReservedPorts(len(named)) as free, ExitStack() as stack:
+        stack.callback(lambda: [operator.stop(node) for node in list(operator.nodes)])
+        for block in [begin, *page]:
+            for port, other in zip(named, free.ports, strict=True):  # the reader's ports may be taken here
+                block = block.replace(port, str(other))
+            operator.carry_out(block)
+    assert "a record of the operator" in operator.shown
+    assert "before the copy" in operator.shown
+
+
+def test_the_runbook_for_brokers_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalKafka.open() as kafka:
+        for block in BROKERS:
+            for line in block.replace("127.0.0.1:9092", kafka.bootstrap_servers).splitlines():
+                program, *words = shlex.split(line)
+                assert (program, execute(words)) == ("quorumlog", ExitStatus.VALID), line
+    assert "under replicated" in capsys.readouterr().out
