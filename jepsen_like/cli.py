@@ -87,15 +87,13 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),
-    "append": LazyCommand("jepsen_like.operate.log:append", "Append records to a raft group's log."),
-    "read": LazyCommand("jepsen_like.operate.log:read", "Read committed records of a raft group's log."),
-    "tail": LazyCommand("jepsen_like.operate.log:tail", "Show the last records of a raft group's log, and follow it."),
-    "status": LazyCommand("jepsen_like.operate.log:status", "Show the nodes of a raft group."),
-    "topics": LazyCommand("jepsen_like.operate.topics:topics", "List, create and delete topics of Kafka or RocketMQ."),
-    "groups": LazyCommand(
-        "jepsen_like.operate.groups:groups", "Show consumer groups of Kafka or RocketMQ, and their lag."
-    ),
-    "brokers": LazyCommand("jepsen_like.operate.brokers:brokers", "Show the brokers of Kafka or RocketMQ."),
+    "append": LazyCommand("jepsen_like.operate.log:append", "Append records to a raft group."),
+    "read": LazyCommand("jepsen_like.operate.log:read", "Read its committed records."),
+    "tail": LazyCommand("jepsen_like.operate.log:tail", "Show its last records; follow it."),
+    "status": LazyCommand("jepsen_like.operate.log:status", "Show its nodes."),
+    "topics": LazyCommand("jepsen_like.operate.topics:topics", "List, create and delete topics."),
+    "groups": LazyCommand("jepsen_like.operate.groups:groups", "Show consumer groups and their lag."),
+    "brokers": LazyCommand("jepsen_like.operate.brokers:brokers", "Show the brokers."),
     "doctor": LazyCommand("jepsen_like.doctor:doctor", "Check this machine for what a run needs, and how to get it."),
 }
 

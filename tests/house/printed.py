@@ -41,9 +41,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
+OPERATORS = "jepsen_like.operate."
+
+
 def commands() -> str:
-    """Returns the commands that `quorumlog --help` lists."""
-    return table(["command", ""], [[f"`quorumlog {name}`", lazy.summary] for name, lazy in COMMANDS.items()])
+    """Returns the commands that `quorumlog --help` lists; those of operators share a line."""
+    operators = [name for name, lazy in COMMANDS.items() if lazy.target.startswith(OPERATORS)]
+    rows = [[f"`quorumlog {name}`", lazy.summary] for name, lazy in COMMANDS.items() if name not in operators]
+    names = ", ".join(f"`{name}`" for name in operators)
+    return table(["command", ""], [*rows, [f"`quorumlog` {names}", "See and change a cluster: docs/operations.md."]])
 
 
 def promises() -> str:
