@@ -22,7 +22,7 @@ from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
 from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, value_of, values_in
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
-from log.errors import CorruptLog, LogError, StorageError
+from log.errors import CorruptLog, LogError, NoSpace, StorageError
 from raft.driver import RaftDriver
 from raft.effects import Effect
 from raft.errors import RaftError
@@ -141,8 +141,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def on_died(self, machine: SimulatedMachine, error: Exception) -> None:
         """`machine` raised: it ends, as its process would, and is started again."""
-        if machine.held.has_refused(error):
-            # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
+        if isinstance(error, NoSpace):
+            self._accuse("A5", machine, f"ends because its disk is full: {error}")
+        elif machine.held.has_refused(error):
+            # The disk failed as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
         elif isinstance(error, StorageError):
             self._accuse("A5", machine, f"says that a sound disk failed: {error}")
