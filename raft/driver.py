@@ -148,8 +148,8 @@ class RaftDriver:
             snapshot_bytes_max=config.snapshot_bytes_max,
             every_s=config.trim_every_s,
         )
-        self._full_disk = FullDisk(storage, environment.notify)
-        self._inbox = Inbox(core, self._applier, self._trimmer.snapshots, self._flushes, self._full_disk, environment)
+        full_disk = FullDisk(storage, environment.notify)
+        self._inbox = Inbox(core, self._applier, self._trimmer.snapshots, self._flushes, full_disk, environment)
         self._outbox = Outbox()
         self._last_token = 0
         self._now = 0.0
@@ -401,10 +401,10 @@ class RaftDriver:
             batch = self._join(kind, requests)
             try:
                 if self._leads:
-                    self._full_disk.reserve(entries_bytes((batch,)), now)
+                    self._inbox.full_disk.reserve(entries_bytes((batch,)), now)
             except NoSpace as error:
                 refuse(requests, StorageFull(str(error)))
-                if self.core.configuration.peers(self.core.node_id) and self._full_disk.may_hand_over(now):
+                if self.core.configuration.peers(self.core.node_id) and self._inbox.full_disk.may_hand_over(now):
                     self._step(now, StepDown(patience_s=self.core.config.election_timeout_s_max))
                 continue
             token = self._draw_token()

@@ -14,7 +14,7 @@ nurseries make them, and nothing is written any more. Calls of other tasks that 
 import logging
 import math
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any, ClassVar, TypeVar
 
@@ -92,6 +92,7 @@ class RaftGroup:
         secret: Secret | None = None,
         insecure: bool = False,
         tls: Certificates | None = None,
+        skip_commands: Iterable[int] = (),
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
@@ -106,6 +107,9 @@ class RaftGroup:
         (`raft.read_secret`) only members and clients that prove that they know it are served. A node without one listens
         on loopback alone, unless it is `insecure`: then any process that reaches its port may do everything. With `tls`
         peers and clients are reached and served over TLS; a `listener` has its own.
+
+        `skip_commands` are indexes whose commands have no effect, the same on all members: the way on for a group none
+        of whose members gets beyond a command, because its state machine cannot take it (`StateMachineFailed`).
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot
@@ -139,6 +143,7 @@ class RaftGroup:
                 notify=notify or _log,
                 credentials=credentials_of(secret, cluster_id, str(node_id)) if secret else None,
                 tls=tls,
+                skipped=frozenset(skip_commands),
                 founded=cls._founded,
             )
             member = Member(
@@ -265,7 +270,7 @@ class RaftGroup:
         with trio.move_on_after(timeout_s):
             while not (leader := self._driver.core.leader):
                 self._require_working()
-                await self._member.leader_moved.wait()
+                await self._member.roles.moved.wait()
             await trio.lowlevel.checkpoint()
             return leader
         raise NotLeader

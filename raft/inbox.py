@@ -43,7 +43,7 @@ class Inbox:
         self._applier = applier
         self._snapshots = snapshots
         self._flushes = flushes
-        self._full_disk = full_disk
+        self.full_disk = full_disk
         self._environment = environment
         self.events: deque[Event] = deque()
         """The events that wait, the oldest first."""
@@ -64,7 +64,7 @@ class Inbox:
         if (objection := self._core.objection(message)) is not None:
             raise ProtocolError(objection)
         may_change_state = message.term > self._core.term or isinstance(message, OF_ELECTIONS)
-        if may_change_state and not self._full_disk.has_room_for_state(self._environment.clock()):
+        if may_change_state and not self.full_disk.has_room_for_state(self._environment.clock()):
             return
         if isinstance(message, AppendEntries) and message.entries:
             self._deliver_with_room(sender, message, entries_bytes(entry.batch for entry in message.entries))
@@ -87,7 +87,7 @@ class Inbox:
 
     def _deliver_with_room(self, sender: NodeId, message: Message, needed: int) -> None:
         try:
-            self._full_disk.reserve(self._reserved_bytes + needed, self._environment.clock())
+            self.full_disk.reserve(self._reserved_bytes + needed, self._environment.clock())
         except NoSpace:
             return
         self._reserved_bytes += needed

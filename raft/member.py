@@ -18,7 +18,7 @@ from raft.calls import Calls
 from raft.core import RaftCore
 from raft.disk_thread import DiskThread
 from raft.driver import DriverConfig, RaftDriver
-from raft.effects import RoleChanged, RoleName
+from raft.effects import RoleChanged
 from raft.environment import Environment
 from raft.flusher import Flusher
 from raft.links import Links
@@ -32,6 +32,7 @@ from raft.net.rounds import Rounds
 from raft.notices import InvariantBroken, LongTurn, Notice, Notify
 from raft.pausing import Pausable
 from raft.render import render
+from raft.role_watch import RoleWatch
 from raft.server import FRAME_OVERHEAD_BYTES, Doorkeeper, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import StateMachine
@@ -56,6 +57,8 @@ class MemberPlan:
     """The cluster's secret, and this node's place in it; without them, all that connect are believed."""
     tls: Certificates | None = None
     """With them the links speak TLS, and so does the port, unless it belongs to a host."""
+    skipped: frozenset[int] = frozenset()
+    """The indexes whose commands have no effect."""
     founded: bool = False
     """Vouches for a node in term 0, which is otherwise taken for one that has forgotten."""
 
@@ -77,11 +80,7 @@ class Member:
         self.reactor = reactor
         self.owns_reactor = owns_reactor
         self.has_failed = False
-        self.elections = 0
-        """The times that this node began to stand for election."""
-        self._stands = False
-        self.leader_moved = trio.Event()
-        """Set when the role, the term or the known leader has changed; then another event takes its place."""
+        self.roles = RoleWatch()
         self.pausable = Pausable()
         self._notify_program = plan.notify
         self._block = trio.CancelScope()
@@ -144,16 +143,12 @@ class Member:
                 turns=reactor.turns,
                 work_beside=self._disk.submit,
             ),
-            config=driver_config(settings),
+            config=driver_config(settings, plan.skipped),
         )
 
     def _notify(self, notice: Notice) -> None:
         if isinstance(notice, RoleChanged):
-            stands = notice.role is not RoleName.FOLLOWER
-            self.elections += stands and not self._stands
-            self._stands = stands
-            moved, self.leader_moved = self.leader_moved, trio.Event()
-            moved.set()
+            self.roles.note(notice)
         self._notify_program(notice)
 
     # ---------------------------------------------------------------- the life of a node
@@ -191,7 +186,7 @@ class Member:
         """Returns the figures of the group and its disk; those of the loop are the reactor's owner's."""
         return [
             *raft_figures(self.driver.status()),
-            ELECTIONS(self.elections),
+            ELECTIONS(self.roles.elections),
             WAITING(self.driver.waiting_bytes),
             FLUSHES(self._flusher.flushes, RAFT),
             FLUSH_SECONDS(self._flusher.seconds, RAFT),
@@ -226,10 +221,10 @@ class Member:
         # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
         self._block.cancel()
         self.calls.give_up()
-        self.leader_moved.set()
+        self.roles.moved.set()
 
 
-def driver_config(settings: NodeSettings) -> DriverConfig:
+def driver_config(settings: NodeSettings, skipped: frozenset[int] = frozenset()) -> DriverConfig:
     """Returns the bounds and times of the driver of a node with these settings."""
     return DriverConfig(
         flush_policy=settings.flush,
@@ -238,7 +233,7 @@ def driver_config(settings: NodeSettings) -> DriverConfig:
         batch_bytes_max=settings.batch_bytes_max,
         pending_bytes_max=settings.pending_bytes_max,
         retention=settings.retention,
-        skipped=settings.skipped,
+        skipped=skipped,
         snapshot_bytes_max=settings.snapshot_bytes_max,
         result_bytes_max=settings.frame_bytes_max - FRAME_OVERHEAD_BYTES,
     )

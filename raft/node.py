@@ -70,6 +70,7 @@ class _NodePlan:
     secret: Secret | None
     insecure: bool
     tls: Certificates | None
+    skipped: tuple[int, ...]
 
 
 @click.command(
@@ -88,6 +89,14 @@ class _NodePlan:
     "--advertise", type=NodeAddressType(), multiple=True, help="Where clients reach a node, if not where it is dialled."
 )
 @metrics_flag
+@click.option(
+    "--skip-command",
+    "skipped",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="INDEX",
+    help="A command that has no effect, on all nodes alike: the way on when none can apply it; may be repeated.",
+)
 @click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
 @trust_flags
@@ -98,6 +107,7 @@ def node(
     listen: Address,
     directory: str,
     metrics: Address | None,
+    skipped: tuple[int, ...],
     peers: tuple[tuple[int, Address], ...],
     advertise: tuple[tuple[int, Address], ...],
     state_machine: str,
@@ -128,6 +138,7 @@ def node(
         secret=secret_for(listen, secret_file=secret_file, insecure=insecure),
         insecure=insecure,
         tls=tls_for(tls_certificate, tls_key, tls_authority, tls_clients),
+        skipped=skipped,
     )
     unknown = sorted(plan.advertised.keys() - plan.members.keys())
     if unknown:
@@ -150,6 +161,7 @@ async def _serve(plan: _NodePlan, process: ServerProcess) -> None:
             advertised=plan.advertised,
             state_machine=plan.state_machine(),
             settings=plan.settings,
+            skip_commands=plan.skipped,
             notify=tell.notice,
             owns_thread=True,
             secret=plan.secret,
@@ -184,7 +196,7 @@ def _explain(error: BaseException, *, started: bool) -> str | None:
             return f"{error}, or start it with the --state-machine it had"
         case StateMachineFailed(index=index):
             return (
-                f"{error}. Or, if no member has got beyond {index}, start them all with --set skip_commands={index}: the "
+                f"{error}. Or, if no member has got beyond {index}, start them all with --skip-command {index}: the "
                 "command then has no effect"
             )
         case SnapshotDiverged():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import attrs
-from attrs.validators import ge, gt, le, matches_re
+from attrs.validators import ge, gt, le
 
 from log.policy import FlushPolicy
 from log.retention import Retention
@@ -64,18 +64,8 @@ class NodeSettings:
 
     It is held in memory: once by each, and twice by a node that is being sent one. Above, nothing leaves the log.
     """
-    skip_commands: str = attrs.field(default="", validator=matches_re(r"(\d+(,\d+)*)?"))
-    """Indexes, with commas between them, whose commands have no effect; the same on all nodes.
-
-    The way on for a group none of whose members gets beyond a command, because the state machine cannot take it.
-    """
     read_bytes_max: int = attrs.field(default=4 * MIB, validator=ge(1))
     """About the most that one read brings, whatever it asks for."""
-
-    @property
-    def skipped(self) -> frozenset[int]:
-        """The indexes in `skip_commands`."""
-        return frozenset(int(index) for index in self.skip_commands.split(",") if index)
 
     @property
     def retention(self) -> Retention:

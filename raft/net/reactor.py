@@ -104,6 +104,16 @@ class Participant(Protocol):
         """A round has raised, and no other follows: what is waiting will never be answered by this process."""
 
 
+class _Waits:
+    """The last wait of a loop, and until when it sleeps instead of polling."""
+
+    __slots__ = ("sleeps_until", "was_brief")
+
+    def __init__(self) -> None:
+        self.was_brief = False
+        self.sleeps_until = -math.inf
+
+
 class Reactor:
     """Owns the epoll object; everything is called from the one thread that runs Trio.
 
@@ -125,8 +135,7 @@ class Reactor:
         self._epoll.register(self._wake_fd, READABLE)
         self._in_round = False
         self._wake_requested = False
-        self._waited_briefly = False
-        self._sleeps_until = -math.inf
+        self._waits = _Waits()
         self._has_news = False
         self._closed_traffic = 0, 0
         self.closed = False
@@ -245,7 +254,8 @@ class Reactor:
         If the last wait was brief it first polls without sleeping, for `SPIN_S` at most.
         """
         now = began = time.perf_counter()
-        if self._waited_briefly and began >= self._sleeps_until:
+        waits = self._waits
+        if waits.was_brief and began >= waits.sleeps_until:
             while now < began + SPIN_S:
                 if ready := self._epoll.poll(0):
                     return ready
@@ -253,9 +263,9 @@ class Reactor:
                 os.sched_yield()
                 now = time.perf_counter()
                 if now > before + CROWDED_S:
-                    self._sleeps_until = now + SLEEPS_S
+                    waits.sleeps_until = now + SLEEPS_S
         ready = self._epoll.poll(wait_s)
-        self._waited_briefly = time.perf_counter() < began + SPIN_S
+        waits.was_brief = time.perf_counter() < began + SPIN_S
         return ready
 
     def _flush_written(self) -> None:

@@ -15,7 +15,7 @@ from raft.errors import OutcomeUnknown, RaftError, StateMachineFailed
 from raft.group import RaftGroup
 from raft.node import _explain as explain
 from raft.process import leaves_of
-from raft.settings import NodeSettings, WrongSetting, parse_settings
+from raft.settings import NodeSettings
 from tests.raft.shell.nodes import free_ports
 
 QUICK = RaftConfig(heartbeat_s=0.02, election_timeout_s_min=0.05, election_timeout_s_max=0.1)
@@ -46,7 +46,7 @@ class Forgiving(Adder):
 
 
 @asynccontextmanager
-async def lonely(disk: MemoryDisk, machine: Any, **settings: Any) -> AsyncIterator[RaftGroup]:
+async def lonely(disk: MemoryDisk, machine: Any, skip: tuple[int, ...] = ()) -> AsyncIterator[RaftGroup]:
     (port,) = free_ports(1)
     async with RaftGroup.open(
         node_id=1,
@@ -54,7 +54,8 @@ async def lonely(disk: MemoryDisk, machine: Any, **settings: Any) -> AsyncIterat
         directory="d",
         disk=disk,
         state_machine=machine,
-        settings=NodeSettings(raft=QUICK, **settings),
+        settings=NodeSettings(raft=QUICK),
+        skip_commands=skip,
         notify=lambda notice: None,
     ) as group:
         await group.wait_for_leader(10)
@@ -84,7 +85,7 @@ async def test_the_failure_names_the_index_the_machine_its_reason_and_the_way_on
     assert "start it with a state machine that takes the command" in str(failure)
     explained = explain(failure, started=True)
     assert explained is not None
-    assert "if no member has got beyond 3, start them all with --set skip_commands=3" in explained
+    assert "if no member has got beyond 3, start them all with --skip-command 3" in explained
 
 
 async def test_the_node_stops_at_the_same_index_at_every_start() -> None:
@@ -103,7 +104,7 @@ async def test_a_machine_that_takes_the_command_goes_on() -> None:
 
 async def test_a_command_that_is_skipped_has_no_effect_and_those_behind_it_do() -> None:
     disk, failure = await stopped_disk()
-    async with lonely(disk, Adder(), skip_commands=str(failure.index)) as group:
+    async with lonely(disk, Adder(), skip=(failure.index,)) as group:
         assert (await group.apply(b"2")).result == b"7"
         assert (await group.query(b"")).result == b"7"
 
@@ -120,10 +121,3 @@ async def test_members_stop_at_the_same_index_and_no_one_gets_beyond_it() -> Non
             "the third has no one to learn from that it is committed"
         )
         assert all("StateMachineFailed: Adder failed at index 3" in failure.fields["reason"] for failure in failures)
-
-
-def test_indexes_to_skip_are_numbers_with_commas_between_them() -> None:
-    assert parse_settings(["skip_commands=3,17"]).skipped == {3, 17}
-    assert parse_settings([]).skipped == frozenset()
-    with pytest.raises(WrongSetting):
-        parse_settings(["skip_commands=three"])
