@@ -5,6 +5,7 @@ certainly has not happened, and `PerhapsDone` if that is unknown, each with the 
 """
 
 import importlib
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Protocol, Self
 
@@ -46,7 +47,7 @@ class Administration(Protocol):
     """The gaps of the rows and their reasons: brokers that do not answer."""
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None) -> Self:
         """Returns one for the cluster that any of the addresses belongs to. Raises `Silent`."""
 
     async def brokers(self) -> list[Row]:
@@ -71,18 +72,20 @@ class Administration(Protocol):
         """Returns a group's position in each partition or queue."""
 
 
-async def open_administration(addresses: Sequence[Address], within_s: float) -> Administration:
+async def open_administration(
+    addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None = None
+) -> Administration:
     """Returns one for the protocol in which these addresses answer. Raises `NotDone` if there is none."""
     reasons: dict[str, str] = {}
     for place in ADMINISTRATIONS:
         module, _, name = place.partition(":")
         kind: type[Administration] = getattr(importlib.import_module(module), name)
         try:
-            return await kind.open(addresses, within_s)
+            return await kind.open(addresses, within_s, tls)
         except Silent as silent:
             reasons |= {f"{address} as {kind.system}": reason for address, reason in silent.reasons.items()}
     why = ", ".join(f"{address}: {reason}" for address, reason in reasons.items())
     raise NotDone(
-        f"no Kafka broker and no RocketMQ name server answers ({why}); check --cluster. For a raft group run: "
+        f"no Kafka broker and no RocketMQ name server answers ({why}); check --cluster, and --tls where they speak it. For a raft group run: "
         f"quorumlog status --cluster {text_of_cluster(addresses)}"
     )

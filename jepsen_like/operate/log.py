@@ -4,8 +4,10 @@ All but `status` go through `raft.Client`, which finds the leader. Reads are lin
 statuses: committed (0), certainly not appended (5), unknown (3). What was committed before a failure has been printed.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import attrs
@@ -13,13 +15,24 @@ import click
 import trio
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.operate.options import Printer, cluster_option, json_option, run, text_of_cluster, within_option
+from jepsen_like.operate.options import (
+    Printer,
+    cluster_option,
+    json_option,
+    run,
+    text_of_cluster,
+    tls_options,
+    within_option,
+)
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
 from jepsen_like.operate.tables import Row, record_fields
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.reports import ask_each
 from raft.client import Client, Connection, Unreachable
-from raft.errors import NotLeader, ProtocolError, RaftError, RecordsTrimmed
+from raft.errors import NotAdmitted, NotLeader, ProtocolError, RaftError, RecordsTrimmed
+from raft.net.certificates import Certificates, TlsFiles, UnusableFiles
+from raft.secret_file import UnusableSecret, read_secret
+from raft.trust import Secret
 
 CLUSTER_ID: Final = "quorumlog"
 BATCH_RECORDS_MAX: Final = 1000
@@ -42,16 +55,25 @@ class GroupAccess:
     addresses: tuple[Address, ...]
     cluster_id: str
     within_s: float
+    secret_file: str | None = None
+    secret: Secret | None = None
+    tls: Certificates | None = None
 
     @property
     def flags(self) -> str:
-        """As another command takes it."""
+        """As another command takes it; the flags of TLS are left to its user."""
         named = f" --cluster-id {self.cluster_id}" if self.cluster_id != CLUSTER_ID else ""
-        return f"--cluster {text_of_cluster(self.addresses)}{named}"
+        proved = f" --secret-file {self.secret_file}" if self.secret_file is not None else ""
+        return f"--cluster {text_of_cluster(self.addresses)}{named}{proved}"
 
     def client(self) -> Client:
         """Returns a client that looks for the leader from these addresses."""
-        return Client(list(map(text_of, self.addresses)), self.cluster_id, deadline_s=self.within_s)
+        addresses = list(map(text_of, self.addresses))
+        return Client(addresses, self.cluster_id, deadline_s=self.within_s, secret=self.secret, tls=self.tls)
+
+    def connection(self, address: Address) -> AbstractAsyncContextManager[Connection]:
+        """Returns a connection to one node, closed at the end of the block."""
+        return Connection.open(*address, self.cluster_id, secret=self.secret, tls=self.tls)
 
     def failure(self, error: RaftError, before: str = "") -> click.ClickException:
         """Returns the end of a command for an error of the group; `before`: what happened before it."""
@@ -59,6 +81,8 @@ class GroupAccess:
         match error:
             case RecordsTrimmed(start_offset=start):
                 advice = f"run: quorumlog read --from {start} {self.flags}"
+            case NotAdmitted():
+                advice = "give --secret-file the file that its nodes were started with"
             case ProtocolError():
                 advice = "name the cluster with --cluster-id, as its nodes were started"
             case Unreachable() | NotLeader():
@@ -70,18 +94,31 @@ class GroupAccess:
 
 
 def group_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command `--cluster`, `--cluster-id` and `--within` as the parameter `access`, and `--json` as `as_json`."""
+    """Gives a command the parameter `access`, from all that reaches and convinces a group, and `--json` as `as_json`."""
 
-    def with_access(cluster: tuple[Address, ...], cluster_id: str, within_s: float, **others: Any) -> Any:
-        return command(access=GroupAccess(cluster, cluster_id, within_s), **others)
+    def with_access(
+        cluster: tuple[Address, ...],
+        cluster_id: str,
+        within_s: float,
+        secret_file: str | None,
+        tls: TlsFiles | None,
+        **others: Any,
+    ) -> Any:
+        try:
+            secret = None if secret_file is None else read_secret(secret_file)
+            certificates = None if tls is None else Certificates(tls)
+        except (UnusableSecret, UnusableFiles) as error:
+            raise click.UsageError(f"{error}") from None
+        access = GroupAccess(cluster, cluster_id, within_s, secret_file, secret, certificates)
+        return command(access=access, **others)
 
-    with_access.__name__, with_access.__doc__ = command.__name__, command.__doc__
-    with_access.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    functools.update_wrapper(with_access, command)
+    proved = click.option("--secret-file", metavar="FILE", help="The secret of the cluster, as its nodes have it.")
     named = click.option(
         "--cluster-id", default=CLUSTER_ID, show_default=True, metavar="ID", help="As the nodes were started."
     )
     return cluster_option("The nodes of the group; one that is up will do.")(
-        named(within_option(json_option(with_access)))
+        named(proved(tls_options(within_option(json_option(with_access)))))
     )
 
 
@@ -255,7 +292,7 @@ async def _status(access: GroupAccess) -> list[Row]:
         address = text_of((host, port))
         try:
             with trio.fail_after(min(STATUS_WITHIN_S, access.within_s)):
-                async with Connection.open(host, port, access.cluster_id) as connection:
+                async with access.connection((host, port)) as connection:
                     return {"address": address, **await connection.status()}
         except trio.TooSlowError:
             return {"address": address, "error": f"no answer within {STATUS_WITHIN_S:g} s"}

@@ -1,5 +1,7 @@
 """Options that the operator's commands share, and how they print."""
 
+import functools
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -9,6 +11,7 @@ import trio
 
 from jepsen_like.operate.tables import Row, json_line, table_lines
 from jepsen_like.port.wires import Address, text_of
+from raft.net.certificates import TlsFiles, UnusableFiles, client_context
 
 WITHIN_S: Final = 10.0
 BROKERS: Final = "Brokers of a Kafka cluster or name servers of a RocketMQ one; one that is up will do."
@@ -52,6 +55,36 @@ within_option: Final = click.option(
     metavar="S",
     help="Give up after so many seconds.",
 )
+
+
+def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the flags of TLS as the parameter `tls`: the files of a client, or None without any."""
+
+    def with_tls(
+        tls: bool, tls_authority: str | None, tls_certificate: str | None, tls_key: str | None, **others: Any
+    ) -> Any:
+        named = (tls_authority, tls_certificate, tls_key)
+        files = TlsFiles(authority=tls_authority, certificate=tls_certificate, key=tls_key)
+        return command(tls=files if tls or any(named) else None, **others)
+
+    functools.update_wrapper(with_tls, command)
+    readable = click.Path(exists=True, dir_okay=False)
+    for flag in (
+        click.option("--tls-key", type=readable, help="The key of the certificate, if it is not in the same file."),
+        click.option("--tls-certificate", type=readable, help="A certificate to show, where servers want one (PEM)."),
+        click.option("--tls-authority", type=readable, help="The authorities of servers (PEM), if not the system's."),
+        click.option("--tls", is_flag=True, help="Speak TLS; each of the flags of TLS means it, too."),
+    ):
+        with_tls = flag(with_tls)
+    return with_tls
+
+
+def context_of(tls: TlsFiles | None) -> ssl.SSLContext | None:
+    """Returns the context of a client with these files; None without. Raises `UsageError` for unusable files."""
+    try:
+        return None if tls is None else client_context(tls)
+    except UnusableFiles as error:
+        raise click.UsageError(f"--tls: {error}") from None
 
 
 def text_of_cluster(addresses: Iterable[Address]) -> str:

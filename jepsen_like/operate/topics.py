@@ -1,14 +1,25 @@
 """`quorumlog topics`: list, describe, create and delete topics of a Kafka or RocketMQ cluster."""
 
+import ssl
 from collections.abc import Sequence
 
 import click
 
 from jepsen_like.cli import ExitStatus
 from jepsen_like.operate.administration import TopicPlan, open_administration
-from jepsen_like.operate.options import BROKERS, Printer, cluster_option, json_option, run, within_option
+from jepsen_like.operate.options import (
+    BROKERS,
+    Printer,
+    cluster_option,
+    context_of,
+    json_option,
+    run,
+    tls_options,
+    within_option,
+)
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
+from raft.net.certificates import TlsFiles
 
 LIST, DESCRIBE, CREATE, DELETE = "list", "describe", "create", "delete"
 
@@ -17,6 +28,7 @@ LIST, DESCRIBE, CREATE, DELETE = "list", "describe", "create", "delete"
 @click.argument("action", type=click.Choice([LIST, DESCRIBE, CREATE, DELETE]), default=LIST)
 @click.argument("name", required=False)
 @cluster_option(BROKERS)
+@tls_options
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="create: partitions; queues in RocketMQ.")
 @click.option("--replication-factor", "replicas", type=click.IntRange(1), metavar="N", help="create: copies (Kafka).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="create: a setting of the topic.")
@@ -27,6 +39,7 @@ def topics(
     action: str,
     name: str | None,
     cluster: tuple[Address, ...],
+    tls: TlsFiles | None,
     partitions: int | None,
     replicas: int | None,
     settings: tuple[str, ...],
@@ -43,7 +56,7 @@ def topics(
         raise click.UsageError("--partitions, --replication-factor and --set are for create")
     plan = TopicPlan(name or "", partitions, replicas, dict(map(_setting, settings)))
     printer = Printer(as_json)
-    rows = run(_topics, cluster, within_s, action, plan)
+    rows = run(_topics, cluster, context_of(tls), within_s, action, plan)
     printer.rows(rows)
     if not rows:
         printer.nothing("there are no topics")
@@ -57,8 +70,10 @@ def _setting(word: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-async def _topics(cluster: tuple[Address, ...], within_s: float, action: str, plan: TopicPlan) -> Sequence[Row]:
-    administration = await open_administration(cluster, within_s)
+async def _topics(
+    cluster: tuple[Address, ...], tls: ssl.SSLContext | None, within_s: float, action: str, plan: TopicPlan
+) -> Sequence[Row]:
+    administration = await open_administration(cluster, within_s, tls)
     match action:
         case "describe":
             rows = await administration.topic(plan.name)

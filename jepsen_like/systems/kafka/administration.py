@@ -4,6 +4,7 @@ Versions are those that Apache's brokers serve as well. A change is sent to one 
 if the first was certainly not asked, or refused because the controller was elsewhere.
 """
 
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
@@ -85,24 +86,31 @@ class KafkaAdministration:
 
     system: ClassVar[str] = "kafka"
 
-    def __init__(self, cluster: DescribeClusterResponse, named: Sequence[Address], within_s: float) -> None:
+    def __init__(
+        self,
+        cluster: DescribeClusterResponse,
+        named: Sequence[Address],
+        within_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
         self._flags = f"--cluster {text_of_cluster(named)}"
         self._within_s = within_s
+        self._tls = tls
         self._answers_s = min(ANSWERS_WITHIN_S, within_s)
         self._controller = cluster.controller_id
         self._brokers: dict[int, DescribeClusterBroker] = {each.broker_id: each for each in cluster.brokers}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None) -> Self:
         """See `Administration`."""
         reasons: dict[str, str] = {}
 
         async def describe(at: int) -> DescribeClusterResponse | None:
             try:
                 answer = await ask(
-                    addresses[at], DESCRIBE_CLUSTER, 2, _DESCRIBE, within_s=min(ANSWERS_WITHIN_S, within_s)
+                    addresses[at], DESCRIBE_CLUSTER, 2, _DESCRIBE, within_s=min(ANSWERS_WITHIN_S, within_s), tls=tls
                 )
             except NoAnswer as error:
                 reasons[text_of(addresses[at])] = str(error)
@@ -114,7 +122,9 @@ class KafkaAdministration:
         if not answers:
             raise Silent(reasons)
         # Who knows a controller and more brokers has been with the cluster for longer.
-        return cls(max(answers, key=lambda each: (each.controller_id >= 0, len(each.brokers))), addresses, within_s)
+        return cls(
+            max(answers, key=lambda each: (each.controller_id >= 0, len(each.brokers))), addresses, within_s, tls
+        )
 
     # ---------------------------------------------------------------- asking
 
@@ -126,7 +136,7 @@ class KafkaAdministration:
         if broker not in self._brokers:
             return None
         try:
-            return await ask(self._address(broker), api, version, request, within_s=self._answers_s)
+            return await ask(self._address(broker), api, version, request, within_s=self._answers_s, tls=self._tls)
         except NoAnswer as error:
             note = f"broker {broker} at {text_of(self._address(broker))} does not answer ({error})"
             if not any(each.startswith(f"broker {broker} ") for each in self.notes):
@@ -277,7 +287,9 @@ class KafkaAdministration:
         while True:
             for broker in sorted(self._brokers, key=lambda broker: (broker != self._controller, broker)):
                 try:
-                    answer = await ask(self._address(broker), api, version, request, within_s=self._within_s + 1)
+                    answer = await ask(
+                        self._address(broker), api, version, request, within_s=self._within_s + 1, tls=self._tls
+                    )
                 except NotAsked as error:
                     refusal = f"broker {broker}: {error}"
                     continue

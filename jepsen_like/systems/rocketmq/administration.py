@@ -4,6 +4,7 @@ A change goes to every master, one after another, since each has topics of its o
 error names the masters that have the change: the same command again completes it.
 """
 
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, Final, Self, TypeVar
 
@@ -55,10 +56,18 @@ class RocketMqAdministration:
 
     system: ClassVar[str] = "rocketmq"
 
-    def __init__(self, names: Address, cluster: ClusterInfo, named: Sequence[Address], within_s: float) -> None:
+    def __init__(
+        self,
+        names: Address,
+        cluster: ClusterInfo,
+        named: Sequence[Address],
+        within_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
         self._names = names
+        self._tls = tls
         self._named = named
         self._flags = f"--cluster {text_of_cluster(named)}"
         self._within_s = min(ANSWERS_WITHIN_S, within_s)
@@ -70,15 +79,15 @@ class RocketMqAdministration:
         self._masters = {name: address for (name, broker_id), address in self._copies.items() if broker_id == MASTER_ID}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None) -> Self:
         """See `Administration`. Raises `NotDone` if brokers were named."""
         reasons: dict[str, str] = {}
         for address in addresses:
             try:
                 answer = await _on(
-                    address, min(ANSWERS_WITHIN_S, within_s), _asking(RequestCode.GET_BROKER_CLUSTER_INFO)
+                    address, min(ANSWERS_WITHIN_S, within_s), _asking(RequestCode.GET_BROKER_CLUSTER_INFO), tls
                 )
-                return cls(address, ClusterInfo.decode(answer.body), addresses, within_s)
+                return cls(address, ClusterInfo.decode(answer.body), addresses, within_s, tls)
             except BrokerRefused as refused:
                 if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise NotDone(
@@ -93,7 +102,7 @@ class RocketMqAdministration:
 
     async def _ask(self, address: Address, code: RequestCode, header: ExtHeader | None = None) -> Command:
         """Returns the answer. Raises what `RemotingConnection.require` does."""
-        return await _on(address, self._within_s, _asking(code, header))
+        return await _on(address, self._within_s, _asking(code, header), self._tls)
 
     async def _of_masters(self, ask: Callable[[Address], Awaitable[T]]) -> dict[str, T]:
         """Returns the answers of the masters by name; those without one get a note."""
@@ -133,7 +142,7 @@ class RocketMqAdministration:
 
         async def facts(at: int) -> Mapping[str, str]:
             try:
-                return await _on(self._copies[keys[at]], self._within_s, RemotingConnection.runtime_info)
+                return await _on(self._copies[keys[at]], self._within_s, RemotingConnection.runtime_info, self._tls)
             except _NO_ANSWER as error:
                 return {"error": str(error)}
 
@@ -358,9 +367,11 @@ def _asking(code: RequestCode, header: ExtHeader | None = None) -> Callable[[Rem
     return ask
 
 
-async def _on(address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]]) -> T:
+async def _on(
+    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], tls: ssl.SSLContext | None
+) -> T:
     """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
-    connection = await RemotingConnection.connect(address, within_s=within_s)
+    connection = await RemotingConnection.connect(address, within_s=within_s, tls=tls)
     try:
         with trio.move_on_after(within_s):
             return await ask(connection)

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,14 +21,20 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def run(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(cluster: LocalCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Runs a command on the cluster. Returns its status, the lines that it prints, and its complaint."""
-    return runner(cluster, capsys)
+    return runner(cluster, capsys, tmp_path)
 
 
-def runner(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Run:
+def runner(cluster: LocalCluster, capsys: pytest.CaptureFixture[str], home: Path) -> Run:
+    assert cluster.secret is not None
+    secret = home / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(cluster.secret.text)
+
     def call(name: str, *words: str) -> tuple[int, list[str], str]:
         flags = ["--cluster", ",".join(cluster.addresses), "--cluster-id", cluster.cluster_id]
+        flags += ["--secret-file", str(secret)]
         status = execute([name, *words, *flags])
         shown = capsys.readouterr()
         return status, shown.out.splitlines(), shown.err
@@ -86,12 +93,13 @@ def test_status_shows_every_node_and_the_one_that_leads(run: Run, cluster: Local
     assert len(lines) == 4
 
 
-def test_another_cluster_id_is_refused_with_the_flag_that_names_it(
+def test_without_the_secret_nothing_is_done_and_the_flag_is_named(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = execute(["append", "x", "--cluster", cluster.addresses[0], "--within", "0.5"])
+    flags = ["--cluster", cluster.addresses[0], "--cluster-id", cluster.cluster_id, "--within", "0.5"]
+    status = execute(["append", "x", *flags])
     assert status == ExitStatus.NOT_DONE
-    assert "name the cluster with --cluster-id" in capsys.readouterr().err
+    assert "give --secret-file the file that its nodes were started with" in capsys.readouterr().err
 
 
 def test_without_any_node_nothing_was_appended_and_the_next_command_is_named(
@@ -106,9 +114,11 @@ def test_without_any_node_nothing_was_appended_and_the_next_command_is_named(
     assert "no node answers" in capsys.readouterr().err
 
 
-def test_an_append_that_may_still_happen_has_a_status_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_append_that_may_still_happen_has_a_status_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with LocalCluster.open() as cluster:
-        run = runner(cluster, capsys)
+        run = runner(cluster, capsys, tmp_path)
         leader = cluster.wait_for_leader()
         assert run("append", "before")[0] == ExitStatus.VALID
         cluster.pause(*(node for node in cluster.nodes if node != leader))
