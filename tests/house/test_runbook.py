@@ -72,6 +72,10 @@ class Operator:
             running.communicate(timeout=30)
             assert running.returncode == 0
 
+    def stop_all(self) -> None:
+        for node in list(self.nodes):
+            self.stop(node)
+
     def _wait_for_group(self, words: list[str], *, whole: bool) -> None:
         deadline = time.monotonic() + WHOLE_WITHIN_S
         while True:
@@ -95,7 +99,7 @@ def test_the_runbook_for_raft_groups_can_be_followed(tmp_path: Path, capsys: pyt
     named = sorted(set(re.findall(r"\b40\d\d\b", "".join(page))))
     operator = Operator(tmp_path, capsys)
     with ReservedPorts(len(named)) as free, ExitStack() as stack:
-        stack.callback(lambda: [operator.stop(node) for node in list(operator.nodes)])
+        stack.callback(operator.stop_all)
         for block in [begin, *page]:
             for port, other in zip(named, free.ports, strict=True):  # the reader's ports may be taken here
                 block = block.replace(port, str(other))
