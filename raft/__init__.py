@@ -173,8 +173,6 @@ _MODULES = {
     "raft.effects": "RoleChanged RoleName",
     "raft.errors": (
         "Busy InvalidRequest InvalidResult NotAdmitted NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
-        "ShuttingDown SnapshotDiverged StorageFull WrongStateMachine"
-        "Busy InvalidRequest InvalidResult NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
         "ShuttingDown SnapshotDiverged StateMachineFailed StorageFull WrongStateMachine"
     ),
     "raft.group": "RaftGroup",
