@@ -44,7 +44,7 @@ from log.errors import CorruptLog, StorageFailed
 from raft.addresses import Address
 from raft.errors import RaftError
 from raft.net.certificates import UnusableFiles
-from raft.process import Address, AddressType, EventWriter, ServerProcess, metrics_flag, secret_for, trust_flags
+from raft.process import AddressType, EventWriter, ServerProcess, metrics_flag, secret_for, trust_flags
 from rocketmq_compat.broker.authorization import UnusableAclFile
 from rocketmq_compat.broker.broker import Broker, BrokerPlan, DamageRead
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
