@@ -70,7 +70,7 @@ NAMES: dict[int, Any] = {
     219: routes.GetKvListRequestHeader,
     224: routes.GetTopicsByClusterRequestHeader,
     901: routes.BrokerMemberGroupRequestHeader,
-    **dict.fromkeys((106, 206, 304, 311, 312, 313, 318, 319), None),
+    **dict.fromkeys((106, 206, 304, 311, 312, 313, 318, 319, 51_903), None),
 }
 assert set(BROKER) | set(NAMES) >= {*map(int, RequestCode)} - {39, 40, 220, 221, 326}, "a request is not fuzzed"
 
