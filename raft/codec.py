@@ -21,6 +21,7 @@ import msgpack
 
 from log.frame import buffers_of
 from raft.errors import ProtocolError
+from raft.membership import Configuration, InvalidConfiguration, check_stored
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -33,6 +34,7 @@ from raft.messages import (
     RequestVote,
     SnapshotReceived,
     StandingReply,
+    TimeoutNow,
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
@@ -51,6 +53,7 @@ INSTALL_SNAPSHOT = 71
 SNAPSHOT_RECEIVED = 72
 REQUEST_STANDING = 73
 STANDING_REPLY = 74
+TIMEOUT_NOW = 75
 
 NUMBER_MAX = 2**62
 """Terms, indexes, offsets and ids end well below 64 bits, so that adding to one stays in the wire's range."""
@@ -60,6 +63,8 @@ ENTRIES_MAX = 2**20
 """Entries in one message. The window of a peer is in bytes; this bounds what empty entries could cost."""
 
 _ENTRY_FIELDS = 6
+_OMITTED = ("directory_id", "is_transfer", "has_changed")
+"""Fields that end a message and are left out while they are 0: a group whose members never change has no use for them."""
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
 """The tag that msgpack puts before binary data of more than 16 bits of length, as all from `LARGE_BYTES` on."""
@@ -207,7 +212,9 @@ def encode_message(message: Message) -> tuple[Buffer, ...]:
             return _encode_append_entries(message)
         case InstallSnapshot(term=term, start=start, round=round_):
             places = (start.index, start.position.term, start.offset, start.applied.index, start.applied.term)
-            return _encode(INSTALL_SNAPSHOT, (term, round_, *places, message.offset, message.total, start.snapshot))
+            members = (message.configuration,) if message.configuration else ()
+            part = (message.offset, message.total, *members, start.snapshot)
+            return _encode(INSTALL_SNAPSHOT, (term, round_, *places, *part))
         case _:
             message_type, values_of = PLAIN[type(message)]
             return _encode(message_type, values_of(message))
@@ -280,14 +287,21 @@ def decode_message(message_type: int, body: Buffer, body_crc: int | None = None)
     return decode(body)
 
 
-def _decode_plain(kind: Callable[..., Message], reads: Sequence[tuple[str, _Read]], body: Buffer) -> Message:
-    values = unpack_array(body, length=len(reads), array_max=len(reads))
-    return kind(*[read(value, name) for value, (name, read) in zip(values, reads, strict=True)])
+def _decode_plain(
+    kind: Callable[..., Message], reads: Sequence[tuple[str, _Read]], length_min: int, body: Buffer
+) -> Message:
+    values = unpack(body, array_max=len(reads))
+    if type(values) is not list or not length_min <= len(values) <= len(reads):
+        raise ProtocolError(f"an array of {length_min} is due, not {kind_of(values)}")
+    return kind(*[read(value, name) for value, (name, read) in zip(values, reads, strict=False)])
 
 
 def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
-    values = unpack_array(body, length=10, array_max=10)
-    term, round_, start_index, start_term, start_offset, applied_index, applied_term, offset, total, part = values
+    values = unpack(body, array_max=11)
+    if type(values) is not list or len(values) not in (10, 11):
+        raise ProtocolError(f"an array of 10 or 11 is due, not {kind_of(values)}")
+    term, round_, start_index, start_term, start_offset, applied_index, applied_term, offset, total, *members = values
+    configuration, part = members if len(values) == 11 else (b"", *members)
     term = number(term, "term")
     # Entries have left the log, each of which had an index and a term, and all of them were applied.
     start_index = integer(start_index, "start_index", 1, NUMBER_MAX)
@@ -308,11 +322,16 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
     # After an empty part that is not the last, the same part would be sent again and again.
     if bytes_left < 0 or (bytes_left and not start.snapshot):
         raise ProtocolError(f"a part of {len(start.snapshot)} at {offset} is no part of a snapshot of {total}")
-    return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left)
+    configuration = binary(configuration, "configuration")
+    try:
+        check_stored(configuration)
+    except InvalidConfiguration as error:
+        raise ProtocolError(f"the configuration of a snapshot: {error}") from None
+    return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left, configuration)
 
 
 def _decode_standing_reply(body: Buffer) -> Message:
-    reply = _decode_plain(StandingReply, _reads(StandingReply), body)
+    reply = _decode_plain(StandingReply, _reads(StandingReply), _length_min(StandingReply), body)
     assert isinstance(reply, StandingReply), "made of this class"
     if reply.last_term > reply.term or (reply.last_index == 0) != (reply.last_term == 0):
         raise ProtocolError(f"no log of term {reply.term} ends with index {reply.last_index} of term {reply.last_term}")
@@ -382,14 +401,46 @@ def _decode_batch(
         content,
         integer(crc, "the crc of an entry", 0, CRC_MAX),
     )
+    if known is EntryKind.CONFIGURATION:
+        _require_configuration(content)
     found = known_crc(content)
     if (crc32c.crc32c(content) if found is None else found) != batch.crc:
         raise ProtocolError(f"the CRC of a batch of {len(content)} bytes is wrong")
     return batch
 
 
+def _require_configuration(content: Buffer) -> None:
+    try:
+        Configuration.decode(bytes(content))
+    except InvalidConfiguration as error:
+        raise ProtocolError(f"the entry of a configuration: {error}") from None
+
+
 def _reads(kind: type[Message]) -> list[tuple[str, _Read]]:
     return [(field.name, boolean if field.type is bool else number) for field in attrs.fields(kind)]
+
+
+def _length_min(kind: type[Message]) -> int:
+    names = [name for name, _ in _reads(kind)]
+    return len(names) - (names[-1] in _OMITTED)
+
+
+def _values_of(kind: type[Message]) -> Callable[[Message], tuple[object, ...]]:
+    names = [name for name, _ in _reads(kind)]
+    all_of: Callable[[Message], Any] = operator.attrgetter(*names) if len(names) > 1 else _only(names[0])
+    if names[-1] not in _OMITTED:
+        return all_of
+
+    def values_of(message: Message) -> tuple[object, ...]:
+        values: tuple[object, ...] = all_of(message)
+        return values if values[-1] else values[:-1]
+
+    return values_of
+
+
+def _only(name: str) -> Callable[[Message], tuple[object, ...]]:
+    get = operator.attrgetter(name)
+    return lambda message: (get(message),)
 
 
 _NUMBERED: dict[int, type[Message]] = {
@@ -402,15 +453,18 @@ _NUMBERED: dict[int, type[Message]] = {
     SNAPSHOT_RECEIVED: SnapshotReceived,
     REQUEST_STANDING: RequestStanding,
     STANDING_REPLY: StandingReply,
+    TIMEOUT_NOW: TimeoutNow,
 }
 """The messages of numbers and flags alone: the array has their fields, in order."""
 PLAIN: dict[type[Message], tuple[int, Callable[[Message], tuple[object, ...]]]] = {
-    kind: (message_type, operator.attrgetter(*[name for name, _ in _reads(kind)]))
-    for message_type, kind in _NUMBERED.items()
+    kind: (message_type, _values_of(kind)) for message_type, kind in _NUMBERED.items()
 }
 """The type of each of these messages, and the function that returns its values."""
 _DECODERS: dict[int, Callable[[Buffer], Message]] = {
-    **{message_type: partial(_decode_plain, kind, _reads(kind)) for message_type, kind in _NUMBERED.items()},
+    **{
+        message_type: partial(_decode_plain, kind, _reads(kind), _length_min(kind))
+        for message_type, kind in _NUMBERED.items()
+    },
     STANDING_REPLY: _decode_standing_reply,
     INSTALL_SNAPSHOT: _decode_install_snapshot,
 }

@@ -23,8 +23,10 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; pers
 - A message that no correct peer can have sent changes nothing (`objection`): a term near the end of all terms, a
   snapshot where none can be. No message moves the term further than `TERM_STEP_MAX`.
 
-Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended) and client
-sessions (a rule of the state machine).
+- All that counts votes or copies asks the configuration in force (`raft.membership`); a leader changes it, and hands
+  over, by the rules of `raft.changes`.
+
+Not here: client sessions, which are a rule of the state machine.
 """
 
 import random
@@ -34,7 +36,7 @@ from typing import assert_never
 
 import attrs
 
-from raft import invariants
+from raft import changes, interruptions, invariants
 from raft.config import RaftConfig
 from raft.effects import (
     Answer,
@@ -42,6 +44,7 @@ from raft.effects import (
     Committed,
     Effect,
     LoadEntries,
+    MembersChanged,
     Persist,
     ReadReady,
     ReadRejected,
@@ -53,6 +56,7 @@ from raft.effects import (
     Unknown,
 )
 from raft.events import (
+    ChangeMembers,
     Disconnected,
     Event,
     Loaded,
@@ -63,10 +67,11 @@ from raft.events import (
     Receive,
     StepDown,
     Tick,
+    TransferLeadership,
     Trimmed,
 )
 from raft.log_view import LogView
-from raft.membership import Configuration
+from raft.membership import Configuration, ConfigurationEntry, Membership
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -79,6 +84,7 @@ from raft.messages import (
     RequestVote,
     SnapshotReceived,
     StandingReply,
+    TimeoutNow,
     VoteReply,
 )
 from raft.model import (
@@ -99,25 +105,12 @@ from raft.model import (
     WriteId,
     entry_bytes,
 )
+from raft.objections import TERM_STEP_MAX, objection_to
 from raft.progress import Progress
-from raft.quorum import majority, reached_by_majority
+from raft.quorum import is_quorum, majority
 from raft.recall import Recall
 from raft.roles import Candidate, Follower, Leader, Pending, PendingWrite, PreCandidate, Role
 from raft.staging import StagedSnapshot
-
-TERM_STEP_MAX = 2**20
-"""The furthest that one message moves the term: six days of elections without a pause, at one every half a second.
-
-Terms end at 2^62 on the wire. If any term were taken over, one message could leave the group no term to elect in. A
-node that is further behind than one step, after years or because the others got such a message, takes one step with
-each message. Refusing them would keep it out of its group: a term that was taken over can never be taken back.
-"""
-TERM_MAX = 2**61
-"""No correct node gets here: at one election every ten milliseconds it takes 700 million years.
-
-The other half of the terms that the wire carries is never used. To move a group up to here takes 2^41 messages of one
-step each, and each waits for the disk.
-"""
 
 
 class RaftCore:
@@ -144,7 +137,8 @@ class RaftCore:
         was_member: bool = False,
     ) -> None:
         self.node_id = node_id
-        self.configuration = configuration
+        self.directory_id = hard_state.directory_id
+        self.membership = Membership.restore(configuration, hard_state.configurations, log.matches)
         self.config = config
         self.log = log
         self.term = hard_state.term
@@ -152,8 +146,6 @@ class RaftCore:
         self.floor = hard_state.floor
         self.commit_index = log.start.index
         self.role: Role = Follower(now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max))
-        self._peers = configuration.peers(node_id)
-        self._majority = majority(len(configuration.voters))
         self._takes_snapshots = takes_snapshots
         self._rng = rng
         self._now = now
@@ -170,8 +162,10 @@ class RaftCore:
         self._leave_floor()
         self.recall: Recall | None = None
         """The answers that this node has collected while it is blank; None once it takes part."""
-        if self._peers and hard_state.term == NO_TERM and not founded:
-            self.recall = Recall.of(rng, self._peers, was_member=was_member)
+        joins = node_id not in configuration.voters
+        others = configuration.peers(node_id)
+        if others and hard_state.term == NO_TERM and (joins or not founded):
+            self.recall = Recall.of(rng, others, was_member=was_member, joins=joins)
             self.role = Follower(now)
 
     # ---------------------------------------------------------------- what one may ask
@@ -180,6 +174,11 @@ class RaftCore:
     def deadline(self) -> float:
         """The time at which the next `Tick` is due."""
         return self.role.deadline
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self.membership.current
 
     @property
     def leader(self) -> NodeId | None:
@@ -204,29 +203,7 @@ class RaftCore:
 
         The caller should close the link of the sender. `step` ignores such a message in any case.
         """
-        if message.term > TERM_MAX:
-            return f"no correct node can have reached term {message.term}; this one is in term {self.term}"
-        if isinstance(message, InstallSnapshot):
-            return self._objection_to_snapshot(message)
-        return None
-
-    def _objection_to_snapshot(self, request: InstallSnapshot) -> str | None:
-        start, commit_index = request.start, self.commit_index
-        if not self._takes_snapshots and self.log.start.index == NO_INDEX:
-            return (
-                f"a log that begins behind index {start.index} cannot be: by the settings of this node nothing leaves a log. "
-                "If the other nodes run with retention_bytes or retention_s, or did so before, set one of them here, too"
-            )
-        if request.term < self.term:
-            return None  # of an older leader, which learns the newer term from the answer
-        if start.index <= commit_index:
-            # Not needed any more, but it may have been on its way for long; then it agrees with what is committed here.
-            is_possible = self.log.matches(start.index, start.position.term)
-        else:
-            is_possible = start.position.term >= self.log.term_at(commit_index)  # terms never fall along a log
-        if is_possible:
-            return None
-        return f"entry {start.index} cannot be of term {start.position.term}: this node knows {commit_index} to be committed"
+        return objection_to(self, message)
 
     # ---------------------------------------------------------------- the one dispatch
 
@@ -236,13 +213,17 @@ class RaftCore:
         self._now = now
         match event:
             case Receive(sender=sender, message=message):
-                # Messages of nodes outside the configuration are ignored.
-                if sender in self._peers and self.objection(message) is None:
+                # Even of nodes that are not in the configuration, since those that are may not be known yet (section 4.1).
+                if sender != self.node_id and self.objection(message) is None:
                     self._on_message(sender, message)
             case Persisted(write_id=write_id):
                 self._on_persisted(write_id)
             case Propose(token=token, batch=batch):
                 self._on_propose(token, batch)
+            case ChangeMembers(token=token, change=change):
+                changes.on_change(self, token, change)
+            case TransferLeadership(token=token, target=target):
+                changes.on_transfer(self, token, target)
             case Tick():
                 self._on_tick()
             case ReadRequest(token=token):
@@ -252,9 +233,9 @@ class RaftCore:
             case Trimmed(start=start):
                 self._on_trimmed(start)
             case Disconnected(peer=peer):
-                self._on_disconnected(peer)
+                interruptions.on_disconnected(self, peer)
             case Overslept():
-                self._on_overslept()
+                interruptions.on_overslept(self)
             case StepDown(patience_s=patience_s):
                 if isinstance(self.role, Leader):
                     self._become_follower(self.term, leader=None, patience_s=patience_s)
@@ -268,9 +249,12 @@ class RaftCore:
     def _on_message(self, sender: NodeId, message: Message) -> None:
         if self.recall is not None:
             self._effects += [Send(to, answer) for to, answer in self.recall.receive(sender, message)]
-            if self.recall.may_end:
-                self._begin_after(self.recall)
-            return
+            if not self.recall.may_end:
+                return
+            is_new = self.recall.is_new
+            self._begin_after(self.recall)
+            if not is_new:
+                return
         if message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message):
             self._become_follower(Term(self.term + TERM_STEP_MAX), leader=None)
             return
@@ -289,6 +273,8 @@ class RaftCore:
                 self._on_vote_reply(sender, message)
             case InstallSnapshot():
                 self._on_install_snapshot(sender, message)
+            case TimeoutNow():
+                changes.on_timeout_now(self, sender, message)
             case RequestStanding(question=question):
                 self._tell_standing(sender, question)
             case StandingReply():
@@ -303,8 +289,8 @@ class RaftCore:
                 return False  # it only asks, or answers a node that had no term
             case PreVoteReply(granted=granted):
                 return not granted
-            case RequestVote():
-                return not self._trusts_a_leader()
+            case RequestVote(is_transfer=is_transfer):
+                return is_transfer or not self._trusts_a_leader()
             case _:
                 return True
 
@@ -322,18 +308,19 @@ class RaftCore:
 
     def _tell_standing(self, sender: NodeId, question: int) -> None:
         end = self.log.position  # not the floor: what it stands for is no copy, and would be waited for in vain
-        reply = StandingReply(self.term, question, end.index, end.term)
+        reply = StandingReply(self.term, question, end.index, end.term, has_changed=self.membership.has_changed)
         self._effects.append(Send(sender, reply, after=self._write_covering(self.log.last_index)))
 
     def _begin_after(self, recall: Recall) -> None:
         """Take part, as all answers allow. In a new group no leader can be there that one would have to wait for."""
         self.recall = None
-        state = recall.conclusion(self.node_id, self._majority)
+        state = recall.conclusion(self.node_id, majority(len(self.configuration.voters)))
         if state.term == NO_TERM:
             deadline = self._now + self._rng.uniform(0, self.config.election_timeout_s_min)
         else:
             deadline = self._election_deadline()
             self.term, self.vote, self.floor = state.term, state.vote, state.floor
+            self.directory_id = state.directory_id
             self._persist(hard_state=state)
         self.role = Follower(self._now if recall.campaigns_next else deadline)
         for candidate, request in recall.pre_votes.items():
@@ -352,7 +339,7 @@ class RaftCore:
             case Follower(deadline=deadline) | PreCandidate(deadline=deadline) | Candidate(deadline=deadline):
                 if self._now < deadline:
                     return
-                if self.floor == NO_POSITION:
+                if self.may_campaign():
                     self._become_pre_candidate()
                 else:
                     self._leader_contact_at = None
@@ -360,32 +347,18 @@ class RaftCore:
             case _:
                 assert_never(self.role)
 
-    def _on_overslept(self) -> None:
-        """This node stood still, and maybe its whole machine did: what it has not received meanwhile proves nothing.
-
-        A follower waits for one more timeout, and a leader for one more check; one each, so a late node acts.
-        """
-        match self.role:
-            case Follower(deadline=deadline, was_spared=False) as follower if self._peers and self.recall is None:
-                follower.deadline = max(deadline, self._election_deadline())
-                follower.was_spared = True
-            case Leader(was_spared=False) as leader:
-                leader.quorum_check_due = max(leader.quorum_check_due, self._now + self.config.election_timeout_s_min)
-                leader.was_spared = True
-            case _:
-                pass
-
     def _on_leader_tick(self, leader: Leader) -> None:
         if self._now >= leader.quorum_check_due:
             leader.was_spared = False
             leader.quorum_check_due = self._now + self.config.election_timeout_s_min
             silent_since = self._now - self.config.election_timeout_s_max
-            in_contact = sum(progress.contact_at >= silent_since for progress in leader.progress.values())
-            if 1 + in_contact < self._majority:
+            if not all(group.is_in_contact(silent_since) for group in leader.groups):
                 self._become_follower(self.term, leader=None)
                 return
         if self._now >= leader.heartbeat_due:
             self._heartbeat(leader)
+            if leader.transfer is not None:
+                changes.on_heartbeat(self, leader, leader.transfer)
 
     def _election_deadline(self) -> float:
         return self._now + self._rng.uniform(self.config.election_timeout_s_min, self.config.election_timeout_s_max)
@@ -405,12 +378,12 @@ class RaftCore:
     def _become_follower(self, term: Term, leader: NodeId | None, *, patience_s: float = 0.0) -> None:
         """Follow in `term`, which may be new. Proposals and reads that waited for its leadership are answered now."""
         assert term >= self.term
-        old = self.role
-        if term > self.term:
+        old, is_newer = self.role, term > self.term
+        if is_newer:
             self.term = term
             self.vote = None
             self._staged = None
-            self._persist(hard_state=HardState(term, None, self.floor))
+            self._persist(hard_state=self.hard_state())
         match old:
             case Follower(deadline=deadline):
                 # The deadline stays: another node's candidacy is no sign of life from a leader.
@@ -420,6 +393,7 @@ class RaftCore:
             case _:
                 assert_never(old)
         if isinstance(old, Leader):
+            changes.end(self, old, leader, is_replaced=is_newer)
             self._end_leadership(old, leader)
 
     def _end_leadership(self, leader: Leader, successor: NodeId | None) -> None:
@@ -434,20 +408,20 @@ class RaftCore:
         self._leader_contact_at = None
         self.role = PreCandidate(self._election_deadline(), {self.node_id})
         request = RequestPreVote(Term(self.term + 1), self.log.last_index, self.log.last_term)
-        for peer in self._peers:
+        for peer in self.configuration.peers(self.node_id):
             self._effects.append(Send(peer, request))
-        if len(self.role.granted) >= self._majority:
+        if is_quorum(self.role.granted, self.configuration.groups):
             self._become_candidate()
 
-    def _become_candidate(self) -> None:
-        assert isinstance(self.role, PreCandidate)
+    def _become_candidate(self, *, is_transfer: bool = False) -> None:
+        assert is_transfer or isinstance(self.role, PreCandidate)
         self.term = Term(self.term + 1)
         self.vote = self.node_id
         self._staged = None
-        write = self._persist(hard_state=HardState(self.term, self.node_id, self.floor))
+        write = self._persist(hard_state=self.hard_state())
         self.role = Candidate(self._election_deadline(), write)
-        request = RequestVote(self.term, self.log.last_index, self.log.last_term)
-        for peer in self._peers:
+        request = RequestVote(self.term, self.log.last_index, self.log.last_term, is_transfer)
+        for peer in self.configuration.peers(self.node_id):
             self._effects.append(Send(peer, request, after=write))
 
     def _become_leader(self) -> None:
@@ -457,9 +431,10 @@ class RaftCore:
             first_index=next_index,
             heartbeat_due=self._now + self.config.heartbeat_s,
             quorum_check_due=self._now + self.config.election_timeout_s_min,
-            progress={peer: Progress(next_index, contact_at=self._now) for peer in self._peers},
+            progress={},
         )
         self.role = leader
+        changes.adopt(self, leader)
         # An entry of the new term commits everything before it (section 5.4.2) and opens the way for reads (section 8).
         self._append_own(leader, NOOP)
 
@@ -469,7 +444,21 @@ class RaftCore:
             self._told = now_told
             self._effects.append(RoleChanged(*now_told))
 
+    def hard_state(self, replaced: Sequence[ConfigurationEntry] = ()) -> HardState:
+        """Returns what must survive a restart, as it is now; `replaced` ones may be in the log until the next write."""
+        return HardState(self.term, self.vote, self.floor, self.directory_id, self.membership.encode(replaced))
+
+    def adopt(self) -> None:
+        """The configuration in force is another one."""
+        self._effects.append(MembersChanged(self.configuration))
+        if isinstance(self.role, Leader):
+            changes.adopt(self, self.role)
+
     # ---------------------------------------------------------------- elections
+
+    def may_campaign(self) -> bool:
+        """Returns True if this node's candidacy may count."""
+        return self.floor == NO_POSITION and self.membership.may_campaign(self.node_id, self.directory_id)
 
     def _may_lead(self, last_index: LogIndex, last_term: Term) -> bool:
         """Section 5.4.1, against the greater of this log and the floor.
@@ -498,7 +487,7 @@ class RaftCore:
             and self._may_lead(request.last_index, request.last_term)
         )
         # A refusal carries our own term: a candidate that is behind learns it and can ask for a term that is new to us.
-        reply = PreVoteReply(request.term, granted=True) if granted else PreVoteReply(self.term, granted=False)
+        reply = PreVoteReply(request.term if granted else self.term, granted, self.directory_id)
         self._effects.append(Send(sender, reply))
 
     def _on_pre_vote_reply(self, sender: NodeId, reply: PreVoteReply) -> None:
@@ -506,16 +495,17 @@ class RaftCore:
             if reply.term > self.term:
                 self._become_follower(reply.term, leader=None)
         elif isinstance(self.role, PreCandidate) and reply.term == self.term + 1:
-            self.role.granted.add(sender)
-            if len(self.role.granted) >= self._majority:
+            if self.configuration.counts(sender, reply.directory_id):
+                self.role.granted.add(sender)
+            if is_quorum(self.role.granted, self.configuration.groups):
                 self._become_candidate()
 
     def _on_request_vote(self, sender: NodeId, request: RequestVote) -> None:
         if request.term < self.term:
-            self._effects.append(Send(sender, VoteReply(self.term, granted=False)))
+            self._effects.append(Send(sender, VoteReply(self.term, False, self.directory_id)))
             return
         if request.term > self.term:
-            if self._trusts_a_leader():
+            if self._trusts_a_leader() and not request.is_transfer:
                 return  # not even the term is taken over
             self._become_follower(request.term, leader=None)
         granted = (
@@ -527,15 +517,17 @@ class RaftCore:
             self.role = Follower(self._election_deadline())
             if self.vote is None:
                 self.vote = sender
-                self._persist(hard_state=HardState(self.term, sender, self.floor))
-        self._effects.append(Send(sender, VoteReply(self.term, granted), after=self._hard_state_write))
+                self._persist(hard_state=self.hard_state())
+        reply = VoteReply(self.term, granted, self.directory_id)
+        self._effects.append(Send(sender, reply, after=self._hard_state_write))
 
     def _on_vote_reply(self, sender: NodeId, reply: VoteReply) -> None:
         if reply.term > self.term:
             self._become_follower(reply.term, leader=None)
         elif reply.term == self.term and reply.granted and isinstance(self.role, Candidate):
-            self.role.granted.add(sender)
-            if len(self.role.granted) >= self._majority:
+            if self.configuration.counts(sender, reply.directory_id):
+                self.role.granted.add(sender)
+            if is_quorum(self.role.granted, self.configuration.groups):
                 self._become_leader()
 
     # ---------------------------------------------------------------- the log of a follower
@@ -567,10 +559,11 @@ class RaftCore:
         if not self.log.matches(start.index, start.position.term):
             self._staged = (self._staged or StagedSnapshot.of(request)).with_part(request)
             if not self._staged.is_whole:
-                received = SnapshotReceived(self.term, start.index, self._staged.received, request.round)
+                parts = self._staged.received
+                received = SnapshotReceived(self.term, start.index, parts, request.round, self.directory_id)
                 self._effects.append(Send(sender, received, after=self._hard_state_write))
                 return
-            self._reset_to_snapshot(self._staged.join_parts())
+            self._reset_to_snapshot(self._staged.join_parts(), request.configuration)
         self._accept(sender, follower, start.index, request.round)
         self._commit(start.index)
 
@@ -591,7 +584,7 @@ class RaftCore:
 
     def _reject(self, sender: NodeId, asked: Position, answered_round: int) -> None:
         hint = self.log.last_position_within(asked.index, asked.term)
-        refusal = AppendRejected(self.term, asked.index, hint.index, hint.term, answered_round)
+        refusal = AppendRejected(self.term, asked.index, hint.index, hint.term, answered_round, self.directory_id)
         self._effects.append(Send(sender, refusal))
 
     def _accept(self, sender: NodeId, follower: Follower, last_index: LogIndex, answered_round: int) -> None:
@@ -600,7 +593,7 @@ class RaftCore:
         # What earlier messages of this leader proved, and the disk has, counts too, because the acknowledgement of that
         # may have been lost, and the leader's window would then stay full.
         match_index = max(last_index, min(follower.verified_index, self.log.durable_index))
-        accepted = AppendAccepted(self.term, match_index, follower.verified_index, answered_round)
+        accepted = AppendAccepted(self.term, match_index, follower.verified_index, answered_round, self.directory_id)
         self._effects.append(Send(sender, accepted, after=self._write_covering(match_index)))
 
     def _append(self, entries: Sequence[Entry]) -> None:
@@ -608,14 +601,22 @@ class RaftCore:
         first = entries[0].index
         if first <= self.log.last_index:
             self._discount(LogIndex(first - 1))
+        if self.membership.touches(entries):
+            changes.append_as_follower(self, entries)
+            return
         self.log.append(entries)
         self._persist(entries=tuple(entries))
 
-    def _reset_to_snapshot(self, start: LogStart) -> None:
+    def _reset_to_snapshot(self, start: LogStart, configuration: bytes) -> None:
         self._staged = None
         self._discount(NO_INDEX)
+        replaced = self.membership.reset(configuration)
+        if replaced:
+            self._persist(hard_state=self.hard_state(replaced))
         self.log.reset(start)
         self._persist(start=start)
+        if replaced:
+            self.adopt()
 
     def _discount(self, kept: LogIndex) -> None:
         """Stop counting what older writes made durable above `kept`, even if those writes complete later (P9)."""
@@ -650,7 +651,7 @@ class RaftCore:
             case Candidate(vote_write=vote_write, granted=granted):
                 if vote_write <= write_id:
                     granted.add(self.node_id)
-                    if len(granted) >= self._majority:
+                    if is_quorum(granted, self.configuration.groups):
                         self._become_leader()
             case Leader() as leader:
                 self._commit_by_majority(leader)
@@ -666,7 +667,8 @@ class RaftCore:
             self._effects.append(Answer(token, Rejected(Refusal.NOT_LEADER, self.leader)))
             return
         size = entry_bytes(batch)
-        if self.role.pending and self.role.pending_bytes + size > self.config.uncommitted_bytes_max:
+        is_full = self.role.pending and self.role.pending_bytes + size > self.config.uncommitted_bytes_max
+        if is_full or self.role.transfer is not None:
             self._effects.append(Answer(token, Rejected(Refusal.BUSY, self.node_id)))
             return
         pending = Pending(LogIndex(self.log.last_index + 1), token, self.log.end_offset, size)
@@ -730,7 +732,9 @@ class RaftCore:
         part = start.snapshot[offset : offset + self.config.snapshot_part_bytes_max]
         bytes_left = len(start.snapshot) - offset - len(part)
         part_of_start = attrs.evolve(start, snapshot=part)
-        self._effects.append(Send(peer, InstallSnapshot(self.term, part_of_start, leader.round, offset, bytes_left)))
+        configuration = self.membership.snapshot()
+        message = InstallSnapshot(self.term, part_of_start, leader.round, offset, bytes_left, configuration)
+        self._effects.append(Send(peer, message))
 
     def _cached_after(self, next_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
         if next_index > self.log.last_index:
@@ -753,17 +757,18 @@ class RaftCore:
         leader.round += 1
         leader.heartbeat_due = self._now + self.config.heartbeat_s
         for peer, progress in leader.progress.items():
-            anchor = progress.match_index if progress.match_index >= self.log.start.index else NO_INDEX
-            self._send_entries(leader, peer, anchor)
+            self._send_entries(leader, peer, changes.anchor_of(self, progress))
 
     def _on_append_reply(self, sender: NodeId, reply: AppendAccepted | AppendRejected | SnapshotReceived) -> None:
         if reply.term > self.term:
             self._become_follower(reply.term, leader=None)
             return
         leader = self.role
-        if reply.term < self.term or not isinstance(leader, Leader):
+        if reply.term < self.term or not isinstance(leader, Leader) or sender not in leader.progress:
             return
         progress = leader.progress[sender]
+        if progress.directory_id != reply.directory_id:
+            changes.note_directory(self, leader, sender, reply.directory_id)
         progress.contact_at = self._now
         progress.acked_round = max(progress.acked_round, reply.round)
         match reply:
@@ -775,8 +780,12 @@ class RaftCore:
                 self._on_snapshot_received(progress, reply)
             case _:
                 assert_never(reply)
+        if self.role is not leader:
+            return  # what this has committed has removed it
         self._replicate(leader, sender, progress)
         self._confirm_reads(leader)
+        if leader.transfer is not None:
+            changes.hand_over(self, leader, leader.transfer)
 
     def _on_accepted(self, leader: Leader, progress: Progress, reply: AppendAccepted) -> None:
         if reply.match_index > self.log.last_index:
@@ -830,30 +839,14 @@ class RaftCore:
             self._pipeline(leader, peer, progress, entries)
             self._replicate(leader, peer, progress)
 
-    def _on_disconnected(self, peer: NodeId) -> None:
-        match self.role:
-            case Leader(progress=progress):
-                if peer in progress:
-                    progress[peer].reset(LogIndex(self.log.last_index + 1))
-            case Follower(leader=leader) as follower:
-                if peer == leader:
-                    # A closed connection is a sign that the leader has failed, so start an election soon and no longer
-                    # refuse votes for its sake. If it is alive, the nodes that still receive its heartbeats refuse the
-                    # pre-vote.
-                    self._leader_contact_at = None
-                    look_at = self._now + self._rng.uniform(0, 2 * self.config.heartbeat_s)
-                    follower.deadline = min(follower.deadline, look_at)
-            case PreCandidate() | Candidate():
-                pass
-            case _:
-                assert_never(self.role)
-
     # ---------------------------------------------------------------- commit
 
     def _commit_by_majority(self, leader: Leader) -> None:
         """Sections 5.3 and 5.4.2; the leader's own copy counts as far as it is durable."""
-        matched = [progress.match_index for progress in leader.progress.values()]
-        reached = LogIndex(reached_by_majority([*matched, self.log.durable_index]))
+        own = self.log.durable_index
+        reached = LogIndex(
+            min([group.count([each.match_index for each in group.others], own) for group in leader.groups])
+        )
         if reached > self.commit_index and self.log.term_at(reached) == self.term:
             self._commit(reached)
 
@@ -865,6 +858,12 @@ class RaftCore:
         if isinstance(self.role, Leader):
             self._answer_committed(self.role)
             self._begin_reads(self.role)
+        if self.membership.is_moving:
+            has_settled = self.membership.settle(index)
+            if isinstance(self.role, Leader):
+                changes.on_settled(self, self.role)
+            if has_settled and self.membership.is_settled:
+                self._effects.append(MembersChanged(self.configuration, is_settled=True))
 
     def _answer_committed(self, leader: Leader) -> None:
         while leader.pending and leader.pending[0].index <= self.commit_index:
@@ -889,8 +888,9 @@ class RaftCore:
             self._confirm_reads(leader)
 
     def _confirm_reads(self, leader: Leader) -> None:
-        acked = [progress.acked_round for progress in leader.progress.values()]
-        done = leader.reads.confirm(reached_by_majority([*acked, leader.round]))
+        own = leader.round
+        acked = min([group.count([each.acked_round for each in group.others], own) for group in leader.groups])
+        done = leader.reads.confirm(acked)
         if done is not None:
             for token in done.tokens:
                 self._effects.append(ReadReady(token, done.read_index))

@@ -20,6 +20,7 @@ write or flush is raised to the caller; a leader whose flush exceeds `flush_stal
 """
 
 import math
+from collections.abc import Callable
 from typing import assert_never
 
 import attrs
@@ -37,7 +38,9 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
+    HandedOver,
     LoadEntries,
+    MembersChanged,
     Persist,
     ReadReady,
     ReadRejected,
@@ -49,14 +52,29 @@ from raft.effects import (
 )
 from raft.environment import Environment
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
-from raft.events import Disconnected, Event, Loaded, Overslept, Persisted, Propose, ReadRequest, StepDown, Tick, Trimmed
+from raft.events import (
+    ChangeMembers,
+    Disconnected,
+    Event,
+    Loaded,
+    Overslept,
+    Persisted,
+    Propose,
+    ReadRequest,
+    StepDown,
+    Tick,
+    TransferLeadership,
+    Trimmed,
+)
 from raft.flush_schedule import FlushSchedule
 from raft.full_disk import FullDisk
 from raft.inbox import Inbox
+from raft.membership import Change
 from raft.messages import Message
 from raft.model import Batch, EntryKind, LogIndex, LogStart, NodeId, Offset, Token
 from raft.notices import DiskStalled, LogTrimmed, SnapshotInstalled, StandingLearned
 from raft.outbox import Outbox
+from raft.pending_changes import Outcome, PendingChanges
 from raft.pending_reads import PendingReads
 from raft.requests import Caller, Request, refuse
 from raft.results import RecordBatch
@@ -66,6 +84,8 @@ from raft.storage import RaftStorage, entries_bytes
 from raft.subscription import Subscription, Subscriptions
 from raft.trimming import TRIM_EVERY_S, Trimmer
 
+CONFIGURATION_BYTES = 64 * 1024
+"""Room for the entry of a configuration, and for what the hard state keeps of it."""
 LATE_S = 0.02
 LATE_ROUNDS_MAX = 64
 """For how many rounds at most a tick that is more than `LATE_S` late waits for the messages that arrived meanwhile."""
@@ -120,6 +140,7 @@ class RaftDriver:
             heartbeat_s=core.config.heartbeat_s,
         )
         self._reads = PendingReads()
+        self._changes = PendingChanges()
         self._flushes = FlushSchedule(
             storage,
             environment.clock,
@@ -151,7 +172,6 @@ class RaftDriver:
         full_disk = FullDisk(storage, environment.notify)
         self._inbox = Inbox(core, self._applier, self._trimmer.snapshots, self._flushes, full_disk, environment)
         self._outbox = Outbox()
-        self._last_token = 0
         self._now = 0.0
         self._rounds_late = 0
         self._closing = False
@@ -178,6 +198,27 @@ class RaftDriver:
             self._refuse_to_wait(caller, request_id)
         else:
             self._batcher.add_command(Request(caller, request_id, 0, msgpack.packb(command)))
+
+    def change_members(self, caller: Caller, request_id: int, change: Change) -> None:
+        """Change the members of the group, for `caller`; answered as a command is, with an empty result."""
+        self._request_change(caller, request_id, lambda token: ChangeMembers(token, change))
+
+    def transfer_leadership(self, caller: Caller, request_id: int, target: NodeId) -> None:
+        """Have `target` lead in place of this node; answered as `change_members`."""
+        self._request_change(caller, request_id, lambda token: TransferLeadership(token, target))
+
+    def _request_change(self, caller: Caller, request_id: int, event_of: Callable[[Token], Event]) -> None:
+        if self._closing:
+            caller.on_refused(request_id, ShuttingDown())
+            return
+        try:
+            self._storage.reserve(CONFIGURATION_BYTES)
+        except NoSpace as error:
+            caller.on_refused(request_id, StorageFull(str(error)))
+            return
+        token = self._draw_token()
+        self._changes.add(token, caller, request_id)
+        self._inbox.events.append(event_of(token))
 
     def _refuse_to_wait(self, caller: Caller, request_id: int) -> None:
         refusal = ShuttingDown() if self._closing else Busy("too many bytes wait to be proposed")
@@ -279,6 +320,9 @@ class RaftDriver:
             "end_offset": core.log.end_offset,
             "applied_index": self.applied_index,
             "voters": sorted(core.configuration.voters),
+            "learners": sorted(core.configuration.learners),
+            "outgoing": sorted(core.configuration.outgoing),
+            "directory_id": core.directory_id,
             **self._environment.turns.figures(),
         }
 
@@ -356,7 +400,10 @@ class RaftDriver:
             case Persist():
                 self._persist(effect)
             case Answer(token=token, outcome=outcome):
-                self._answer(self._batcher.end(token), outcome)
+                if token in self._changes:
+                    self._changes.answer(token, outcome, self._not_leader(self.core.leader))
+                else:
+                    self._answer(self._batcher.end(token), outcome)
             case Commit(commit_index=commit_index):
                 self._applier.note_committed(commit_index)
             case LoadEntries(peer=peer):
@@ -368,6 +415,10 @@ class RaftDriver:
                 self._reads.reject(token, self._not_leader(leader_hint))
             case RoleChanged():
                 self._batcher.forget_pace()
+                self._environment.notify(effect)
+            case MembersChanged(configuration=configuration, is_settled=is_settled):
+                others = configuration.others(self.core.node_id)
+                self._environment.transport.connect(others, configuration.addresses, alone=is_settled)
                 self._environment.notify(effect)
             case _:
                 assert_never(effect)
@@ -425,10 +476,9 @@ class RaftDriver:
         self._step(now, ReadRequest(token))
 
     def _draw_token(self) -> Token:
-        self._last_token += 1
-        return Token(self._last_token)
+        return self._changes.draw_token()
 
-    def _answer(self, proposal: Proposal, outcome: Committed | Rejected | Unknown) -> None:
+    def _answer(self, proposal: Proposal, outcome: Outcome) -> None:
         match outcome:
             case Committed(index=index, term=term, base_offset=base_offset):
                 self._batcher.note_committed(proposal, self._now)
@@ -443,17 +493,13 @@ class RaftDriver:
                 refuse(proposal.requests, self._refusal(reason, leader_hint))
             case Unknown():
                 refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))
+            case HandedOver():
+                raise AssertionError("the answer to a transfer of the leadership")
             case _:
                 assert_never(outcome)
 
     def _refusal(self, reason: Refusal, leader_hint: NodeId | None) -> RaftError:
-        match reason:
-            case Refusal.NOT_LEADER:
-                return self._not_leader(leader_hint)
-            case Refusal.BUSY:
-                return Busy()
-            case _:
-                assert_never(reason)
+        return self._not_leader(leader_hint) if reason is Refusal.NOT_LEADER else Busy()
 
     def _not_leader(self, leader: NodeId | None) -> NotLeader:
         # A node that has just stepped down knows no other leader.
@@ -482,6 +528,7 @@ class RaftDriver:
         unknown = OutcomeUnknown("the node was stopped while the request was in flight")
         refuse(under_way, unknown)
         self._applier.refuse_all(unknown)
+        self._changes.refuse_all(unknown)
         self._reads.refuse_all(ShuttingDown())
 
     def settle_flush(self) -> None:

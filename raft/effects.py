@@ -3,6 +3,7 @@
 import enum
 
 from log.values import frozen
+from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import NO_WRITE, Entry, HardState, LogIndex, LogStart, NodeId, Offset, Term, Token, WriteId
 
@@ -63,7 +64,13 @@ class Refusal(enum.Enum):
 
     NOT_LEADER = "not_leader"
     BUSY = "busy"
-    """Too many bytes wait for commit already."""
+    """Too many bytes wait for commit already, or the leader is about to hand over."""
+    CHANGING = "changing"
+    """Another change of the members is not committed yet, or nothing is in this leader's term: ask again."""
+    LAGGING = "lagging"
+    """The node to be promoted, or to lead, does not keep up with the log yet: ask again."""
+    INVALID = "invalid"
+    """The change does not fit the present members."""
 
 
 @frozen
@@ -72,6 +79,7 @@ class Rejected:
 
     reason: Refusal
     leader_hint: NodeId | None
+    detail: str = ""
 
 
 @frozen
@@ -83,11 +91,18 @@ class Unknown:
 
 
 @frozen
+class HandedOver:
+    """A newer term has ended this leadership after its target was asked to campaign (dissertation section 3.10)."""
+
+    target: NodeId
+
+
+@frozen
 class Answer:
-    """The outcome of a `Propose`. Each token is answered exactly once."""
+    """The outcome of a `Propose`, a `ChangeMembers` or a `TransferLeadership`. Each token is answered exactly once."""
 
     token: Token
-    outcome: Committed | Rejected | Unknown
+    outcome: Committed | Rejected | Unknown | HandedOver
 
 
 @frozen
@@ -124,4 +139,15 @@ class RoleChanged:
     leader: NodeId | None
 
 
-Effect = Persist | Send | Answer | Commit | LoadEntries | ReadReady | ReadRejected | RoleChanged
+@frozen
+class MembersChanged:
+    """Another configuration is in force at this node, or is known to be committed now (`is_settled`).
+
+    Links to all of its nodes are to be kept; those to others may end once it is settled.
+    """
+
+    configuration: Configuration
+    is_settled: bool = False
+
+
+Effect = Persist | Send | Answer | Commit | LoadEntries | ReadReady | ReadRejected | RoleChanged | MembersChanged

@@ -3,7 +3,7 @@
 A simulator gives the driver another environment, and runs the same driver.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -20,6 +20,9 @@ class Transport(Protocol):
 
     def send(self, to: NodeId, message: Message) -> None:
         """Queue a message, which is sent when the pump has ended, or at the next `push`."""
+
+    def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
+        """Be ready to send to these `peers`, to those without an address where it is known; end all others if `alone`."""
 
     def push(self) -> None:
         """Send what is queued now, because what follows takes time."""

@@ -1,6 +1,7 @@
 """The facts that go into `RaftCore.step`."""
 
 from log.values import frozen
+from raft.membership import Change
 from raft.messages import Message
 from raft.model import Batch, Entry, LogStart, NodeId, Token, WriteId
 
@@ -24,6 +25,22 @@ class Propose:
 
     token: Token
     batch: Batch
+
+
+@frozen
+class ChangeMembers:
+    """Change the members of the group, if this node leads."""
+
+    token: Token
+    change: Change
+
+
+@frozen
+class TransferLeadership:
+    """Have `target` lead in place of this node; answered when this leadership has ended, or the attempt."""
+
+    token: Token
+    target: NodeId
 
 
 @frozen
@@ -77,4 +94,17 @@ class Overslept:
     """This node itself stood still: a tick that is due comes late by more than a heartbeat. Given before that tick."""
 
 
-Event = Receive | Persisted | Propose | Tick | ReadRequest | Loaded | Trimmed | Disconnected | StepDown | Overslept
+Event = (
+    Receive
+    | Persisted
+    | Propose
+    | ChangeMembers
+    | TransferLeadership
+    | Tick
+    | ReadRequest
+    | Loaded
+    | Trimmed
+    | Disconnected
+    | StepDown
+    | Overslept
+)

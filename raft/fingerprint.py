@@ -47,6 +47,8 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
         if core._staged is None
         else (start_fingerprint(core._staged.start), core._staged.total, core._staged.received),
         () if core.recall is None else _recall_fingerprint(core.recall, rename),
+        core.directory_id,
+        core.membership.encode() if core.membership.has_changed else b"",
     )
 
 
@@ -65,7 +67,9 @@ def persist_fingerprint(persist: Persist, rename: Renaming) -> tuple[Any, ...]:
     vote = rename[state.vote] if state is not None and state.vote is not None else 0
     floor = (state.floor.term, state.floor.index) if state is not None else (0, 0)
     start = start_fingerprint(persist.start) if persist.start is not None else ()
-    return (state.term if state is not None else -1, vote, floor, start, entries_fingerprint(persist.entries))
+    members = (state.directory_id, state.configurations) if state is not None else ()
+    term = state.term if state is not None else -1
+    return (term, vote, floor, start, entries_fingerprint(persist.entries), members)
 
 
 def entries_fingerprint(entries: tuple[Entry, ...]) -> tuple[Any, ...]:
@@ -86,7 +90,7 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
             return (APPEND_ENTRIES, *place, entries_fingerprint(message.entries))
         case InstallSnapshot(term=term, start=start, round=round_):
             rest = (round_, message.offset, message.total, message.bytes_left)
-            return (INSTALL_SNAPSHOT, term, start_fingerprint(start), *rest)
+            return (INSTALL_SNAPSHOT, term, start_fingerprint(start), *rest, message.configuration)
         case _:
             message_type, values_of = PLAIN[type(message)]
             return (message_type, *values_of(message))
@@ -105,7 +109,10 @@ def _role_fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
         case Candidate(granted=granted, vote_write=vote_write):
             return (3, tuple(sorted(rename[node] for node in granted)), _outstanding(core, vote_write))
         case Leader() as leader:
-            return (4, leader.first_index, leader.round, len(leader.pending), _progress_fingerprint(leader, rename))
+            transfer = leader.transfer
+            handing = () if transfer is None else (rename[transfer.target], transfer.was_sent)
+            rest = (_progress_fingerprint(leader, rename), handing, leader.joint_token is not None)
+            return (4, leader.first_index, leader.round, len(leader.pending), *rest)
         case _:
             assert_never(core.role)
 
@@ -113,7 +120,8 @@ def _role_fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
 def _recall_fingerprint(recall: Recall, rename: Renaming) -> tuple[Any, ...]:
     heard = sorted((rename[sender], message_fingerprint(reply)) for sender, reply in recall.answers.items())
     asked = sorted((rename[sender], message_fingerprint(request)) for sender, request in recall.pre_votes.items())
-    return (recall.question, recall.was_member, tuple(heard), tuple(asked), recall.campaigns_next)
+    known = (recall.question, recall.was_member, recall.joins, recall.unknown_term)
+    return (*known, tuple(heard), tuple(asked), recall.campaigns_next)
 
 
 def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
@@ -132,6 +140,7 @@ def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
                 progress.loading,
                 progress.acked_round,
                 progress.accepted_round,
+                progress.directory_id,
                 tuple((inflight.last_index, inflight.size, inflight.round) for inflight in progress.inflight),
             )
             for peer, progress in leader.progress.items()

@@ -8,7 +8,9 @@ simulator's.
 from typing import TYPE_CHECKING, NamedTuple
 
 from raft.effects import RoleName
+from raft.membership import ORIGINAL, Configuration
 from raft.model import NO_POSITION, NO_TERM, LogIndex, NodeId, Term
+from raft.quorum import quorums_meet
 
 if TYPE_CHECKING:
     from raft.core import RaftCore
@@ -21,11 +23,14 @@ class Snapshot(NamedTuple):
     vote: NodeId | None
     commit_index: LogIndex
     start_index: LogIndex
+    configuration: Configuration
 
     @classmethod
     def of(cls, core: "RaftCore") -> "Snapshot":
         """The state before a step."""
-        return cls(core.term, core.vote, core.commit_index, core.log.start.index)
+        return cls(
+            core.term, core.vote, core.commit_index, core.log.start.index, core.membership.known[-1].configuration
+        )
 
 
 def check(before: Snapshot, core: "RaftCore") -> None:
@@ -47,3 +52,22 @@ def check(before: Snapshot, core: "RaftCore") -> None:
     assert floor is NO_POSITION or floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, (
         "a node below its floor campaigns"
     )
+    if core.configuration is not before.configuration:
+        _check_members(before.configuration, core)
+
+
+def _check_members(before: Configuration, core: "RaftCore") -> None:
+    """The rules for a change of the members: a leader makes one at a time, between configurations whose quorums meet."""
+    membership = core.membership
+    indexes = [entry.index for entry in membership.known]
+    assert indexes == sorted(set(indexes)), "the configurations are not in the order of the log"
+    if core.role_name is not RoleName.LEADER:
+        return  # it may have got several at once, or lost some
+    assert len(membership.known) <= 2, "a second change of the members before the first is committed"
+    assert quorums_meet(_voters_of(before), _voters_of(core.configuration)), "two majorities without a common voter"
+
+
+def _voters_of(configuration: Configuration) -> list[frozenset[tuple[NodeId, int]]]:
+    """Returns the groups of voters; one with another directory is another voter."""
+    known = configuration.directory_ids
+    return [frozenset((node, known.get(node, ORIGINAL)) for node in group) for group in configuration.groups]

@@ -77,6 +77,9 @@ class Links:
         if link.is_up:
             link.send(self._encode(message))
 
+    def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
+        """See `Transport`."""
+
     def push(self) -> None:
         """See `Transport`."""
         self._reactor.flush_urgent()

@@ -1,7 +1,8 @@
 """The messages between peers: one frozen class a message. Paper names where the paper has one.
 
 Every message carries the sender's term. A reply echoes the `round` of the request it answers, so that a leader can
-tell which of its heartbeats has been seen (dissertation section 6.4); 0, if the request came from an older term.
+tell which of its heartbeats has been seen (dissertation section 6.4); 0, if the request came from an older term. A reply that may be counted names
+the sender's directory (`directory_id` of `raft.membership`): 0, unless it has lost one or has joined.
 """
 
 from log.values import frozen
@@ -26,15 +27,20 @@ class PreVoteReply:
 
     term: Term
     granted: bool
+    directory_id: int = 0
 
 
 @frozen
 class RequestVote:
-    """Paper section 5.2: a candidate asks for one vote in `term`."""
+    """Paper section 5.2: a candidate asks for one vote in `term`.
+
+    If `is_transfer`, the leader has asked it to: no node refuses for that leader's sake (dissertation section 3.10).
+    """
 
     term: Term
     last_index: LogIndex
     last_term: Term
+    is_transfer: bool = False
 
 
 @frozen
@@ -43,6 +49,7 @@ class VoteReply:
 
     term: Term
     granted: bool
+    directory_id: int = 0
 
 
 @frozen
@@ -77,6 +84,7 @@ class AppendAccepted:
     match_index: LogIndex
     verified_index: LogIndex
     round: int
+    directory_id: int = 0
 
 
 @frozen
@@ -92,6 +100,7 @@ class AppendRejected:
     hint_index: LogIndex
     hint_term: Term
     round: int
+    directory_id: int = 0
 
 
 @frozen
@@ -105,6 +114,9 @@ class InstallSnapshot:
     As in the paper (figure 13) a snapshot travels in parts: `start.snapshot` is the part that begins at `offset`, and
     `bytes_left` of the snapshot are behind it. One part is on its way at a time, and each but the last is answered with
     `SnapshotReceived`; the last one as an AppendEntries that ends where the log begins.
+
+    `configuration` is the last that the leader knows to be committed, with its place (`raft.membership`); empty if that
+    is the one with which the group began. Its entry may lie behind `start`: what is committed may be known early.
     """
 
     term: Term
@@ -112,6 +124,7 @@ class InstallSnapshot:
     round: int
     offset: int = 0
     bytes_left: int = 0
+    configuration: bytes = b""
 
     @property
     def total(self) -> int:
@@ -130,6 +143,14 @@ class SnapshotReceived:
     start_index: LogIndex
     received: int
     round: int
+    directory_id: int = 0
+
+
+@frozen
+class TimeoutNow:
+    """Dissertation section 3.10: the leader hands over to the receiver, which campaigns at once."""
+
+    term: Term
 
 
 @frozen
@@ -144,7 +165,8 @@ class RequestStanding:
 class StandingReply:
     """The sender's term, and where its log ends: all of it durable. Term 0: it is blank, too.
 
-    It answers `question`. A blank sender `was_member` if it knows that it had a past.
+    It answers `question`. A blank sender `was_member` if it knows that it had a past. `has_changed`: the group has, or may
+    have, other members than those that it began with.
     """
 
     term: Term
@@ -152,6 +174,7 @@ class StandingReply:
     last_index: LogIndex
     last_term: Term
     was_member: bool = False
+    has_changed: bool = False
 
 
 Message = (
@@ -164,6 +187,7 @@ Message = (
     | AppendRejected
     | InstallSnapshot
     | SnapshotReceived
+    | TimeoutNow
     | RequestStanding
     | StandingReply
 )

@@ -36,6 +36,8 @@ class EntryKind(enum.IntEnum):
     """Client records; `span` is how many offsets they take."""
     COMMANDS = 2
     """Commands for the state machine; they take no offsets."""
+    CONFIGURATION = 3
+    """The members of the group from this entry on (`raft.membership`)."""
 
 
 @frozen
@@ -121,9 +123,13 @@ ORIGIN = LogStart()
 class HardState:
     """The state that a node must keep across restarts: the newest term and its vote in it (paper section 5.2).
 
-    `floor` is the end that its log had before a repair truncated it; (0, 0) if nothing is missing.
+    `floor` is the end that its log had before a repair truncated it; (0, 0) if nothing is missing. `directory_id` names
+    the directory of a node that has lost an earlier one, or joined; `configurations` are those that it knows of, as
+    `raft.membership` writes them.
     """
 
     term: Term = NO_TERM
     vote: NodeId | None = None
     floor: Position = NO_POSITION
+    directory_id: int = 0
+    configurations: bytes = b""

@@ -10,7 +10,7 @@ from typing import ClassVar
 import attrs
 
 from log.values import frozen
-from raft.effects import RoleChanged
+from raft.effects import MembersChanged, RoleChanged
 from raft.model import LogIndex, NodeId, Offset, Position, Term
 from raft.net.turns import Turn, TurnMeter
 
@@ -180,6 +180,7 @@ class StandingLearned:
 
 Notice = (
     RoleChanged
+    | MembersChanged
     | LinkUp
     | LinkDown
     | LinkRefused
@@ -216,5 +217,9 @@ def event_of(notice: Notice) -> tuple[str, dict[str, object]]:
     match notice:
         case RoleChanged(role=role, term=term, leader=leader):
             return "role", {"role": role.value, "term": term, "leader": leader or 0}
+        case MembersChanged(configuration=configuration):
+            names = ("voters", "learners", "outgoing")
+            members: dict[str, object] = {name: sorted(getattr(configuration, name)) for name in names}
+            return "members", {**members, "committed": notice.is_settled}
         case _:
             return notice.event, attrs.asdict(notice)

@@ -35,6 +35,8 @@ class Progress:
     not help a follower whose disk is full. The offset is kept when a connection breaks, because the follower may still
     have the parts before it.
 
+    `directory_id` is that of the directory which it has named, at first that of the configuration.
+
     Invariant: `match_index < next_index`; nothing is in flight while probing.
     """
 
@@ -50,6 +52,7 @@ class Progress:
     loading: bool = False
     acked_round: int = 0
     accepted_round: int = 0
+    directory_id: int = 0
     inflight: deque[Inflight] = attrs.field(factory=deque)
     inflight_bytes: int = 0
 

@@ -29,6 +29,12 @@ each committed entry:
 - *Answers are new.* An answer names the number that the question had, which is drawn again at each start. What was said
   to an earlier life of this node counts for nothing.
 
+All of this is about the members that a group began with. Where others may have joined since, a blank node cannot know
+whom to ask, and it need not: it is a new node there (`raft.membership`), with a `directory_id` of its own. It takes part
+as soon as one answer reports a change, or a leader that it does not know sends it entries, and is not counted until the
+group has made it a voter again. One of the answers does report it, as long as a minority has forgotten: the first change
+adds a learner, so a majority of the first members has its entry. A node that joins a group begins in the same way.
+
 An answer from a majority is not enough. Of five nodes, say this one had voted for C in term 7. D, E and A, asked before
 they learned of that term, answer with term 3. Then D votes for C, which leads by C, D and the forgotten vote, while A,
 still leading in term 3, commits with E and this node what C does not hold.
@@ -42,7 +48,7 @@ import random
 
 import attrs
 
-from raft.messages import Message, RequestPreVote, RequestStanding, StandingReply
+from raft.messages import AppendEntries, InstallSnapshot, Message, RequestPreVote, RequestStanding, StandingReply
 from raft.model import NO_INDEX, NO_POSITION, NO_TERM, HardState, NodeId, Position, Term
 
 FORGOTTEN_TERMS = 1024
@@ -55,7 +61,7 @@ _QUESTION_BITS = 60
 class Recall:
     """The answers that a blank node has received since it started.
 
-    `question` names its questions; each start draws it again.
+    `question` names its questions, and the directory of a new node; each start draws it again.
     """
 
     question: int
@@ -67,13 +73,29 @@ class Recall:
     """The newest question of each candidate, answered in the end: a new group need not wait for it to be repeated."""
     campaigns_next: bool = False
     """True if its user has asked it to campaign, which it does as soon as it may."""
+    joins: bool = False
+    """True if this node is none of those with which the group began."""
+    unknown_term: Term = NO_TERM
+    """The term of a leader that is none of those."""
 
     @property
     def may_end(self) -> bool:
         """True if this node has learned all it must, and may take part."""
         answers = self.answers.values()
+        if self.is_new:
+            return True
         had_past = self.was_member or any(answer.was_member for answer in answers)
-        return not self.missing and (not had_past or any(answer.term != NO_TERM for answer in answers))
+        return (
+            not self.joins and not self.missing and (not had_past or any(answer.term != NO_TERM for answer in answers))
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """True if this is a new node of a group that is there."""
+        answers = self.answers.values()
+        if self.joins and any(answer.term != NO_TERM for answer in answers):
+            return True
+        return self.unknown_term != NO_TERM or any(answer.has_changed for answer in answers)
 
     @property
     def missing(self) -> tuple[NodeId, ...]:
@@ -81,9 +103,9 @@ class Recall:
         return tuple(other for other in self.others if other not in self.answers)
 
     @classmethod
-    def of(cls, rng: random.Random, others: tuple[NodeId, ...], *, was_member: bool) -> "Recall":
+    def of(cls, rng: random.Random, others: tuple[NodeId, ...], *, was_member: bool, joins: bool) -> "Recall":
         """Returns that of a node that has just started."""
-        return cls(rng.getrandbits(_QUESTION_BITS), others, was_member)
+        return cls(rng.getrandbits(_QUESTION_BITS) | 1, others, was_member, joins=joins)
 
     def questions(self) -> list[tuple[NodeId, Message]]:
         """Returns the question, for each member without an answer; for all, if they leave nothing to begin with."""
@@ -105,6 +127,8 @@ class Recall:
                 self.answers[sender] = message
             case RequestPreVote():
                 self.pre_votes[sender] = message
+            case AppendEntries(term=term) | InstallSnapshot(term=term) if self.joins or sender not in self.others:
+                self.unknown_term = term
             case _:
                 pass
         return []
@@ -113,8 +137,11 @@ class Recall:
         """Returns what this node takes over once it may end; the state of a new group if there is nothing."""
         assert self.may_end, "an answer is missing"
         known = [reply for reply in self.answers.values() if reply.term != NO_TERM]
-        if not known:
+        if not known and not self.is_new:
             return HardState()
+        if self.is_new:
+            term = max([self.unknown_term, *[reply.term for reply in known]])
+            return HardState(term, directory_id=self.question)
         term = max(reply.term for reply in known)
         blank = 1 + len(self.others) - len(known)
         if blank >= majority:

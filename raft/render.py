@@ -14,7 +14,7 @@ def render(core: RaftCore) -> str:
     return (
         f"n{core.node_id}@{core.term} {_render_role(core)} "
         f"{_render_recall(core)}{_render_start(core)}last={log.last_index}@{log.last_term}{_render_floor(core)} durable={log.durable_index}"
-        f" commit={core.commit_index}{_render_peers(core)}"
+        f" commit={core.commit_index}{_render_peers(core)}{_render_members(core)}"
     )
 
 
@@ -45,6 +45,19 @@ def _render_role(core: RaftCore) -> str:
             return "leader"
         case _:
             assert_never(core.role)
+
+
+def _render_members(core: RaftCore) -> str:
+    """The configuration, once it is not the first one any more: `[1 2 3 | 4]` has a learner, `[1 2→3 4]` is joint."""
+    if not core.membership.has_changed:
+        return ""
+    configuration = core.configuration
+    voters = " ".join(map(str, sorted(configuration.voters)))
+    if configuration.outgoing:
+        voters = f"{' '.join(map(str, sorted(configuration.outgoing)))}→{voters}"
+    learners = " ".join(map(str, sorted(configuration.learners)))
+    own = f" as {core.directory_id}" if core.directory_id else ""
+    return f" [{voters}{f' | {learners}' if learners else ''}]{'' if core.membership.is_settled else '?'}{own}"
 
 
 def _render_nodes(nodes: set[NodeId]) -> str:

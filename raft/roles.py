@@ -9,6 +9,7 @@ from log.values import frozen
 from raft.effects import RoleName
 from raft.model import NO_INDEX, LogIndex, NodeId, Offset, Token, WriteId
 from raft.progress import Progress
+from raft.quorum import majority, reached_by_majority
 from raft.read_index import ReadQueue
 
 
@@ -56,12 +57,48 @@ class Pending:
     size: int
 
 
+@attrs.frozen
+class Group:
+    """Voters of which a majority is needed, as a leader counts them: what `others` have, and its own if it is one.
+
+    `silent` voters have nothing that counts: their directory is another one than the group has made a voter.
+    """
+
+    others: tuple[Progress, ...]
+    has_self: bool
+    silent: int
+
+    def count(self, values: list[int], own: int) -> int:
+        """Returns the largest value that a majority has reached; `values` are those of the others, `own` is the leader's."""
+        if self.has_self:
+            values.append(own)
+        if self.silent:
+            values += [0] * self.silent
+        return reached_by_majority(values)
+
+    def is_in_contact(self, since: float) -> bool:
+        """Returns True if a majority has answered since then."""
+        heard = self.has_self + sum([progress.contact_at >= since for progress in self.others])
+        return heard >= majority(self.has_self + len(self.others) + self.silent)
+
+
+@attrs.define
+class Transfer:
+    """An attempt to hand over to `target` until the time `until`; `was_sent` once it has been asked to campaign."""
+
+    token: Token
+    target: NodeId
+    until: float
+    was_sent: bool = False
+
+
 @attrs.define
 class Leader:
     """Replicates its log.
 
     `first_index` is the index of the no-op entry with which its term began; `was_spared` is true if the next check of
-    its quorum was put off, because the node itself had stood still.
+    its quorum was put off, because the node itself had stood still. `groups` are those of the configuration in force.
+    `joint_token` waits for the end of a joint configuration.
     """
 
     name: ClassVar[RoleName] = RoleName.LEADER
@@ -74,6 +111,9 @@ class Leader:
     round: int = 0
     reads: ReadQueue = attrs.field(factory=ReadQueue)
     was_spared: bool = False
+    groups: tuple[Group, ...] = ()
+    transfer: Transfer | None = None
+    joint_token: Token | None = None
 
     @property
     def deadline(self) -> float:

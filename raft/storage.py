@@ -58,6 +58,7 @@ _LONG_BINARY_TAG = 0xC6
 """The tag that msgpack puts before binary data whose length needs more than 16 bits."""
 STATE_VERSION = 1
 STATE_WITH_FLOOR_VERSION = 2
+STATE_WITH_MEMBERS_VERSION = 3
 """A floor is a promise: a version that knows nothing of it must not read the state at all."""
 WARM_ENTRIES = 64
 WARM_BYTES = 4 * 1024 * 1024
@@ -373,9 +374,12 @@ def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
 
 
 def _pack_state(state: HardState) -> bytes:
-    values: tuple[int | None, ...] = (STATE_VERSION, state.term, state.vote)
+    values: tuple[int | bytes | None, ...] = (STATE_VERSION, state.term, state.vote)
     if state.floor != NO_POSITION:
         values = (STATE_WITH_FLOOR_VERSION, state.term, state.vote, state.floor.term, state.floor.index)
+    if state.directory_id or state.configurations:
+        floor = (state.floor.term, state.floor.index)
+        values = (STATE_WITH_MEMBERS_VERSION, state.term, state.vote, *floor, state.directory_id, state.configurations)
     packed: bytes = msgpack.packb(values)
     return packed
 
@@ -383,7 +387,7 @@ def _pack_state(state: HardState) -> bytes:
 def _unpack_state(payload: bytes) -> HardState:
     """Its CRC was good, so anything unexpected is another version's doing, or not a raft log at all."""
     try:
-        values = msgpack.unpackb(payload, max_array_len=5, max_map_len=0, max_ext_len=0)
+        values = msgpack.unpackb(payload, max_array_len=7, max_map_len=0, max_ext_len=0)
     except (ValueError, TypeError, msgpack.UnpackException):
         values = None
     match values:
@@ -392,5 +396,8 @@ def _unpack_state(payload: bytes) -> HardState:
         case [2, int(term), int() | None as vote, int(floor_term), int(floor_index)] if term >= floor_term > 0:
             floor = Position(LogIndex(floor_index), Term(floor_term))
             return HardState(Term(term), None if vote is None else NodeId(vote), floor)
+        case [3, int(term), int() | None as vote, int(floor_term), int(floor_index), int(number), bytes(stored)]:
+            floor = Position(LogIndex(floor_index), Term(floor_term))
+            return HardState(Term(term), None if vote is None else NodeId(vote), floor, number, stored)
         case _:
             raise ForeignLog("the state", 0, f"this version cannot read it: {payload[:40]!r}")

@@ -41,7 +41,7 @@ WIDE_CLASSES: dict[str, int] = {
     "log.SegmentedLog": 29,
     "log.StoreLog": 23,
     "raft.NodeSettings": 17,
-    "raft.RaftCore": 23,
+    "raft.RaftCore": 22,
     "raft.SocketConnection": 17,
     "rocketmq_compat.Broker": 19,
     "rocketmq_compat.Context": 22,

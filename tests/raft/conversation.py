@@ -25,10 +25,17 @@ Commands (`ID` is a node, `A>B` a link):
   loaded ID               the oldest of it comes
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
+  join ID                 ID is none of the nodes with which the group begins; it starts with the command
+  learner ID NODE         ID is asked to make NODE a learner
+  promote ID NODE         ID is asked to make the learner NODE a voter
+  remove ID NODE          ID is asked to remove NODE
+  voters ID NODE ...      ID is asked to replace all voters at once
+  transfer ID NODE        ID is asked to hand over to NODE
   crash ID                ID loses power and restarts with what was durable
   trim ID INDEX [TEXT]    everything up to INDEX leaves ID's log, durably; TEXT is its snapshot (default: empty)
   damage ID KEEP          ID loses power, damage all durable entries above index KEEP, and it restarts repaired
   stabilize [ID ...]      disks complete and messages arrive, among these nodes (default: all), until nothing moves
+  settle                  stabilize, show; only the last is printed
   cut ID ...              from now on nothing passes between these nodes and the others
   heal                    all links work again
   show                    every node in one line
@@ -50,7 +57,9 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
+    HandedOver,
     LoadEntries,
+    MembersChanged,
     Persist,
     ReadReady,
     ReadRejected,
@@ -60,6 +69,7 @@ from raft.effects import (
     Unknown,
 )
 from raft.events import (
+    ChangeMembers,
     Disconnected,
     Event,
     Loaded,
@@ -70,10 +80,11 @@ from raft.events import (
     Receive,
     StepDown,
     Tick,
+    TransferLeadership,
     Trimmed,
 )
 from raft.log_view import LogView
-from raft.membership import Configuration
+from raft.membership import AddLearner, Change, ChangeVoters, Configuration, Promote, Remove
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -86,6 +97,7 @@ from raft.messages import (
     RequestVote,
     SnapshotReceived,
     StandingReply,
+    TimeoutNow,
     VoteReply,
 )
 from raft.model import (
@@ -182,6 +194,7 @@ class Conversation:
         self.initial_states: dict[int, HardState] = {}
         self.keeping: set[int] = set()
         self.lost: set[int] = set()
+        self.joined: set[int] = set()
         self.blank: set[int] = set()
         """Nodes of which no one vouches that they have promised nothing as long as they are in term 0."""
         self.links: dict[tuple[int, int], deque[Message]] = {}
@@ -259,12 +272,44 @@ class Conversation:
         self.said = []
         self.do_show()
 
+    def do_settle(self) -> None:
+        self.do_stabilize()
+        self.said = []
+        self.do_show()
+
     def do_wait(self, seconds: str) -> None:
         self.now += float(seconds)
 
     def do_propose(self, node: str, text: str) -> None:
         self.token += 1
         self._step(int(node), Propose(Token(self.token), record(text)))
+
+    def do_join(self, node: str) -> None:
+        self.blank.add(int(node))
+        self.joined.add(int(node))
+        self._node(1)
+        self.nodes[int(node)] = self._start(int(node), [], HardState())
+        self.do_show_one(int(node))
+
+    def do_learner(self, node: str, other: str) -> None:
+        self._change(node, AddLearner(NodeId(int(other))))
+
+    def do_promote(self, node: str, other: str) -> None:
+        self._change(node, Promote(NodeId(int(other))))
+
+    def do_remove(self, node: str, other: str) -> None:
+        self._change(node, Remove(NodeId(int(other))))
+
+    def do_voters(self, node: str, *others: str) -> None:
+        self._change(node, ChangeVoters(frozenset(NodeId(int(other)) for other in others)))
+
+    def _change(self, node: str, change: Change) -> None:
+        self.token += 1
+        self._step(int(node), ChangeMembers(Token(self.token), change))
+
+    def do_transfer(self, node: str, target: str) -> None:
+        self.token += 1
+        self._step(int(node), TransferLeadership(Token(self.token), NodeId(int(target))))
 
     def do_read(self, node: str) -> None:
         self.token += 1
@@ -338,14 +383,16 @@ class Conversation:
         self.cut = set()
 
     def do_stabilize(self, *nodes: str) -> None:
-        among = {int(node) for node in nodes} or set(range(1, self.size + 1))
+        self._node(1)
+        among = {int(node) for node in nodes} or set(self.nodes)
         for _ in range(1000):
             if not self._move_one(among):
                 return
         raise AssertionError("the group does not come to rest")
 
     def do_show(self) -> None:
-        for node in range(1, self.size + 1):
+        self._node(1)
+        for node in sorted(self.nodes):
             self.do_show_one(node)
 
     def do_show_one(self, node: int) -> None:
@@ -399,7 +446,7 @@ class Conversation:
                     self.slow[node].append(loaded)
                 else:
                     self._step(node, loaded)
-            case Answer() | Commit() | ReadReady() | ReadRejected() | RoleChanged():
+            case Answer() | Commit() | ReadReady() | ReadRejected() | RoleChanged() | MembersChanged():
                 pass
             case _:
                 assert_never(effect)
@@ -454,6 +501,10 @@ def say(effect: Effect) -> str:
             parts = [f"persist w{write_id}"]
             if hard_state is not None:
                 parts.append(f"term={hard_state.term} vote={hard_state.vote or '-'}")
+                if hard_state.directory_id:
+                    parts.append(f"directory={hard_state.directory_id % 1000}")
+                if hard_state.configurations:
+                    parts.append("configurations")
                 if hard_state.floor != NO_POSITION:
                     parts.append(f"floor={hard_state.floor.index}@{hard_state.floor.term}")
             if start is not None:
@@ -475,25 +526,38 @@ def say(effect: Effect) -> str:
             return f"answers #{token}: read rejected, leader {hint or 'unknown'}"
         case RoleChanged(role=role, term=term, leader=leader):
             return f"is {role.value} in term {term}, leader {leader or 'unknown'}"
+        case MembersChanged(configuration=configuration):
+            return f"has the members {say_configuration(configuration)}"
         case _:
             assert_never(effect)
 
 
-def say_outcome(outcome: Committed | Rejected | Unknown) -> str:
+def say_configuration(configuration: Configuration) -> str:
+    """For example `1 2 3 | 4` with a learner, or `1 2→3 4` for a joint one."""
+    groups = "→".join(" ".join(map(str, sorted(group))) for group in reversed(configuration.groups))
+    learners = " ".join(map(str, sorted(configuration.learners)))
+    return f"{groups}{' | ' if learners else ''}{learners}"
+
+
+def say_outcome(outcome: Committed | Rejected | Unknown | HandedOver) -> str:
     """Returns the outcome of a proposal as the script has it."""
     match outcome:
         case Committed(index=index, term=term, base_offset=base_offset):
             return f"committed {index}@{term} at offset {base_offset}"
-        case Rejected(reason=reason, leader_hint=hint):
-            return f"rejected, {reason.value}, leader {hint or 'unknown'}"
+        case Rejected(reason=reason, leader_hint=hint, detail=detail):
+            return f"rejected, {reason.value}{f' ({detail})' if detail else ''}, leader {hint or 'unknown'}"
         case Unknown(index=index):
             return f"unknown, at {index}"
+        case HandedOver(target=target):
+            return f"handed over to n{target}"
         case _:
             assert_never(outcome)
 
 
 def say_entry(entry: Entry) -> str:
     """For example `3@2:text`; an empty entry of a leader is `3@2`."""
+    if entry.batch.kind is EntryKind.CONFIGURATION:
+        return f"{entry.index}@{entry.term}:[{say_configuration(Configuration.decode(bytes(entry.batch.data)))}]"
     text = "" if entry.batch == NOOP else f":{bytes(entry.batch.data).decode()}"
     return f"{entry.index}@{entry.term}{text}"
 
@@ -504,7 +568,7 @@ def say_message(message: Message) -> str:
         case RequestPreVote(term=term, last_index=index, last_term=last_term):
             return f"RequestPreVote t{term} last={index}@{last_term}"
         case RequestVote(term=term, last_index=index, last_term=last_term):
-            return f"RequestVote t{term} last={index}@{last_term}"
+            return f"RequestVote t{term} last={index}@{last_term}{' transfer' if message.is_transfer else ''}"
         case PreVoteReply(term=term, granted=granted):
             return f"PreVoteReply t{term} {'granted' if granted else 'refused'}"
         case VoteReply(term=term, granted=granted):
@@ -521,10 +585,12 @@ def say_message(message: Message) -> str:
             return f"InstallSnapshot t{term} start={start.index}@{start.position.term}{part} r{message.round}"
         case SnapshotReceived(term=term, start_index=start_index, received=received):
             return f"SnapshotReceived t{term} start={start_index} received={received} r{message.round}"
+        case TimeoutNow(term=term):
+            return f"TimeoutNow t{term}"
         case RequestStanding():
             return "RequestStanding"
         case StandingReply(term=term, last_index=index, last_term=last_term):
-            return f"StandingReply t{term} last={index}@{last_term}{' had a past' if message.was_member else ''}"
+            return f"StandingReply t{term} last={index}@{last_term}{' had a past' if message.was_member else ''}{' has changed' if message.has_changed else ''}"
         case _:
             assert_never(message)
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from raft.config import RaftConfig
-from raft.core import TERM_MAX, TERM_STEP_MAX, RaftCore
+from raft.core import RaftCore
 from raft.effects import Effect, Persist, RoleChanged, Send
 from raft.events import Persisted, Receive, Trimmed
 from raft.fingerprint import fingerprint, message_fingerprint, persist_fingerprint
@@ -41,6 +41,7 @@ from raft.model import (
     Token,
     WriteId,
 )
+from raft.objections import TERM_MAX, TERM_STEP_MAX
 from raft.outbox import Outbox
 from raft.progress import Progress
 from raft.quorum import majority, reached_by_majority

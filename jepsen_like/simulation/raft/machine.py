@@ -10,7 +10,7 @@ The machine carries nothing out. It is the transport, the callers and the flush 
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import attrs
@@ -473,6 +473,9 @@ class SimulatedMachine(SimulatedProcess):
         if trap is not None and isinstance(message, trap):
             self.counts["cuts_after_send"] += 1
             raise PowerFailed
+
+    def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
+        """See `Transport`: all are there."""
 
     def push(self) -> None:
         """See `Transport`: all has left already."""

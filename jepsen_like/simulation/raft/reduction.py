@@ -33,6 +33,7 @@ from raft.messages import (
     RequestVote,
     SnapshotReceived,
     StandingReply,
+    TimeoutNow,
     VoteReply,
 )
 from raft.model import NO_TERM, HardState, Term
@@ -67,7 +68,7 @@ def told_by(message: Message) -> Term:
     """The term that a receiver may copy from it, even if its sender lost it since; a mere question has none."""
     if isinstance(message, RequestPreVote | RequestStanding) or (isinstance(message, PreVoteReply) and message.granted):
         return NO_TERM
-    return message.term
+    return Term(message.term + 1) if isinstance(message, TimeoutNow) else message.term
 
 
 def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: Prospects) -> bool:
@@ -97,7 +98,7 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
             # by all but its leader, or the candidate who may become that.
             deaf = not isinstance(sender.core.role, Leader | Candidate)
             return floor > term and prospects.floor(sender) >= prospects.ceiling and deaf
-        case RequestStanding() | StandingReply():
+        case RequestStanding() | StandingReply() | TimeoutNow():
             return False
         case _:
             assert_never(message)

@@ -8,7 +8,9 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
+    HandedOver,
     LoadEntries,
+    MembersChanged,
     Persist,
     ReadReady,
     ReadRejected,
@@ -18,6 +20,7 @@ from raft.effects import (
     Unknown,
 )
 from raft.events import (
+    ChangeMembers,
     Disconnected,
     Event,
     Loaded,
@@ -28,6 +31,7 @@ from raft.events import (
     Receive,
     StepDown,
     Tick,
+    TransferLeadership,
     Trimmed,
 )
 from raft.messages import (
@@ -42,6 +46,7 @@ from raft.messages import (
     RequestVote,
     SnapshotReceived,
     StandingReply,
+    TimeoutNow,
     VoteReply,
 )
 from raft.model import NO_WRITE
@@ -76,6 +81,10 @@ def describe_event(event: Event) -> str:
             return f"propose #{token} ({batch.span} records, {len(batch.data)} B)"
         case ReadRequest(token=token):
             return f"read #{token}"
+        case ChangeMembers(token=token, change=change):
+            return f"change #{token} {change}"
+        case TransferLeadership(token=token, target=target):
+            return f"transfer #{token} to n{target}"
         case Tick():
             return "tick"
         case Loaded(peer=peer, entries=entries):
@@ -118,6 +127,8 @@ def describe_message(message: Message) -> str:
             return f"begin after {start.index}@{start.position.term} {applied} part={part} term={term} round={number}"
         case SnapshotReceived(term=term, start_index=start_index, received=received, round=number):
             return f"received {received} of snapshot at {start_index} term={term} round={number}"
+        case TimeoutNow(term=term):
+            return f"campaign now term={term}"
         case RequestStanding(question=question):
             return f"asks for the standing, question {question}"
         case StandingReply(term=term, last_index=index, last_term=last_term):
@@ -149,11 +160,14 @@ def describe_effect(effect: Effect) -> str:
             return f"read #{token} rejected, leader {hint or '?'}"
         case RoleChanged(role=role, term=term, leader=leader):
             return f"{role.value} in {term}, leader {leader or '?'}"
+        case MembersChanged(configuration=configuration):
+            groups = "→".join(" ".join(map(str, sorted(group))) for group in reversed(configuration.groups))
+            return f"members {groups} learners {sorted(configuration.learners)}"
         case _:
             assert_never(effect)
 
 
-def _outcome(outcome: Committed | Rejected | Unknown) -> str:
+def _outcome(outcome: Committed | Rejected | Unknown | HandedOver) -> str:
     match outcome:
         case Committed(index=index, base_offset=base_offset):
             return f"committed at {index}, offset {base_offset}"
@@ -161,6 +175,8 @@ def _outcome(outcome: Committed | Rejected | Unknown) -> str:
             return f"rejected, {reason.value}"
         case Unknown(index=index):
             return f"unknown, was {index}"
+        case HandedOver(target=target):
+            return f"handed over to n{target}"
         case _:
             assert_never(outcome)
 

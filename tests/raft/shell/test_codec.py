@@ -13,6 +13,7 @@ from log.frame import Payload, Pieces
 from raft import codec
 from raft.codec import APPEND_ENTRIES, NUMBER_MAX, decode_message, encode_message
 from raft.errors import ProtocolError
+from raft.membership import Configuration, ConfigurationEntry, Membership
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -23,9 +24,10 @@ from raft.messages import (
     RequestPreVote,
     RequestVote,
     SnapshotReceived,
+    TimeoutNow,
     VoteReply,
 )
-from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
+from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, NodeId, Offset, Position, Term
 from raft.net.crc import JOINING_BYTES
 from raft.net.decoder import LARGE_BYTES, Buffer
 from raft.net.framing import HEADER, FrameDecoder
@@ -35,8 +37,23 @@ terms = numbers.map(Term)
 indexes = numbers.map(LogIndex)
 
 
+STORED = Membership([ConfigurationEntry(LogIndex(7), Term(3), Configuration([NodeId(1), NodeId(2)]))]).encode()
+
+
 def batch_of(data: bytes, kind: EntryKind = EntryKind.RECORDS, span: int = 1, timestamp_ms: int = 0) -> Batch:
     return Batch(kind, span, timestamp_ms, data, crc32c.crc32c(data))
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> Configuration:
+    nodes = draw(st.lists(st.integers(1, 2**31 - 1).map(NodeId), min_size=1, max_size=5, unique=True))
+    parts = [draw(st.sampled_from([1, 1, 2, 3, 4])) for _ in nodes[1:]]
+    voters, outgoing, learners = (
+        [node for node, part in zip(nodes, [1, *parts], strict=True) if part & bit] for bit in (1, 2, 4)
+    )
+    directory_ids = draw(st.dictionaries(st.sampled_from(nodes), st.integers(1, 2**60)))
+    addresses = draw(st.dictionaries(st.sampled_from(nodes), st.text(min_size=1, max_size=20)))
+    return Configuration(voters, learners, outgoing, directory_ids, addresses)
 
 
 @st.composite
@@ -49,7 +66,9 @@ def append_entries(draw: st.DrawFn) -> AppendEntries:
     for step, kind in enumerate(draw(st.lists(st.sampled_from(EntryKind), max_size=4)), 1):
         last_term += draw(st.integers(0, 2))
         span = draw(st.integers(1, 9)) if kind is EntryKind.RECORDS else 0
-        batch = batch_of(draw(st.binary(max_size=40)), kind, span, draw(numbers))
+        is_configuration = kind is EntryKind.CONFIGURATION
+        data = draw(configurations()).encode() if is_configuration else draw(st.binary(max_size=40))
+        batch = batch_of(data, kind, span, draw(numbers))
         entries.append(Entry(LogIndex(prev_index + step), Term(last_term), Offset(offset), batch))
         offset += span
     term = Term(last_term + draw(st.integers(0, 2)))
@@ -71,19 +90,21 @@ def install_snapshots(draw: st.DrawFn) -> InstallSnapshot:
     )
     offset = draw(st.integers(0, NUMBER_MAX - len(start.snapshot)))
     bytes_left = draw(st.integers(0, NUMBER_MAX - len(start.snapshot) - offset)) if start.snapshot else 0
-    return InstallSnapshot(Term(term), start, draw(numbers), offset, bytes_left)
+    configuration = draw(st.sampled_from([b"", STORED]))
+    return InstallSnapshot(Term(term), start, draw(numbers), offset, bytes_left, configuration)
 
 
 messages = st.one_of(
     append_entries(),
     st.builds(RequestPreVote, terms, indexes, terms),
-    st.builds(PreVoteReply, terms, st.booleans()),
-    st.builds(RequestVote, terms, indexes, terms),
-    st.builds(VoteReply, terms, st.booleans()),
-    st.builds(AppendAccepted, terms, indexes, indexes, numbers),
-    st.builds(AppendRejected, terms, indexes, indexes, terms, numbers),
+    st.builds(PreVoteReply, terms, st.booleans(), numbers),
+    st.builds(RequestVote, terms, indexes, terms, st.booleans()),
+    st.builds(VoteReply, terms, st.booleans(), numbers),
+    st.builds(AppendAccepted, terms, indexes, indexes, numbers, numbers),
+    st.builds(AppendRejected, terms, indexes, indexes, terms, numbers, numbers),
     install_snapshots(),
-    st.builds(SnapshotReceived, terms, indexes, numbers, numbers),
+    st.builds(SnapshotReceived, terms, indexes, numbers, numbers, numbers),
+    st.builds(TimeoutNow, terms),
 )
 
 
@@ -147,6 +168,41 @@ GOLDEN: list[Any] = [
         SnapshotReceived(Term(5), LogIndex(7), 300, 2),
         "00000007 01 48 c5e7 c312c45e 940507cd012c02",
         id="SnapshotReceived",
+    ),
+    pytest.param(TimeoutNow(Term(5)), "00000002 01 4b 0077 1334f0c1 9105", id="TimeoutNow"),
+    pytest.param(
+        VoteReply(Term(5), granted=True, directory_id=9),
+        "00000004 01 43 aeaf e29fc330 9305c309",
+        id="VoteReply of another directory",
+    ),
+    pytest.param(
+        AppendAccepted(Term(5), LogIndex(7), LogIndex(9), 300, directory_id=9),
+        "00000008 01 45 d398 3a61c538 95050709cd012c09",
+        id="AppendAccepted of another directory",
+    ),
+    pytest.param(
+        RequestVote(Term(5), LogIndex(7), Term(4), is_transfer=True),
+        "00000005 01 42 bfd2 087737c4 94050704c3",
+        id="RequestVote at a transfer",
+    ),
+    pytest.param(
+        AppendEntries(
+            Term(5),
+            LogIndex(7),
+            Term(4),
+            LogIndex(6),
+            300,
+            (
+                Entry(
+                    LogIndex(8),
+                    Term(5),
+                    Offset(10),
+                    Configuration([NodeId(1)], [NodeId(4)], [NodeId(1), NodeId(2)], {}, {NodeId(4): "a:1"}).to_batch(),
+                ),
+            ),
+        ),
+        "0000002b 01 44 6bfc c6c2aa85 9705070406cd012c0a919605030000ce4044e312c41592019394010300a094020200a094040400a3613a31",
+        id="AppendEntries with a configuration",
     ),
 ]
 
@@ -373,7 +429,7 @@ def test_entries_that_no_leader_sends_are_refused(values: list[object], reason: 
         pytest.param([5, 0, 7, 3, 2, 7, 4, 0, 0, b""], "two terms", id="one place of two terms"),
         pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 4, "text"], "part", id="a snapshot that is text"),
         pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 0], "an array of 10", id="too few values"),
-        pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 0, b"", 1], "array", id="too many values"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 0, b"", b"", 1], "array", id="too many values"),
         pytest.param([0, 0, 7, 0, 2, 9, 0, 0, 0, b""], "start_term", id="before any term"),
         pytest.param([5, -1, 7, 3, 2, 9, 4, 0, 0, b""], "round", id="a negative round"),
         pytest.param([5, True, 7, 3, 2, 9, 4, 0, 0, b""], "round", id="a boolean for a number"),

@@ -1,6 +1,7 @@
 """The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test ends them."""
 
 import random
+from collections.abc import Mapping, Sequence
 
 import attrs
 import crc32c
@@ -113,6 +114,9 @@ class Rig:
 
     def send(self, to: NodeId, message: Message) -> None:
         self.sent.append((to, message))
+
+    def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
+        """See `Transport`: all are there."""
 
     def push(self) -> None:
         self.left = len(self.sent)

@@ -5,7 +5,8 @@ from typing import get_args
 
 import pytest
 
-from raft.effects import RoleChanged, RoleName
+from raft.effects import MembersChanged, RoleChanged, RoleName
+from raft.membership import Configuration
 from raft.model import LogIndex, NodeId, Offset, Position, Term
 from raft.notices import (
     ConnectionClosed,
@@ -32,6 +33,10 @@ TWO = NodeId(2)
 LINES: list[tuple[Notice, str]] = [
     (RoleChanged(RoleName.LEADER, Term(3), TWO), 'role {"role": "leader", "term": 3, "leader": 2}'),
     (RoleChanged(RoleName.CANDIDATE, Term(3), None), 'role {"role": "candidate", "term": 3, "leader": 0}'),
+    (
+        MembersChanged(Configuration([TWO], [NodeId(4)], [TWO, NodeId(3)]), is_settled=True),
+        'members {"voters": [2], "learners": [4], "outgoing": [2, 3], "committed": true}',
+    ),
     (LinkUp(TWO), 'link_up {"peer": 2}'),
     (LinkDown(TWO, "cut"), 'link_down {"peer": 2, "reason": "cut"}'),
     (LinkRefused(TWO, "no"), 'link_refused {"peer": 2, "reason": "no"}'),

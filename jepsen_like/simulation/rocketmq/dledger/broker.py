@@ -5,7 +5,7 @@ roles, tables, delayed messages and pulls follow; then the disk begins to flush.
 it began and takes virtual time. A broker can be killed, lose power, stand still and start again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -368,6 +368,9 @@ class DledgerBroker(BrokerProcess):
     def send(self, to: NodeId, message: Message) -> None:
         """See `Transport`."""
         self._host.transmit(self.node, to, message)
+
+    def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
+        """See `Transport`: all are there."""
 
     def push(self) -> None:
         """See `Transport`: all has left already."""
