@@ -26,7 +26,7 @@ def is_quorum(granted: Set[int], groups: Iterable[Set[int]]) -> bool:
 
 
 def quorums_meet(groups: Sequence[Set[object]], others: Sequence[Set[object]]) -> bool:
-    """Returns True if each quorum of `groups` has a voter in common with each quorum of `others`.
+    """Returns True if, surely, each quorum of `groups` has a voter in common with each quorum of `others`.
 
     Both are lists of groups of which each needs a majority, so it is enough if two groups do so. Two majorities are
     apart at best if each takes as few of the common voters as it can.
