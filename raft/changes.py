@@ -148,8 +148,7 @@ def append_as_follower(core: "RaftCore", entries: Sequence[Entry]) -> None:
     """
     replaced = core.membership.append(entries)
     core._persist(hard_state=core.hard_state(replaced))
-    core.log.append(entries)
-    core._persist(entries=tuple(entries))
+    core._put(entries)
     if replaced:
         core._persist(hard_state=core.hard_state())
     core.adopt()

@@ -598,21 +598,24 @@ class RaftCore:
 
     def _append(self, entries: Sequence[Entry]) -> None:
         """Into the view and, as one write, to disk; entries that conflict are replaced by the same write (P5)."""
+        if self.membership.touches(entries):
+            changes.append_as_follower(self, entries)
+        else:
+            self._put(entries)
+
+    def _put(self, entries: Sequence[Entry]) -> None:
         first = entries[0].index
         if first <= self.log.last_index:
             self._discount(LogIndex(first - 1))
-        if self.membership.touches(entries):
-            changes.append_as_follower(self, entries)
-            return
         self.log.append(entries)
         self._persist(entries=tuple(entries))
 
     def _reset_to_snapshot(self, start: LogStart, configuration: bytes) -> None:
         self._staged = None
-        self._discount(NO_INDEX)
         replaced = self.membership.reset(configuration)
         if replaced:
             self._persist(hard_state=self.hard_state(replaced))
+        self._discount(NO_INDEX)
         self.log.reset(start)
         self._persist(start=start)
         if replaced:

@@ -26,9 +26,17 @@ import attrs
 
 from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
 from jepsen_like.simulation.raft.holdings import Legacy
-from jepsen_like.simulation.raft.invariants import Accuse
+from jepsen_like.simulation.raft.invariants import Accuse, copies_of
 from jepsen_like.simulation.raft.machine import SimulatedMachine
-from jepsen_like.simulation.raft.record import NUMBER_BYTES, ClusterRecord, as_recent, records_of, state_in
+from jepsen_like.simulation.raft.record import (
+    NUMBER_BYTES,
+    ClusterRecord,
+    LedgerEntry,
+    as_recent,
+    have_majorities,
+    records_of,
+    state_in,
+)
 from raft.effects import Effect, ReadReady
 from raft.events import Event, ReadRequest
 from raft.messages import AppendAccepted, InstallSnapshot, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
@@ -43,8 +51,7 @@ class Audits:
         self._record = record
         self._machines = machines
         self._accuse = accuse
-        self._majority = len(machines) // 2 + 1
-        self._votes: dict[tuple[NodeId, Term], tuple[NodeId, int]] = {}
+        self._votes: dict[tuple[NodeId, int, Term], tuple[NodeId, int]] = {}
         self._asked: dict[tuple[NodeId, Term], Position] = {}
         self._owed: dict[int, tuple[SimulatedMachine, int, float]] = {}
         """The process that owes a request an answer, and since when."""
@@ -81,10 +88,11 @@ class Audits:
         if voted != candidate:
             kept = f"a vote for n{voted}" if voted else "no vote"
             self._accuse("A1", machine, f"{deed} in term {term}; its disk has {kept} in that term")
-        given, losses = self._votes.setdefault((machine.node_id, term), (candidate, machine.held.losses))
+        place = (machine.node_id, machine.held.durable_log().directory_id, term)
+        given, losses = self._votes.setdefault(place, (candidate, machine.held.losses))
         if given == machine.node_id and losses < machine.held.losses:
             # A candidacy that ended with its directory: who has won one is remembered by those who voted for it (I1).
-            given, _ = self._votes[machine.node_id, term] = (candidate, machine.held.losses)
+            given, _ = self._votes[place] = (candidate, machine.held.losses)
         if given != candidate:
             self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
 
@@ -173,7 +181,7 @@ class Audits:
             self._accuse("A3", machine, f"answers that records of term {term} are at {base_offset}, which they are not")
             return
         machine.counts["answered_jointly"] += entry.batch.span > span
-        self._check_copies(machine, entry)
+        self._check_copies(machine, self._record.ledger[entry.index - 1])
 
     def on_command_done(self, machine: SimulatedMachine, command: bytes, index: LogIndex, result: bytes) -> None:
         """A3: a client learns the result of its command, which is committed at `index`."""
@@ -181,11 +189,12 @@ class Audits:
         if number >= len(commands) or commands[number] != (index, command):
             self._accuse("A3", machine, f"answers with the result of command {number} at {index}, which is another")
             return
-        self._check_copies(machine, self._record.ledger[index - 1].entry)
+        self._check_copies(machine, self._record.ledger[index - 1])
 
-    def _check_copies(self, machine: SimulatedMachine, entry: Entry) -> None:
-        copies = [other.node_id for other in self._machines.values() if other.held.vouches_for(entry)]
-        if len(copies) < self._majority and not self._record.may_be_lost(entry.index):
+    def _check_copies(self, machine: SimulatedMachine, known: LedgerEntry) -> None:
+        entry = known.entry
+        copies = copies_of(self._machines, entry, known.members)
+        if not have_majorities(copies, known.members) and not self._record.may_be_lost(entry.index):
             self._accuse("A3", machine, f"acknowledges entry {entry.index}, durable only on {copies}")
 
     def on_delivered(self, machine: SimulatedMachine, delivered: Delivered) -> None:
@@ -225,13 +234,17 @@ class Audits:
         for other, log in logs:
             if log.holds(committed) or other.held.held_before is not None or other.held.vanished is not None:
                 continue
-            votes = sum(
-                not node.held.is_blank
+            members = self._record.members_in(log.entries) if self._record.configurations else self._record.initial
+            known = members.directory_ids
+            votes = [
+                node.node_id
+                for node, voter in logs
+                if not node.held.is_blank
+                and voter.directory_id == known.get(node.node_id, 0)
                 and as_recent(log.position, voter.position)
                 and as_recent(log.position, node.held.held_before or node.held.guard or EMPTY)
-                for node, voter in logs
-            )
-            if votes >= self._majority:
+            ]
+            if have_majorities(votes, members):
                 self._accuse("A4", machine, f"n{other.node_id} could be elected without entry {committed.index}")
 
     def on_restarted(self, machine: SimulatedMachine) -> None:
@@ -251,9 +264,23 @@ class Audits:
             self._accuse("A5", machine, f"restarts with a log that begins behind {start.position}; {said}")
         self.check_start(machine)
         machine.entries = self._entries_on(machine, durable)
+        self._check_members(machine)
         self._check_repair(machine)
         if machine.held.legacy is not None:
             self._check_legacy(machine, machine.held.legacy, durable)
+
+    def _check_members(self, machine: SimulatedMachine) -> None:
+        """The members are those of the last configuration in the log, or of a later one that is committed."""
+        core, record = machine.core, self._record
+        assert core is not None
+        if core.directory_id != machine.held.durable_log().directory_id:
+            self._accuse("A5", machine, f"restarts with the directory {core.directory_id}; its disk has another one")
+        in_force, index = core.configuration, core.membership.last_index
+        expected = record.members_in(machine.entries)
+        if index > len(machine.entries):
+            expected = record.members_in([known.entry for known in record.ledger[:index]])
+        if in_force != expected:
+            self._accuse("A5", machine, f"restarts with the members {in_force}; its log has {expected}")
 
     def _check_repair(self, machine: SimulatedMachine) -> None:
         """Only damage is repaired; and until it holds as much again, the node knows how much it held."""

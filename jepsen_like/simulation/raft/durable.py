@@ -134,6 +134,7 @@ class DurableLog:
     """True if all counts that was written, and would outlive the process, but not the power."""
     term: Term = NO_TERM
     vote: NodeId | None = None
+    directory_id: int = 0
     votes: dict[Term, NodeId] = attrs.field(factory=dict)
     entries: list[Stored] = attrs.field(factory=list)
     position: Position = EMPTY
@@ -172,7 +173,7 @@ class DurableLog:
     def _begin_at(self, start: DurableStart) -> None:
         if start.base > self._segment:
             # It was reset to a snapshot, or unread frames left as well: only what the disk has from there on counts.
-            self.entries, self.term, self.vote = [], NO_TERM, None
+            self.entries, self.term, self.vote, self.directory_id = [], NO_TERM, None, 0
             self._segment, self._read = start.base, 0
         self.entries[: start.index] = self._entries_before(start)
         self.start = start
@@ -216,7 +217,8 @@ class DurableLog:
                 del self.entries[frame.log_index - 1 :]
                 self.entries.append(Stored(Term(frame.epoch), frame.payload_crc, frame.end_offset))
             case 3:
-                _, term, vote, *_ = msgpack.unpackb(frame.payload)
+                version, term, vote, *rest = msgpack.unpackb(frame.payload)
+                self.directory_id = rest[2] if version == 3 else 0
                 self.term, self.vote = Term(term), None if vote is None else NodeId(vote)
                 if self.vote is not None:
                     self.votes[self.term] = self.vote

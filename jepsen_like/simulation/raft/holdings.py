@@ -48,6 +48,8 @@ class Holdings:
         """The contents of its directory when it vanished, until its log has reached its floor again."""
         self.guard: Position | None = None
         """After that: the floor below which it votes for none; None while it remembers nothing and has no vote."""
+        self.buried: dict[int, DurableLog] = {}
+        """The contents of its former directories, by their ids, where it is another voter without them."""
         self.came_up_spoilt = False
         """True if its disk had damage that no read had met when it came up last: only that is repaired."""
         self.losses = 0
@@ -55,6 +57,7 @@ class Holdings:
         self._counts = counts
         self._ledger = record.ledger
         self._past_votes: dict[Term, NodeId] = {}
+        self._buried_votes: dict[int, dict[Term, NodeId]] = {}
         self._is_stale = True
 
     # ---------------------------------------------------------------- what the disk would give back
@@ -77,15 +80,24 @@ class Holdings:
         """More of it may be durable than when it was looked at last."""
         self._is_stale = True
 
-    def voted_for(self, candidate: NodeId, term: Term) -> bool:
-        """Returns True if it has voted so, durably, in this life or in one that it has forgotten."""
-        return candidate in (self.durable_log().votes.get(term), self._past_votes.get(term))
-
-    def vouches_for(self, entry: Entry) -> bool:
-        """Returns True if this entry is durable here, or was until damage took it and its place is still guarded."""
-        if self.promised_log().has(entry):
+    def voted_for(self, candidate: NodeId, term: Term, directory_id: int) -> bool:
+        """Returns True if it has voted so with this directory, durably, in this life or in one that it has forgotten."""
+        if directory_id in self._buried_votes:
+            return self._buried_votes[directory_id].get(term) == candidate
+        past = self.durable_log() if self.vanished is None else self.vanished
+        if directory_id == past.directory_id and self._past_votes.get(term) == candidate:
             return True
-        if self.vanished is not None and self.vanished.has(entry):
+        return directory_id == self.durable_log().directory_id and self.durable_log().votes.get(term) == candidate
+
+    def vouches_for(self, entry: Entry, directory_id: int) -> bool:
+        """Returns True if this entry is durable in its directory of this id, or was until damage took it and its place is
+        still guarded, or that directory vanished."""
+        if directory_id in self.buried:
+            return self.buried[directory_id].has(entry)
+        if directory_id == self.durable_log().directory_id and self.promised_log().has(entry):
+            return True
+        vanished = self.vanished
+        if vanished is not None and vanished.directory_id == directory_id and vanished.has(entry):
             return self.guard is None or as_recent(self.guard, Position(entry.index, entry.term))
         return self.rot is not None and self.rot.held is not None and self.rot.held.has(entry)
 
@@ -184,6 +196,8 @@ class Holdings:
             return
         if core.recall is not None:
             self.guard = None
+        elif core.directory_id != self.vanished.directory_id:
+            self._bury(self.vanished)
         elif core.floor != NO_POSITION:
             self.guard = core.floor
         elif self.guard is None:
@@ -191,6 +205,14 @@ class Holdings:
         elif as_recent(self.durable_log().position, self.guard):
             self.vanished = self.guard = None
             self._counts["vanished_caught_up"] += 1
+
+    def _bury(self, vanished: DurableLog) -> None:
+        """It is another voter than the one that it was, and what that has promised binds it no more."""
+        self.buried[vanished.directory_id], self._buried_votes[vanished.directory_id] = vanished, self._past_votes
+        self.vanished, self.guard, self._past_votes = None, None, {}
+        self.durable = DurableLog(LOG_DIRECTORY, self._ledger)
+        self._is_stale = True
+        self._counts["new_directories"] += 1
 
     def note_mended(self, core: RaftCore) -> None:
         """Forget the damage once the machine holds as much again: it can then lose it again.

@@ -11,16 +11,36 @@
 - I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
 - I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
 - I11 a state machine, restored from a snapshot or not, is what the committed log has made: each command once, in order.
+- I12 a leader changes the members one at a time, after an entry of its own term is committed, between configurations of
+  which each majority of one shares a voter with each of the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
-from jepsen_like.simulation.raft.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
+from jepsen_like.simulation.raft.record import ClusterRecord, LedgerEntry, content, have_majorities, prefix_holds, same
 from raft.events import Event, Receive
+from raft.membership import Configuration
 from raft.messages import AppendAccepted, RequestPreVote
-from raft.model import NO_TERM, Entry, LogIndex, NodeId
+from raft.model import NO_INDEX, NO_TERM, Entry, EntryKind, LogIndex, NodeId
 from raft.roles import Leader
+
+
+def copies_of(machines: Mapping[NodeId, SimulatedMachine], entry: Entry, members: Configuration) -> list[NodeId]:
+    """Returns the nodes that hold the entry in the directories with which they are, or were, `members`."""
+    known = members.directory_ids
+    return [node for node, machine in machines.items() if machine.held.vouches_for(entry, known.get(node, 0))]
+
+
+def _are_adjacent(before: Configuration, after: Configuration) -> bool:
+    """Returns True if a leader may go from one to the other: one voter changes, or joint consensus begins or ends."""
+    if before.outgoing:
+        return after.voters == before.voters and not after.outgoing
+    if after.outgoing:
+        return after.outgoing == before.voters
+    one, other = ({(node, each.directory_ids.get(node, 0)) for node in each.voters} for each in (before, after))
+    return len(one ^ other) <= 1
+
 
 Accuse = Callable[[str, SimulatedMachine, str], None]
 """`accuse(oracle, machine, sentence)`: a promise was broken."""
@@ -33,7 +53,6 @@ class Invariants:
         self._record = record
         self._machines = machines
         self._accuse = accuse
-        self._majority = len(machines) // 2 + 1
 
     def on_appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """I2, I4, I5, before `entries` replace the tail of the machine's log."""
@@ -43,6 +62,9 @@ class Invariants:
         if isinstance(core.role, Leader) and first.index <= len(machine.entries):
             self._accuse("I5", machine, f"a leader replaces its entry {first.index}")
         self._check_overwritten(machine, entries)
+        for entry in entries:
+            if entry.batch.kind is EntryKind.CONFIGURATION:
+                self._note_members(machine, entry)
         contents = self._record.contents
         previous = machine.entries[first.index - 2].term if first.index > 1 else NO_TERM
         for entry in entries:
@@ -57,11 +79,31 @@ class Invariants:
             log = self._record.leader_logs.setdefault(core.term, [])
             log.extend(entries if log else [*machine.entries[: first.index - 1], *entries])
 
+    def _note_members(self, machine: SimulatedMachine, entry: Entry) -> None:
+        """I12, if a leader appends this configuration."""
+        core, log, record = machine.core, machine.entries, self._record
+        assert core is not None
+        configuration = Configuration.decode(bytes(entry.batch.data))
+        record.configurations.setdefault((entry.index, entry.term), configuration)
+        if not isinstance(core.role, Leader):
+            return
+        committed = machine.commit_index
+        if not committed or log[committed - 1].term != core.term:
+            self._accuse("I12", machine, "changes the members before an entry of its own term is committed")
+        if any(each.batch.kind is EntryKind.CONFIGURATION for each in log[committed : entry.index - 1]):
+            self._accuse("I12", machine, "changes the members before the last change is committed")
+        before = record.members_in(log[: entry.index - 1])
+        if not _are_adjacent(before, configuration):
+            self._accuse("I12", machine, f"goes from the members {before} to {configuration} at once")
+
     def _check_overwritten(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """I4: an append that reaches down into the committed log must find itself there."""
         first, committed = entries[0].index, machine.commit_index
         if first <= len(machine.entries):
             machine.counts["truncations"] += 1
+            replaced = machine.entries[first - 1 :] if self._record.configurations else ()
+            if any(each.batch.kind is EntryKind.CONFIGURATION for each in replaced):
+                machine.counts["configurations_undone"] += 1
         if first > committed:
             return
         for entry in entries:
@@ -90,13 +132,14 @@ class Invariants:
         newest = machine.entries[index - 1]
         if isinstance(core.role, Leader) and newest.term != core.term:
             self._accuse("I6", machine, f"a leader of term {core.term} commits an entry of term {newest.term} by count")
-        record.ledger.extend(LedgerEntry(entry, core.term) for entry in machine.entries[known:index])
-        self._check_durable_quorum(machine, newest)
+        members = record.members_in(machine.entries) if record.configurations else record.initial
+        record.ledger.extend(LedgerEntry(entry, core.term, members) for entry in machine.entries[known:index])
+        self._check_durable_quorum(machine, newest, members)
 
-    def _check_durable_quorum(self, machine: SimulatedMachine, entry: Entry) -> None:
+    def _check_durable_quorum(self, machine: SimulatedMachine, entry: Entry, members: Configuration) -> None:
         """I9; by log matching, who has the newest entry has the rest."""
-        copies = [other.node_id for other in self._machines.values() if other.held.vouches_for(entry)]
-        if len(copies) < self._majority and not self._record.may_be_lost(entry.index):
+        copies = copies_of(self._machines, entry, members)
+        if not have_majorities(copies, members) and not self._record.may_be_lost(entry.index):
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
     def on_command(self, machine: SimulatedMachine, index: LogIndex, command: bytes) -> None:
@@ -155,9 +198,13 @@ class Invariants:
         other = record.leaders.setdefault(core.term, machine.node_id)
         if other != machine.node_id:
             self._accuse("I1", machine, f"leads term {core.term}, as n{other} did")
-        voters = self._machines.values()
-        votes = [voter.node_id for voter in voters if voter.held.voted_for(machine.node_id, core.term)]
-        if len(votes) < self._majority:
+        members, known = record.members_in(machine.entries), core.configuration.directory_ids
+        votes = [
+            voter.node_id
+            for voter in self._machines.values()
+            if voter.held.voted_for(machine.node_id, core.term, known.get(voter.node_id, 0))
+        ]
+        if not have_majorities(votes, members):
             self._accuse("I1", machine, f"leads term {core.term}, but only the disks of {votes} have a vote for it")
         must_hold = record.committed_before(core.term)
         is_excused = must_hold is not None and record.may_be_lost(must_hold.index)
@@ -170,9 +217,12 @@ class Invariants:
         assert core is not None
         if not isinstance(core.role, Leader):
             return
-        match = core.role.progress[peer].match_index
+        progress = core.role.progress.get(peer)
+        match = NO_INDEX if progress is None else progress.match_index
         held = self._machines[peer].held
-        if not match or self._record.may_be_lost(match):
+        if progress is None or not match or self._record.may_be_lost(match):
             return
-        if held.durable_log().term <= core.term and not held.vouches_for(machine.entries[match - 1]):
+        if held.durable_log().term > core.term:
+            return
+        if not held.vouches_for(machine.entries[match - 1], progress.directory_id):
             self._accuse("I8", machine, f"counts n{peer} as holding entry {match}, which its disk does not")

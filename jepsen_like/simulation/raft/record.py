@@ -8,18 +8,28 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import blake2b
+from typing import Protocol
 
 import attrs
 import msgpack
 
+from raft.membership import Configuration
 from raft.model import Entry, EntryKind, LogIndex, NodeId, Position, Term
 from raft.register import RegisterMachine
 
 NUMBER_BYTES = 8
 Content = tuple[Term, int, EntryKind, int, int]
 """The identity of an entry: the term before it, base offset, kind, span, CRC-32C of its data."""
+
+
+class Termed(Protocol):
+    """An entry, in memory or on a disk."""
+
+    @property
+    def term(self) -> Term:
+        """The term that wrote it."""
 
 
 def content(entry: Entry, previous_term: Term) -> Content:
@@ -30,10 +40,11 @@ def content(entry: Entry, previous_term: Term) -> Content:
 
 @attrs.frozen
 class LedgerEntry:
-    """One committed entry; `leader_term` is the term of the leader that first committed it."""
+    """One committed entry; `leader_term` is the term of the leader that first committed it, with those `members`."""
 
     entry: Entry
     leader_term: Term
+    members: Configuration
 
 
 @attrs.define
@@ -87,11 +98,16 @@ def state_in(snapshot: bytes) -> tuple[int, bytes]:
 class ClusterRecord:
     """Grows only. `ledger[i - 1]` is the committed entry of index i."""
 
+    initial: Configuration
+    """The configuration with which the group begins."""
+
     contents: dict[tuple[LogIndex, Term], Content] = attrs.field(factory=dict)
     entries: dict[tuple[LogIndex, Term], Entry] = attrs.field(factory=dict)
     ledger: list[LedgerEntry] = attrs.field(factory=list)
     leaders: dict[Term, NodeId] = attrs.field(factory=dict)
     leader_logs: dict[Term, list[Entry]] = attrs.field(factory=dict)
+    configurations: dict[tuple[LogIndex, Term], Configuration] = attrs.field(factory=dict)
+    """By index and term: the configurations that leaders have put into their logs."""
     taken_from: float = float("inf")
     """The lowest index of all that power cuts took from disks before it was durable, where that was acknowledged."""
     taken_values: set[int] = attrs.field(factory=set)
@@ -104,6 +120,18 @@ class ClusterRecord:
     def committed_index(self) -> LogIndex:
         """The last index that any node has committed."""
         return LogIndex(len(self.ledger))
+
+    def members_in(self, entries: Sequence[Termed]) -> Configuration:
+        """Returns the last configuration in a log of these entries, from index 1 on: the one in force there."""
+        found, last = self.initial, 0
+        for (index, term), configuration in self.configurations.items():
+            if last < index <= len(entries) and entries[index - 1].term == term:
+                found, last = configuration, index
+        return found
+
+    def committed_members(self) -> Configuration:
+        """Returns the last configuration that is committed."""
+        return self.members_in([known.entry for known in self.ledger]) if self.configurations else self.initial
 
     @property
     def committed_position(self) -> Position:
@@ -173,6 +201,15 @@ VALUE_BYTES = 8
 def record_bytes(value: int, filler: int) -> bytes:
     """One record: its length, the value, and filler; so that a batch can be read back."""
     return (VALUE_BYTES + filler).to_bytes(2, "big") + value.to_bytes(VALUE_BYTES, "big") + bytes(filler)
+
+
+def have_majorities(nodes: Collection[NodeId], members: Configuration) -> bool:
+    """Returns True if `nodes` has more than half of the voters, and while they are replaced of the old ones as well.
+
+    Once more, as an oracle has it: a mistake in `raft.quorum` must not excuse itself.
+    """
+    groups = [members.voters, members.outgoing] if members.outgoing else [members.voters]
+    return all(2 * sum(node in nodes for node in group) > len(group) for group in groups)
 
 
 def values_of(entry: Entry) -> list[int]:

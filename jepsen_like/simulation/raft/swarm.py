@@ -41,6 +41,10 @@ class DriverKnobs:
     """A leader whose flush takes longer steps down."""
     subscribes: bool = False
     """True if each node has a subscriber."""
+    spares: int = 0
+    """So many more nodes are there, which may join."""
+    changes: int = 0
+    """An operator asks for so many changes of the members, or of the leader."""
 
     @property
     def flush_policy(self) -> FlushPolicy:
@@ -160,7 +164,7 @@ def draw(seed: int) -> RaftKnobs:
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=draw_faults(seed, safety_s),
     )
-    return _with_page_cache(_with_trims(_with_vanishes(_with_driver(knobs))))
+    return _with_page_cache(_with_changes(_with_trims(_with_vanishes(_with_driver(knobs)))))
 
 
 def _with_driver(knobs: RaftKnobs) -> RaftKnobs:
@@ -187,7 +191,7 @@ def _with_page_cache(knobs: RaftKnobs) -> RaftKnobs:
     if rng.random() >= 1 / 6:
         return knobs
     every_s = knobs.raft.heartbeat_s * rng.choice((0.1, 1.0, 10.0, float("inf")))
-    driver = attrs.evolve(knobs.driver, flush_every_s=every_s)
+    driver = attrs.evolve(knobs.driver, flush_every_s=every_s, spares=0, changes=0)
     return attrs.evolve(knobs, driver=driver, retention_bytes=None, rot=0.0, vanishes_s=())
 
 
@@ -229,6 +233,15 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
     part_bytes_max = (trimming.snapshot_bytes + SNAPSHOT_HEAD_BYTES) // parts + 1
     raft = attrs.evolve(knobs.raft, snapshot_part_bytes_max=part_bytes_max)
     return attrs.evolve(trimming, raft=raft, trim_crash=trim_crash)
+
+
+def _with_changes(knobs: RaftKnobs) -> RaftKnobs:
+    """In one of five worlds members change; drawn apart. Nothing rots there: too few disks may be left as they were."""
+    rng = stream(knobs.seed, "changes")
+    if rng.random() >= 0.2:
+        return knobs
+    driver = attrs.evolve(knobs.driver, spares=rng.choice((1, 2, 2, 3)), changes=rng.randint(4, 24))
+    return attrs.evolve(knobs, driver=driver, rot=0.0)
 
 
 def _nodes(seed: int, usual: int) -> int:

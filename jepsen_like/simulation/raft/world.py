@@ -19,6 +19,7 @@ from jepsen_like.simulation.raft.clients import Clients, SimulatedClient, Waitin
 from jepsen_like.simulation.raft.invariants import Invariants
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
 from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
+from jepsen_like.simulation.raft.operator import SimulatedOperator, joining_nodes
 from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, value_of, values_in
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
@@ -27,6 +28,7 @@ from raft.driver import RaftDriver
 from raft.effects import Effect
 from raft.errors import RaftError
 from raft.events import Event
+from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import LogIndex, NodeId, Offset, Position
 from raft.roles import Leader
@@ -48,11 +50,12 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def build(self) -> None:
         """Record, network, nodes, clients, and all that looks on."""
         knobs = self.knobs
-        self.record = ClusterRecord()
-        nodes = [NodeId(number) for number in range(1, knobs.nodes + 1)]
+        voters = [NodeId(number) for number in range(1, knobs.nodes + 1)]
+        nodes = [*voters, *joining_nodes(knobs)]
+        self.record = ClusterRecord(Configuration(voters))
         self.network: SimulatedNetwork[NodeId, Message] = SimulatedNetwork(knobs, nodes, self.post)
         self.machines: Mapping[NodeId, SimulatedMachine] = {
-            node: SimulatedMachine(self, knobs, node, nodes) for node in nodes
+            node: SimulatedMachine(self, knobs, node, voters) for node in nodes
         }
         self.clients = Clients(knobs, nodes)
         self._invariants = Invariants(self.record, self.machines, self._accuse)
@@ -60,6 +63,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.on_appended, self.on_applied = self._invariants.on_appended, self._invariants.on_applied
         self.on_trimmed = self._audits.on_trimmed
         self._nemesis = SimulatedNemesis(self, knobs)
+        self._operator = SimulatedOperator(self, knobs)
         self._probes = {"append": False, "read": False}
         self._healed_at = 0
 
@@ -72,6 +76,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             machine.start()
         for client in self.clients.loops:
             self.schedule(knobs.think_s * client.rng.random(), self._client_wakes, client)
+        self._operator.begin()
         for number, at_s in enumerate(knobs.vanishes_s):
             self.schedule(at_s, self._nemesis.vanish, number)
         for fault in knobs.faults:
@@ -415,13 +420,18 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
         if not self._has_converged():
             missing.append("the nodes do not agree")
-        drivers = [machine.driver for machine in self.machines.values() if machine.driver is not None]
+        drivers = [machine.driver for machine in self._members() if machine.driver is not None]
         if any(driver.applied_index < driver.core.commit_index for driver in drivers):
             missing.append("the nodes have not applied all")
         return missing
 
+    def _members(self) -> list[SimulatedMachine]:
+        """Returns the machines that are in the group at the end, learners included."""
+        nodes = self.record.committed_members().nodes
+        return [machine for node, machine in self.machines.items() if node in nodes]
+
     def _has_converged(self) -> bool:
-        cores = [machine.core for machine in self.machines.values()]
+        cores = [machine.core for machine in self._members()]
         ends = {(core.commit_index, core.log.durable_index, core.log.position) for core in cores if core is not None}
         return (
             len(ends) == 1
@@ -432,7 +442,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def judge(self) -> None:
         """The log as stored on every node against the committed one, and that against what clients saw."""
-        logs = [self._judge_log(machine) for machine in self.machines.values()] if self._has_converged() else []
+        logs = [self._judge_log(machine) for machine in self._members()] if self._has_converged() else []
         self._audits.check_owed(self.now - self.knobs.patience_s)
         values = self.record.values()
         commands = [value_of(command) for _, command in self.record.commands()]
@@ -480,7 +490,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def totals(self) -> Counter[str]:
         """Returns the counts of the world, the network, the clients and each node."""
-        total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts
+        total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts + self._operator.counts
         for machine in self.machines.values():
             total += machine.counts
             total["segment_rolls"] += machine.held.segments() - 1

@@ -1,0 +1,107 @@
+"""Changes the members of a group in virtual time, and has its leaders hand over, as an operator would.
+
+A third of what it asks for makes little sense: it asks whoever leads at that moment, of two leaders also the older one,
+and asks again without waiting. The group must refuse what does not fit.
+"""
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.machine import SimulatedMachine
+from jepsen_like.simulation.raft.swarm import RaftKnobs
+from raft.errors import RaftError
+from raft.membership import AddLearner, Change, ChangeVoters, Configuration, Promote, Remove
+from raft.model import NodeId
+from raft.roles import Leader
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.raft.world import RaftWorld
+
+TRANSFER = "transfers"
+COUNTS: dict[type[Change], str] = {
+    AddLearner: "learners_added",
+    Promote: "promotions",
+    Remove: "removals",
+    ChangeVoters: "voters_changed",
+}
+
+
+class SimulatedOperator:
+    """Asks for changes at the times that its seed draws. It is the caller of its requests, whose number is their id."""
+
+    def __init__(self, world: "RaftWorld", knobs: RaftKnobs) -> None:
+        self.counts: Counter[str] = Counter()
+        self._world = world
+        self._knobs = knobs
+        self._asked: dict[int, str] = {}
+
+    def begin(self) -> None:
+        """Plan all it will do."""
+        rng = stream(self._knobs.seed, "operator")
+        for number in range(self._knobs.driver.changes):
+            self._world.schedule(rng.uniform(0.05, 0.95) * self._knobs.safety_s, self._act, number)
+
+    def _act(self, number: int) -> None:
+        rng = stream(self._knobs.seed, f"operator/{number}")
+        leaders = [
+            machine
+            for machine in self._world.machines.values()
+            if machine.core is not None and not machine.paused and isinstance(machine.core.role, Leader)
+        ]
+        if leaders and not self._world.healed:
+            machine = rng.choice(leaders)
+            machine.take(self._ask, machine, number, rng)
+
+    def _ask(self, machine: SimulatedMachine, number: int, rng: random.Random) -> None:
+        assert machine.core is not None
+        assert machine.driver is not None
+        configuration = machine.core.configuration
+        if rng.random() < 0.15:
+            target = rng.choice(sorted(configuration.voters))
+            self._asked[number] = TRANSFER
+            self._world.note(f"the operator asks it to hand over to n{target}", machine.node_id)
+            machine.driver.transfer_leadership(self, number, target)
+            return
+        change = self._choose(configuration, rng)
+        self._asked[number] = COUNTS[type(change)]
+        self._world.note(f"the operator asks it for {change}", machine.node_id)
+        machine.driver.change_members(self, number, change)
+
+    def _choose(self, configuration: Configuration, rng: random.Random) -> Change:
+        voters, learners = sorted(configuration.voters), sorted(configuration.learners)
+        outside = [node for node in self._world.machines if node not in configuration.nodes]
+        choices: list[Change] = [Remove(rng.choice(voters)), AddLearner(rng.choice(voters))]
+        if outside:
+            choices += [AddLearner(rng.choice(outside))] * 4
+        if learners:
+            choices += [Promote(rng.choice(learners))] * 4
+            choices.append(Remove(rng.choice(learners)))
+        if len(voters) + len(learners) > 1:
+            known = [*voters, *learners]
+            wanted = rng.sample(known, rng.randint(max(1, len(known) - 2), len(known)))
+            choices += [ChangeVoters(frozenset(wanted))] * 3
+        return rng.choice(choices)
+
+    # ---------------------------------------------------------------- its answers
+
+    def on_applied(self, request_id: int, index: int, result: bytes) -> None:
+        """See `Caller`."""
+        self.counts[self._asked.pop(request_id)] += 1
+
+    def on_refused(self, request_id: int, error: RaftError) -> None:
+        """See `Caller`."""
+        del self._asked[request_id]
+        self.counts[f"changes_{type(error).__name__}"] += 1
+
+    def on_appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+        """See `Caller`: it appends nothing."""
+
+    def on_readable(self, request_id: int) -> None:
+        """See `Caller`: it reads nothing."""
+
+
+def joining_nodes(knobs: RaftKnobs) -> list[NodeId]:
+    """Returns the nodes that are none of those with which the group begins."""
+    return [NodeId(knobs.nodes + number) for number in range(1, knobs.driver.spares + 1)]
